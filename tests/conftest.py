@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,7 +21,7 @@ for number in (signal.SIGINT, signal.SIGHUP):
 
 # How long an example takes says something of the machine's other work only. Everybody gets the same examples:
 # others are looked for with --hypothesis-profile=search.
-UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, max_examples=50, **UNTIMED)
 settings.register_profile("search", max_examples=1000, **UNTIMED)
 settings.load_profile("same")

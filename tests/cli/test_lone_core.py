@@ -15,7 +15,9 @@ import pytest
 from mcp.client.stdio import StdioServerParameters
 
 from mcpdesk.transports import rendezvous
-from tests.support.stdio_server import PROGRAM, WAIT_S, Server, noisy_folder
+from tests.support.patience import WITHIN_S
+from tests.support.person import said
+from tests.support.stdio_server import PROGRAM, Server, noisy_folder
 
 
 @pytest.fixture
@@ -85,13 +87,13 @@ def test_signal_ends_it_with_zero(folder: Path, servers: list[Server], number: i
     servers.append(server)
     server.shake_hands()
     server.process.send_signal(number)
-    assert server.process.wait(WAIT_S) == 0
+    assert server.process.wait(WITHIN_S) == 0
 
 
 def test_last_request_before_the_end_of_input_is_answered(folder: Path) -> None:
     request = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     answer = subprocess.run(
-        [*PROGRAM, "stdio", str(folder)], input=request, capture_output=True, timeout=WAIT_S
+        [*PROGRAM, "stdio", str(folder)], input=request, capture_output=True, timeout=WITHIN_S
     )
     assert answer.returncode == 0
     assert json.loads(answer.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
@@ -99,7 +101,7 @@ def test_last_request_before_the_end_of_input_is_answered(folder: Path) -> None:
 
 def test_no_input_at_all_ends_at_once(folder: Path) -> None:
     answer = subprocess.run(
-        [*PROGRAM, "stdio", str(folder)], stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S
+        [*PROGRAM, "stdio", str(folder)], stdin=subprocess.DEVNULL, capture_output=True, timeout=WITHIN_S
     )
     assert (answer.returncode, answer.stdout) == (0, b"")
 
@@ -112,7 +114,7 @@ async def test_official_client_is_served_in_both_eras(folder: Path, mode: str) -
         assert {tool.name for tool in tools.tools} == {"noisy", "who"}
         result = await client.call_tool("noisy", {"text": "ada"})
         assert not result.is_error
-        assert [block.text for block in result.content] == ["ada"]
+        assert said(result) == "ada"
 
 
 def test_nothing_heavy_is_imported_before_the_first_call(folder: Path) -> None:
@@ -123,7 +125,7 @@ def test_nothing_heavy_is_imported_before_the_first_call(folder: Path) -> None:
     code += "sys.exit(main())"
     answer = subprocess.run(
         [sys.executable, "-c", code, "stdio", str(folder), "--alone"],
-        input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', capture_output=True, timeout=WAIT_S,
+        input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', capture_output=True, timeout=WITHIN_S,
     )  # fmt: skip
     modules = set(answer.stderr.decode().split())
     assert "mcpdesk.hosting.host" in modules and "True" in modules
@@ -154,7 +156,7 @@ protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
         [sys.executable, "-c", code, "stdio", str(folder)],
         input=request,
         capture_output=True,
-        timeout=WAIT_S,
+        timeout=WITHIN_S,
         env={**os.environ, "LOOKED": str(tmp_path / "modules")},
     )
     assert b'"tools":[' in answer.stdout
@@ -220,4 +222,4 @@ def test_tool_that_blocks_does_not_keep_it_from_ending(
         server.process.terminate()
     else:
         server.stdin.close()
-    assert server.process.wait(WAIT_S) == 128 + (signal.SIGTERM if by_signal else signal.SIGHUP)
+    assert server.process.wait(WITHIN_S) == 128 + (signal.SIGTERM if by_signal else signal.SIGHUP)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.stdio_server import PROGRAM, WAIT_S, Server, noisy_folder
+from tests.support.patience import WITHIN_S
+from tests.support.stdio_server import PROGRAM, Server, noisy_folder
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Service
@@ -43,7 +44,7 @@ def test_alone_means_a_core_of_its_own(folder: Path, servers: list[Server]) -> N
 def refused(*arguments: str) -> str:
     """What it says on stderr when it refuses to start."""
     answer = subprocess.run(
-        [*PROGRAM, "stdio", *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S
+        [*PROGRAM, "stdio", *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=WITHIN_S
     )
     assert (answer.returncode, answer.stdout) == (2, b"")
     assert b"Traceback" not in answer.stderr

@@ -102,10 +102,11 @@ class Client(Server):
     def send(self, method: str, params: dict[str, Any], number: int | None = None) -> int:
         """A request; returns its id."""
         self.number += 1
-        message = {"jsonrpc": "2.0", "id": number or self.number, "method": method, "params": params}
+        identifier = number or self.number
+        message = {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params}
         self.stdin.write(json.dumps(message).encode() + b"\n")
         self.stdin.flush()
-        return int(message["id"])
+        return identifier
 
     def call(self, tool: str, **arguments: Any) -> int:
         """A call; returns its id."""

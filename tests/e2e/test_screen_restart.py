@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -87,12 +88,16 @@ def port_of(desk: Desk) -> str:
     return found[1]
 
 
+def has_left_again(desk: Desk, left: int) -> bool:
+    return desk.raw.count(LEAVE_SCREEN) > left
+
+
 def fail_three_times(desk: Desk) -> None:
     for times in range(3):
         desk.see("Wait for a file")
         left = desk.raw.count(LEAVE_SCREEN)
         desk.press(F9)
-        desk.wait(lambda left=left: desk.raw.count(LEAVE_SCREEN) > left, "the end of the screen")
+        desk.wait(partial(has_left_again, desk, left), "the end of the screen")
         desk.see("stays closed" if times == 2 else "started again")
 
 

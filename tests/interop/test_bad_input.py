@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -294,8 +294,9 @@ def test_stdio_ends_when_its_client_vanishes_mid_answer(tmp_path: Path, leaving:
     finally:
         process.kill()
         process.wait(WITHIN_S)
-        process.stdout.close()
-        process.stderr.close()
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
 
 
 def ends(*arguments: str, **environ: str) -> tuple[int, str]:
@@ -348,7 +349,7 @@ def test_a_desk_without_a_terminal_says_what_to_do_instead() -> None:
 
 @pytest.mark.parametrize("way", [OverHttp, OverStdio])
 def test_a_state_folder_that_cannot_be_written_costs_the_capture_only(
-    way: type[Wire], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: Callable[[Path], Wire], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "file"))

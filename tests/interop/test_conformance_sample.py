@@ -9,12 +9,13 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError
+from pydantic import FileUrl
 
 from mcpdesk.paths import sample_servers
 from tests.support.desk import RunningDesk, running_desk
 
 VALUES = {"string": "Ada", "integer": 36, "number": 1.5, "boolean": True}
-ARGUMENTS = {
+ARGUMENTS: dict[str, dict[str, Any]] = {
     "test_sampling": {"prompt": "Hi"},
     "test_elicitation": {"message": "Who?"},
     "test_x_mcp_header": {"region": "eu"},
@@ -54,7 +55,7 @@ async def sample(context: Any, params: Any) -> Any:
 
 
 async def roots(context: Any) -> Any:
-    return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada")])
+    return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///home/ada"))])
 
 
 @asynccontextmanager

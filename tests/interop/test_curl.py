@@ -43,7 +43,8 @@ def streamed(answer: Fetched) -> list[Any]:
 
 @pytest.mark.parametrize("method", ["tools/list", "tools.list"])
 async def test_tools_are_listed_by_slash_and_dot(profiles: str, method: str) -> None:
-    for params in (None, {}):
+    without: tuple[dict[str, Any] | None, ...] = (None, {})
+    for params in without:
         answer = await fetch(f"{profiles}/mcp/profiles", rpc(method, params))
         assert answer.status == 200 and answer.headers["content-type"] == "application/json"
         assert [tool["name"] for tool in answer.json["result"]["tools"]] == ["user-profile"]

@@ -123,7 +123,8 @@ async def test_cancelling_what_was_never_asked_and_answering_what_was_not_does_n
     peer = Peer()
     await peer.shake_hands()
     before = len(peer.received)
-    for identifier in (1, "1", None, [1], {}, 1.5, True):
+    identifiers: list[object] = [1, "1", None, [1], {}, 1.5, True]
+    for identifier in identifiers:
         params = {"requestId": identifier}
         peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled"})

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.rude import HEAD, WITHIN_S, all_of, connected, posted
+from tests.support.patience import WITHIN_S
+from tests.support.rude import HEAD, all_of, connected, posted
 from tests.support.site import Served, serving
 
 SEED = 20260728

@@ -16,7 +16,8 @@ import pytest
 from mcpdesk.hosting.channel import Channel, Pipe
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
-from tests.support.rude import WITHIN_S, connected, turn
+from tests.support.patience import WITHIN_S
+from tests.support.rude import connected, turn
 from tests.support.served import Peer
 from tests.support.site import Served, serving
 
@@ -196,11 +197,16 @@ async def test_cancelling_before_the_request_cancels_nothing_later() -> None:
     assert (await peer.response(5))["result"]["content"][0]["text"] == "still"
 
 
+BODIES: list[dict[str, Any]] = [
+    {"result": {}}, {"result": None}, {"error": {}}, {"error": 5}, {"result": [1] * 1000}
+]  # fmt: skip
+
+
 async def test_answers_to_questions_nobody_asked_are_dropped() -> None:
     peer = Peer()
     await peer.shake_hands()
     for identifier in (0, 1, "1", "s-1", "x" * 100_000):
-        for body in ({"result": {}}, {"result": None}, {"error": {}}, {"error": 5}, {"result": [1] * 1000}):
+        for body in BODIES:
             peer.send({"jsonrpc": "2.0", "id": identifier} | body)
     peer.request(2, "ping")
     await peer.response(2)

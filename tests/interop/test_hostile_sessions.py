@@ -16,7 +16,8 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections as listening
 from mcpdesk.transports.http import event_stream, http_sessions
-from tests.support.rude import WITHIN_S, connected, posted, turn
+from tests.support.patience import WITHIN_S
+from tests.support.rude import connected, posted, turn
 from tests.support.site import Served, serving
 
 MANY = 10_000

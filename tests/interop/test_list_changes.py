@@ -18,7 +18,8 @@ from mcp.client.subscriptions import (
 from mcpdesk.protocol.revisions import LATEST
 from tests.support.desk import running_desk
 from tests.support.folders import save
-from tests.support.official import HANDSHAKES, WAYS, WITHIN_S, Heard, Place, place_of, session
+from tests.support.official import HANDSHAKES, WAYS, Heard, Place, place_of, session
+from tests.support.patience import WITHIN_S
 from tests.support.workshop import workshop
 
 ADDED = '''

@@ -19,6 +19,7 @@ import pytest
 from mcp import Client
 
 from tests.support.official import stdio
+from tests.support.person import said
 from tests.support.terminal import Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -107,7 +108,7 @@ class Caller:
             while not self._leaves.is_set():
                 number += 1
                 result = await client.call_tool("tick", {"who": self.name, "number": number})
-                self.took(number, result.content[0].text)
+                self.took(number, said(result))
                 await asyncio.sleep(PAUSE_S)
         # An answer to nothing, or a second one, is told as an exception.
         self.wrong += [each for each in heard if isinstance(each, Exception)]

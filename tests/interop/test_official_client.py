@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from tests.support.desk import running_desk
 from tests.support.official import ROOT, WAYS, Heard, Place, session, stdio, transport
+from tests.support.person import said
 
 every_way = pytest.mark.parametrize("place", WAYS, indirect=True)
 
@@ -44,8 +45,8 @@ async def test_two_clients_at_once_hear_only_what_is_theirs(served: str, folder:
         echoes = [
             client.call_tool("say", {"text": str(number)}) for client in (one, two) for number in range(20)
         ]
-        _, _, *said = await asyncio.gather(*walks, *echoes)
-        assert [each.content[0].text for each in said] == [str(number) for number in range(20)] * 2
+        _, _, *answers = await asyncio.gather(*walks, *echoes)
+        assert [said(each) for each in answers] == [str(number) for number in range(20)] * 2
         await first.until(lambda: len(first.progress) == 40)
         await second.until(lambda: len(second.progress) == 25)
         assert {total for _, total, _ in first.progress} == {40}

@@ -164,9 +164,9 @@ async def shakes_hands(client: Client) -> None:
 async def discovers(client: Client) -> None:
     result = (await client.ask("server/discover"))["result"]
     assert result["supportedVersions"][0] == client.revision
-    outdated = {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+    outdated: dict[str, Any] = {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
     assert (await client.ask("tools/list", **outdated))["error"]["code"] == -32022
-    incapable = {CAPABILITIES_KEY: {}}
+    incapable: dict[str, Any] = {CAPABILITIES_KEY: {}}
     assert (await client.ask("tools/call", {"name": "form"}, **incapable))["error"]["code"] == -32021
 
 

@@ -12,7 +12,8 @@ from mcp.shared.exceptions import MCPError
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from tests.support.official import HANDSHAKES, WITHIN_S, Answers, Heard, session
+from tests.support.official import HANDSHAKES, Answers, Heard, session
+from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 
 

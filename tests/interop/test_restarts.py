@@ -9,6 +9,7 @@ import runpy
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -100,8 +101,8 @@ class Place:
     """A service on one port that ends and begins again."""
 
     def __init__(self, start: Start, folder: Path, *options: str) -> None:
-        self._start = lambda: start(str(folder), "--port", str(self.port), *options)
         self.port = free_port()
+        self._start = partial(start, str(folder), "--port", str(self.port), *options)
         self.service = self._start()
         self.url = self.service.says(" at http").rpartition(" ")[2]
 

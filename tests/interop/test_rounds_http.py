@@ -92,7 +92,7 @@ async def stateless(site: Served, capabilities: dict[str, Any], **more: Any) -> 
 async def test_rounds_of_the_stateless_era_are_plain_answers() -> None:
     async with serving() as site:
         asking = hosting(site)
-        able = {"elicitation": {}}
+        able: dict[str, Any] = {"elicitation": {}}
         status, asked = await stateless(site, able)
         assert status == 200 and asked["result"]["resultType"] == "input_required"
         state = asked["result"]["requestState"]

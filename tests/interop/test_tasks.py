@@ -26,6 +26,7 @@ from tests.support.desk import running_desk
 from tests.support.official import stdio
 from tests.support.official_schema import problems
 from tests.support.patience import WITHIN_S
+from tests.support.person import said
 from tests.support.site import Served, events, serving
 from tests.support.stdio_server import Server
 from tests.support.task_server import EXTENDED, FINAL, TaskServer, become
@@ -307,7 +308,9 @@ class OfficialTasks(ClientExtension):
 
     async def resolve(self, made: TaskMade, context: ClaimContext) -> types.CallToolResult:
         while True:
-            polled = await context.session.send_request(GetTask(params=OfTask(taskId=made.task_id)), Anything)
+            polled = await context.session.send_request(
+                GetTask(params=OfTask(taskId=made.task_id, inputResponses=None)), Anything
+            )
             task = polled.model_dump(by_alias=True)
             self.seen.append(task["status"])
             if task["status"] in FINAL:
@@ -341,15 +344,15 @@ async def test_the_official_client_runs_tasks_as_an_extension(transport: str) ->
         Client(place, mode=R5.name, extensions=[tasks], elicitation_callback=fill) as client,
     ):
         done = await client.call_tool("slow_compute", {"seconds": 0.01, "label": "x"})
-        assert done.content[0].text == "Computed x in 0.01 s"
+        assert said(done) == "Computed x in 0.01 s"
         assert tasks.seen[-1] == "completed"
         both = await client.call_tool("multi_input", {})
-        assert both.content[0].text == "Ada lives with Ada."
+        assert said(both) == "Ada lives with Ada."
         assert "input_required" in tasks.seen
         first = await client.call_tool("test_tool_with_task", {})
-        assert first.content[0].text == "Hello, Ada! The work is done."
+        assert said(first) == "Hello, Ada! The work is done."
         failed = await client.call_tool("failing_job", {})
         assert failed.is_error
         greeted = len(tasks.seen)
-        assert (await client.call_tool("greet", {"name": "Eve"})).content[0].text == "Hello, Eve!"
+        assert said(await client.call_tool("greet", {"name": "Eve"})) == "Hello, Eve!"
         assert len(tasks.seen) == greeted

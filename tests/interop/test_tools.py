@@ -286,7 +286,7 @@ async def test_without_bash_the_tools_that_need_it_say_so(box: Toolbox) -> None:
 
 async def test_without_a_network_the_tools_that_need_it_say_so(box: Toolbox) -> None:
     nobody = "http://127.0.0.1:1"
-    environ = {
+    environ: dict[str, Any] = {
         "MCPDESK_SEARCH_ENGINES": "searxng,wikipedia",
         "MCPDESK_SEARCH_URLS": f"searxng={nobody},wikipedia={nobody}",
     }
@@ -301,7 +301,7 @@ async def test_without_a_network_the_tools_that_need_it_say_so(box: Toolbox) -> 
 async def test_on_a_full_disk_what_cannot_be_kept_is_refused_and_the_rest_goes_on(
     box: Toolbox, tmp_path: Path
 ) -> None:
-    state = {"MCPDESK_STATE_DIR": str(tmp_path)}
+    state: dict[str, Any] = {"MCPDESK_STATE_DIR": str(tmp_path)}
     async with box.over_stdio(LATEST_HANDSHAKE.name, **state) as client:
         await call(client, "TaskManager", {"action": "create", "query": "kept"})
     async with box.over_stdio(LATEST_HANDSHAKE.name, limit_kib=FULL_KIB, **state) as client:

@@ -98,7 +98,7 @@ def main() -> int:
             def rss() -> float:
                 while process.cpu_percent(1.0) > RESTING_PERCENT:
                     pass  # the screen pairs what came
-                return process.memory_info().rss / (1 << 20)
+                return float(process.memory_info().rss) / (1 << 20)
 
             def alive() -> None:
                 if not desk.process.isalive():

@@ -81,7 +81,8 @@ async def call(loaded: LoadedFolder, name: str, caller: Caller | None = None, /,
 def test_samples_are_without_fault(sample: LoadedFolder) -> None:
     assert sample.problems == ()
     assert [name for name in sample.manifest.builtins if name not in BUILTINS] == []
-    for item in (*sample.tools, *sample.prompts, *sample.templates):
+    items: list[Any] = [*sample.tools, *sample.prompts, *sample.templates]
+    for item in items:
         assert item.title or item.description, item
     for tool in sample.tools:
         compile_schema(tool.input_schema)

@@ -169,7 +169,7 @@ async def test_missing_token_is_refused_in_the_promised_words(start: Start, ask:
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-BAD = {
+BAD: dict[str, Callable[[], str]] = {
     "nonsense": lambda: "nonsense",
     "expired": lambda: good(exp=1),
     "not yet valid": lambda: good(nbf=4_000_000_000),

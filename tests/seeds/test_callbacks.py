@@ -124,7 +124,11 @@ async def test_a_client_of_the_service_hears_it_after_the_service_was_killed(fol
             service.process.wait()
         service = start(str(folder), "--port", "0")
         url = f"{address(service, 'shop')}/mcp/shop"
-        async with box.over_http(url, "2025-11-25", heard_by_client.put), asyncio.timeout(WITHIN_S):
+
+        async def hear(params: Any) -> None:
+            await heard_by_client.put(params)
+
+        async with box.over_http(url, "2025-11-25", hear), asyncio.timeout(WITHIN_S):
             assert (await heard_by_client.get()).data["message"] == "stretch"
 
 

@@ -443,7 +443,9 @@ async def test_printed_observation_ends_with_the_job(
 ) -> None:
     go_on = tmp_path / "go on"
     job = await begin(client, zyra, DECODE, file_or_url=f"wait:{go_on}")
-    watching = [asyncio.create_task(by_hand(OBSERVE, zyra.url, JOB_ID=job["job_id"]))]
+    watching: list[asyncio.Task[Any]] = [
+        asyncio.create_task(by_hand(OBSERVE, zyra.url, JOB_ID=job["job_id"]))
+    ]
     watching += [asyncio.create_task(in_shell(OBSERVE, zyra.url, JOB_ID=job["job_id"]))] if CURL else []
     async with client.ws_connect(zyra.url + job["ws"]) as ws:
         while "message 2" not in (await ws.receive_str(timeout=WITHIN_S)):

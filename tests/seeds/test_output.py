@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,13 @@ from tests.seeds.test_runtime import address, rpc
 from tests.support.curl import JSON, fetch
 from tests.support.folders import write
 
-COUNT = {"stage": "say", "command": "numbers", "description": "Count.", "run": ["seq", "{most}"]}
-COUNT |= {"parameters": {"type": "object", "properties": {"most": {"type": "integer"}}, "required": ["most"]}}
+COUNT: dict[str, Any] = {
+    "stage": "say",
+    "command": "numbers",
+    "description": "Count.",
+    "run": ["seq", "{most}"],
+}
+COUNT["parameters"] = {"type": "object", "properties": {"most": {"type": "integer"}}, "required": ["most"]}
 NUMBERS = "".join(f"{number}\n" for number in range(1, 100_001))
 
 

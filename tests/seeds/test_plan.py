@@ -10,14 +10,14 @@ from mcp.client.session import ClientSession
 
 from tests.support.toolbox import toolbox
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "Bash": {"command": "touch made"},
     "BackgroundBash": {"command": "touch made"},
     "KillBgTask": {"task_id": 1},
     "TaskManager": {"action": "create", "query": "x"},
     "SetCallback": {"action": "set", "message": "x", "delay_seconds": 60},
 }
-ALLOWED = {
+ALLOWED: dict[str, dict[str, Any]] = {
     "TaskManager": {"action": "list", "query": ""},
     "SetCallback": {"action": "list"},
     "ListBgTasks": {},

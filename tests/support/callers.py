@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -147,7 +147,7 @@ def _opening(path: str) -> Route:
                 await socket.send_str(orjson.dumps(modern() | sent[1]).decode())
                 return Outcome(200, {}, (await socket.receive_str(timeout=WITHIN_S)))
         except aiohttp.WSServerHandshakeError as refused:
-            headers = refused.headers or {}
+            headers: Mapping[str, str] = refused.headers or {}
             return Outcome(refused.status, headers, "")
 
     return route

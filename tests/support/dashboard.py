@@ -176,9 +176,9 @@ class Events:
 
 
 @asynccontextmanager
-async def dashboard(folder: Path, *, key: str = KEY, **flags: object) -> AsyncIterator[Dashboard]:
+async def dashboard(folder: Path, *, key: str = KEY, **flags: Any) -> AsyncIterator[Dashboard]:
     """A core with the shop, its dashboard, and nobody at its desk; `key` is asked for, unless empty."""
-    asked = {"api_key": key} if key else {"no_auth": True}
+    asked: dict[str, Any] = {"api_key": key} if key else {"no_auth": True}
     async with (
         running_desk(shop(folder), http=True, **asked, **flags) as desk,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.pilot import Pilot
 from textual.widgets import Button, Input
@@ -25,7 +26,7 @@ class StubPane(Vertical):
         self.query_text = ""
         self.trouble: Exception | None = None
 
-    def compose(self):
+    def compose(self) -> ComposeResult:
         yield Input(id="field")
         yield Button("go", id="go")
 

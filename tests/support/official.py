@@ -19,6 +19,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from pydantic import FileUrl
 
 from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
 from tests.support.patience import WITHIN_S
@@ -101,7 +102,7 @@ class Answers:
 
     async def roots(self, context: Any) -> types.ListRootsResult:
         self.asked.append("roots")
-        return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada")])
+        return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///home/ada"))])
 
     @property
     def callbacks(self) -> dict[str, Any]:

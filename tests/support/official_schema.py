@@ -32,7 +32,7 @@ def strangers(revision: str, definition: str, value: dict[str, Any]) -> list[str
     whole = _schema(revision)
     if whole is None:
         return []
-    named = whole.get("$defs", whole.get("definitions"))[definition]["properties"]
+    named = (whole.get("$defs") or whole["definitions"])[definition]["properties"]
     return [f"{definition}.{name} is not of {revision}" for name in value if name not in named]
 
 

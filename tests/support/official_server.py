@@ -43,7 +43,7 @@ async def add(a: int, b: int) -> Sum:
 
 
 @server.tool()
-async def steps(ctx: Context) -> str:  # type: ignore[type-arg]
+async def steps(ctx: Context) -> str:
     """Report on the way."""
     for done in range(3):
         await ctx.report_progress(done, 3)

@@ -18,7 +18,11 @@ class Person:
 
     def __init__(self, desk: RunningDesk) -> None:
         loop, self._told = asyncio.get_running_loop(), asyncio.Queue[Question]()
-        desk.host.inbox.subscribe(lambda each: loop.call_soon_threadsafe(self._told.put_nowait, each))
+
+        def tell(question: Question) -> None:
+            loop.call_soon_threadsafe(self._told.put_nowait, question)
+
+        desk.host.inbox.subscribe(tell)
 
     async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
         async with asyncio.timeout(WITHIN_S):

@@ -11,6 +11,7 @@ import re
 import sys
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ async def be_a_person(pilot: Pilot[None], link: RunningDesk) -> None:
     await press(pilot, *"Lisbon", "ctrl+r")
     await until(pilot, lambda: finished_calls(link) == 3)
     for words in ("3 days in Lisbon", "notebook 2.1", "withdraw-cash"):
-        await until(pilot, lambda words=words: shows(pilot, words))
+        await until(pilot, partial(shows, pilot, words))
     await pilot.pause(0.5)
 
 

@@ -8,6 +8,6 @@ import psutil
 def is_alive(process: psutil.Process) -> bool:
     """Whether it still runs; who waits to be collected does not, and may be collected as we look."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False

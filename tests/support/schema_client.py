@@ -71,7 +71,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "ok"}, "model": "m"},
     "roots/list": {"roots": [{"uri": "file:///home/ada"}]},
 }
-CAPABLE = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}}
+CAPABLE: dict[str, Any] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}, "context": {}},
+    "roots": {},
+}
 EXTENDED = CAPABLE | {"extensions": {EXTENSION: {}}}
 
 

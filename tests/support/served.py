@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -155,7 +156,7 @@ class Peer:
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return answer
 
-    def _take(self, frames: list[bytes]) -> None:
+    def _take(self, frames: Sequence[bytes]) -> None:
         self.frames += frames
         for message in map(orjson.loads, frames):
             self.received.extend(message if isinstance(message, list) else [message])

@@ -34,7 +34,7 @@ def _threads_work() -> bool:
     if executor is None:
         return False
     idle = executor._idle_semaphore._value
-    return executor._work_queue.qsize() > 0 or idle < len(executor._threads)
+    return bool(executor._work_queue.qsize() > 0 or idle < len(executor._threads))
 
 
 def _repaint_is_due() -> bool:

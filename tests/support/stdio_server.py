@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.patience import WITHIN_S as WAIT_S
+from tests.support.patience import WITHIN_S
 
 ROOT = str(Path(__file__).parents[2])
 PROGRAM = [
@@ -85,12 +85,12 @@ class Server:
     def close(self) -> None:
         """End it, whatever it does."""
         self.process.kill()
-        self.process.wait(WAIT_S)
+        self.process.wait(WITHIN_S)
         for stream in (self.stdin, self.stdout, self.stderr):
             with suppress(BrokenPipeError):
                 stream.close()
 
     def end(self) -> tuple[int, bytes, bytes]:
         """Close its stdin and wait; returns exit code and the rest of stdout and stderr."""
-        out, err = self.process.communicate(timeout=WAIT_S)
+        out, err = self.process.communicate(timeout=WITHIN_S)
         return self.process.returncode, out, err

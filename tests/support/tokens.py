@@ -17,6 +17,13 @@ ISSUER = "https://issuer.example"
 AUDIENCE = "https://wallet.example/mcp/wallet"
 SECRET = "a secret that only the issuer and the server know, longer than any hash"
 
+CURVES: dict[str, ec.EllipticCurve] = {
+    "ES256": ec.SECP256R1(),
+    "ES384": ec.SECP384R1(),
+    "ES512": ec.SECP521R1(),
+    "ES256K": ec.SECP256K1(),
+}
+
 
 @cache
 def private_key(algorithm: str, name: str = "first") -> Any:
@@ -25,8 +32,7 @@ def private_key(algorithm: str, name: str = "first") -> Any:
         return rsa.generate_private_key(public_exponent=65537, key_size=2048)
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
-    curves = {"ES256": ec.SECP256R1, "ES384": ec.SECP384R1, "ES512": ec.SECP521R1, "ES256K": ec.SECP256K1}
-    return ec.generate_private_key(curves[algorithm]())
+    return ec.generate_private_key(CURVES[algorithm])
 
 
 def jwk(algorithm: str, name: str = "first", **more: Any) -> dict[str, Any]:
@@ -81,4 +87,4 @@ def base64(data: bytes) -> bytes:
 
 def unsigned(**changes: Any) -> str:
     """A token that says it needs no signature."""
-    return jwt.encode(claims(**changes), None, algorithm="none", headers={"kid": "first"})
+    return jwt.encode(claims(**changes), "", algorithm="none", headers={"kid": "first"})

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any
 
 import httpx2
-from mcp.client.session import ClientSession
+from mcp.client.session import ClientSession, LoggingFnT
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -38,7 +38,7 @@ PAGE = (
     "<!doctype html><html><head><title>Tides</title></head><body><p>The moon pulls the sea.</p></body></html>"
 )
 FOUND = json.dumps({"results": [{"title": "Tides", "url": "https://tides.example/", "content": "The moon."}]})
-Logged = Callable[[Any], Awaitable[None]]
+Logged = LoggingFnT
 
 
 class _Site(BaseHTTPRequestHandler):

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from textual.pilot import Pilot
 
+from mcpdesk.link.link import Link
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.results.result_view import ResultView
@@ -67,7 +68,7 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     link = link or FakeLink()
     link.asked = []
-    app = DeskApp(link, history=history)
+    app = DeskApp(cast(Link, link), history=history)
     async with app.run_test(size=size) as pilot:
         found = Bench(app, pilot, link)
         await found.until(
