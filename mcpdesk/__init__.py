@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
     from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
     from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
-    from mcpdesk.server.calls.context import Context, RequestView
+    from mcpdesk.server.calls.context import Context
     from mcpdesk.server.calls.sync_context import SyncContext
     from mcpdesk.server.offer.authoring import fail, header, message, prompt, refuse, resource, tool
+    from mcpdesk.server.offer.server import RequestView
     from mcpdesk.server.offer.tool import ToolResult
     from mcpdesk.version import __version__
 

@@ -15,7 +15,7 @@ from mcpdesk.cli.core_process import JournalPrinter, StopRequests, claiming, giv
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.endpoint import HostedDialogue
+    from mcpdesk.hosting.channel import HostedDialogue
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan
 

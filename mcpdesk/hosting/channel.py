@@ -1,23 +1,28 @@
-"""A full-duplex channel of frames on one dialogue, and a byte pipe on top of it."""
+"""One peer of a hosted server: its dialogue, a channel of frames on it, a pipe of bytes on top of that."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
-from mcpdesk.protocol.handshake import Phase
+from mcpdesk.protocol.handshake import Phase, SessionState
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.protocol.outlet import Reply
-from mcpdesk.recorder.record import Direction
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Recorder
+from mcpdesk.server.calls.conversation import Conversation
+from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.endpoint import Converse, HostedEndpoint
     from mcpdesk.transports.replay import ClientState
 
 LARGE = 64 << 10
@@ -26,6 +31,163 @@ BURST = 60 << 10
 """Bytes a handler may send before it is made to wait a turn, so that they leave in one write."""
 TURN_S = 0.002
 """How long it may go on without a turn: who computes between its messages is heard all the same."""
+_numbers = count(1)
+"""Connection numbers, unique in this process."""
+
+
+class DialogueEndpoint(Protocol):
+    """What dialogues and channels need of the server they belong to."""
+
+    server: Server
+    recorder: Recorder
+    large_bytes: int
+    """Of large frames in flight on its channels."""
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+
+    @property
+    def keeps_something(self) -> bool:
+        """Whether clients may still ask for what was begun here."""
+
+    def open(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        principal: Principal = OPEN,
+        speaks_gateway: bool = False,
+    ) -> HostedDialogue:
+        """Begin a dialogue."""
+
+    def conversation(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None,
+        on_terms: Callable[[Terms], None],
+        speaks_gateway: bool,
+    ) -> Conversation:
+        """What answers one peer."""
+
+    def forget(self, dialogue: HostedDialogue) -> None:
+        """A dialogue ended."""
+
+
+class HostedDialogue:
+    """A conversation that the recorder knows by number."""
+
+    def __init__(
+        self,
+        endpoint: DialogueEndpoint,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None,
+        principal: Principal = OPEN,
+        speaks_gateway: bool = False,
+    ) -> None:
+        self.connection = next(_numbers)
+        self.opened = time.time()
+        self.closed: float | None = None
+        """Unix time at which it ended."""
+        self.conversation = endpoint.conversation(transport, peer, push, self._known, speaks_gateway)
+        self.conversation.principal, self.conversation.connection = principal, self.connection
+        self.accept = self.conversation.accept
+        self.accept_message = self.conversation.accept_message
+        self._endpoint = endpoint
+        self._is_connected = True
+        self._revision = ""
+        self._announce()
+
+    @property
+    def revision(self) -> str:
+        """The revision of its session."""
+        return self.conversation.session.terms.revision.name
+
+    @property
+    def shown_revision(self) -> str:
+        """The revision last spoken."""
+        return self._revision
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a handshake took place."""
+        return self.conversation.session.is_open
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is in flight."""
+        return not self.conversation.running
+
+    @property
+    def outlives_connection(self) -> bool:
+        """Whether a call of the handshake era is in flight: there a lost connection cancels nothing.
+
+        One that waits for a person does not count: nobody is to decide what no one will hear of.
+        """
+        running = self.conversation.running
+        return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
+
+    def identify(self, principal: Principal) -> None:
+        """The peer proved who it is."""
+        self.conversation.principal = principal
+        self._announce()
+
+    def adopt(self, revision: str, client: str) -> bool:
+        """Serve a handshake revision without a handshake."""
+        known = BY_NAME.get(revision)
+        if known is None or known.is_stateless:
+            return False
+        self.conversation.session.adopt(known, client)
+        return True
+
+    @property
+    def state(self) -> SessionState:
+        """How its session stands, for a process that goes on with it."""
+        return self.conversation.state
+
+    def take_up(self, state: SessionState) -> None:
+        """Go on with a session of another process.
+
+        Raises: RemoteProtocolError when such a session is not served any more.
+        """
+        self.conversation.take_up(state)
+
+    def end_listening(self) -> None:
+        """The peer wants nothing more: what would never end by itself ends."""
+        for call in self.conversation.running:
+            if call.method == "subscriptions/listen":
+                call.end("nobody listens any more")
+
+    def close(self, reason: str = "connection closed") -> None:
+        """The peer is gone. Harmless when called twice."""
+        if not self._is_connected:
+            return
+        self._is_connected = False
+        self.closed = time.time()
+        self.conversation.close(reason)
+        self._endpoint.forget(self)
+        self._announce(closed=self.closed)
+
+    def _known(self, terms: Terms) -> None:
+        self._announce(terms.revision.name)
+
+    def _announce(self, revision: str = "", closed: float | None = None) -> None:
+        self._revision = revision or self._revision
+        conversation = self.conversation
+        self._endpoint.recorder.connect(
+            ConnectionInfo(
+                number=self.connection,
+                server=self._endpoint.name,
+                transport=conversation.transport,
+                peer=conversation.peer,
+                revision=self._revision,
+                opened=self.opened,
+                closed=closed,
+                principal=conversation.principal.name,
+            )
+        )
 
 
 class Channel:
@@ -40,14 +202,14 @@ class Channel:
 
     def __init__(
         self,
-        endpoint: HostedEndpoint,
+        endpoint: DialogueEndpoint,
         transport: str,
         peer: str,
         write: Callable[[Sequence[bytes]], None],
         principal: Principal = OPEN,
-        converse: Converse | None = None,
+        speaks_gateway: bool = False,
     ) -> None:
-        self.dialogue = endpoint.open(transport, peer, self.send, principal, converse)
+        self.dialogue = endpoint.open(transport, peer, self.send, principal, speaks_gateway)
         self.connection = self.dialogue.connection
         self._record = endpoint.recorder.together
         self._endpoint = endpoint
@@ -196,7 +358,7 @@ class Pipe(Channel):
 
     def __init__(
         self,
-        endpoint: HostedEndpoint,
+        endpoint: DialogueEndpoint,
         transport: str,
         peer: str,
         send_bytes: Callable[[bytes], None],

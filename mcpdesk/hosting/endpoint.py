@@ -4,153 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.token_rules import Access
-from mcpdesk.hosting.channel import Channel
-from mcpdesk.protocol.handshake import SessionState
-from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.hosting.channel import Channel, HostedDialogue
+from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.recorder.record import ConnectionInfo, Recorder
+from mcpdesk.recorder.record import Recorder
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.services import Services
+from mcpdesk.server.offer.listing import WIRE
 from mcpdesk.server.offer.server import Server
 
-if TYPE_CHECKING:
-    from mcpdesk.hosting.gateway_endpoint import GatewayEndpoint
-
-Converse: TypeAlias = Callable[
-    [str, str, Callable[[bytes], None] | None, Callable[[Terms], None]], Conversation
-]
-"""Makes a conversation of transport, peer, the way for messages of ours, and who hears of terms."""
 WITHHELD = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
 MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
 MOST_GONE = 20
 """Clients of one server that are remembered after they left."""
-_numbers = count(1)
-"""Connection numbers, unique in this process."""
-
-
-class HostedDialogue:
-    """A conversation that the recorder knows by number."""
-
-    def __init__(
-        self,
-        endpoint: HostedEndpoint,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None,
-        principal: Principal = OPEN,
-        converse: Converse | None = None,
-    ) -> None:
-        """`converse` makes its conversation; None: one of the standard."""
-        self.connection = next(_numbers)
-        self.opened = time.time()
-        self.closed: float | None = None
-        """Unix time at which it ended."""
-        self.conversation = (converse or endpoint.converse)(transport, peer, push, self._known)
-        self.conversation.principal, self.conversation.connection = principal, self.connection
-        self.accept = self.conversation.accept
-        self.accept_message = self.conversation.accept_message
-        self._endpoint = endpoint
-        self._is_connected = True
-        self._revision = ""
-        self._announce()
-
-    @property
-    def revision(self) -> str:
-        """The revision of its session."""
-        return self.conversation.session.terms.revision.name
-
-    @property
-    def shown_revision(self) -> str:
-        """The revision last spoken."""
-        return self._revision
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a handshake took place."""
-        return self.conversation.session.is_open
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no call is in flight."""
-        return not self.conversation.running
-
-    @property
-    def outlives_connection(self) -> bool:
-        """Whether a call of the handshake era is in flight: there a lost connection cancels nothing.
-
-        One that waits for a person does not count: nobody is to decide what no one will hear of.
-        """
-        running = self.conversation.running
-        return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
-
-    def identify(self, principal: Principal) -> None:
-        """The peer proved who it is."""
-        self.conversation.principal = principal
-        self._announce()
-
-    def adopt(self, revision: str, client: str) -> bool:
-        """Serve a handshake revision without a handshake."""
-        known = BY_NAME.get(revision)
-        if known is None or known.is_stateless:
-            return False
-        self.conversation.session.adopt(known, client)
-        return True
-
-    @property
-    def state(self) -> SessionState:
-        """How its session stands, for a process that goes on with it."""
-        return self.conversation.state
-
-    def take_up(self, state: SessionState) -> None:
-        """Go on with a session of another process.
-
-        Raises: RemoteProtocolError when such a session is not served any more.
-        """
-        self.conversation.take_up(state)
-
-    def end_listening(self) -> None:
-        """The peer wants nothing more: what would never end by itself ends."""
-        for call in self.conversation.running:
-            if call.method == "subscriptions/listen":
-                call.end("nobody listens any more")
-
-    def close(self, reason: str = "connection closed") -> None:
-        """The peer is gone. Harmless when called twice."""
-        if not self._is_connected:
-            return
-        self._is_connected = False
-        self.closed = time.time()
-        self.conversation.close(reason)
-        self._endpoint.forget(self)
-        self._announce(closed=self.closed)
-
-    def _known(self, terms: Terms) -> None:
-        self._announce(terms.revision.name)
-
-    def _announce(self, revision: str = "", closed: float | None = None) -> None:
-        self._revision = revision or self._revision
-        conversation = self.conversation
-        self._endpoint.recorder.connect(
-            ConnectionInfo(
-                number=self.connection,
-                server=self._endpoint.name,
-                transport=conversation.transport,
-                peer=conversation.peer,
-                revision=self._revision,
-                opened=self.opened,
-                closed=closed,
-                principal=conversation.principal.name,
-            )
-        )
 
 
 class Gone(Struct, frozen=True):
@@ -232,10 +107,10 @@ class HostedEndpoint:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
-        converse: Converse | None = None,
+        speaks_gateway: bool = False,
     ) -> HostedDialogue:
-        """Begin a dialogue. `converse` makes its conversation; None: one of the standard."""
-        dialogue = HostedDialogue(self, transport, peer, push, principal, converse)
+        """Begin a dialogue, with a peer that may speak the gateway dialect or with one of the standard."""
+        dialogue = HostedDialogue(self, transport, peer, push, principal, speaks_gateway)
         self.dialogues[dialogue.connection] = dialogue
         return dialogue
 
@@ -246,10 +121,10 @@ class HostedEndpoint:
         write: Callable[[Sequence[bytes]], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
-        converse: Converse | None = None,
+        speaks_gateway: bool = False,
     ) -> Channel:
         """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
-        channel = Channel(self, transport, peer, write, principal, converse)
+        channel = Channel(self, transport, peer, write, principal, speaks_gateway)
         channel.dialogue.conversation.opening = opening
         return channel
 
@@ -257,20 +132,25 @@ class HostedEndpoint:
     def gateway(self) -> GatewayEndpoint:
         """The same server for clients of the gateway dialect."""
         if self._gateway is None:
-            from mcpdesk.hosting.gateway_endpoint import GatewayEndpoint
-
             self._gateway = GatewayEndpoint(self)
         return self._gateway
 
-    def converse(
+    def conversation(
         self,
         transport: str,
         peer: str,
         push: Callable[[bytes], None] | None,
         on_terms: Callable[[Terms], None],
+        speaks_gateway: bool,
     ) -> Conversation:
-        """A conversation of the standard."""
-        return Conversation(self.dispatcher, transport, peer, push, on_terms)
+        """What answers one peer."""
+        if not speaks_gateway:
+            return Conversation(self.dispatcher, transport, peer, push, on_terms)
+        from mcpdesk.server.dialects.gateway_translation import GatewayDialect
+
+        # Over WebSockets peers of the dialect expect to be told of their jobs.
+        dialect = GatewayDialect(push if transport == "websocket" else None)
+        return Conversation(self.dispatcher, transport, peer, push, on_terms, dialect)
 
     def in_mode(self, view: Server) -> HostedEndpoint:
         """The endpoint of a view of the server. Its dialogues are among those of this one."""
@@ -343,3 +223,74 @@ class HostedEndpoint:
                 if not each.serving
             ],
         }
+
+
+class GatewayEndpoint:
+    """What `base` serves, in the dialect. Its dialogues are among those of `base`."""
+
+    def __init__(self, base: HostedEndpoint) -> None:
+        self.key = f"gateway:{base.key}"
+        self.place = f"gateway:{base.place}"
+        self._base = base
+        self._discovery = (-1, JSONObject(), b"")
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        return self._base.name
+
+    @property
+    def gateway(self) -> GatewayEndpoint:
+        """Itself."""
+        return self
+
+    @property
+    def access(self) -> Access:
+        """What it asks of its callers."""
+        return self._base.access
+
+    @property
+    def refusal(self) -> str:
+        """What everybody is told while nothing of it is served."""
+        return self._base.refusal
+
+    def facts(self) -> dict[str, Any]:
+        """Name, version and counts, for the status page."""
+        return self._base.facts()
+
+    def discovery(self) -> bytes:
+        """What GET and OPTIONS answer, encoded."""
+        from mcpdesk.protocol import gateway_dialect
+
+        server = self._base.server
+        identity = self._base.dispatcher.offers.implementation(gateway_dialect.REVISION)
+        version, known, body = self._discovery
+        if version != server.tools.version or known is not identity:
+            tools = list(server.tools) if server.tools_enabled else []
+            wire = [shaping.item("tools", WIRE["tools"](tool), gateway_dialect.REVISION) for tool in tools]
+            body = codec.encode(
+                gateway_dialect.discovery(server.name, server.description, server.version, wire)
+            )
+            self._discovery = server.tools.version, identity, body
+        return body
+
+    def open(
+        self,
+        transport: str,
+        peer: str,
+        push: Callable[[bytes], None] | None = None,
+        principal: Principal = OPEN,
+    ) -> HostedDialogue:
+        """Begin a dialogue."""
+        return self._base.open(transport, peer, push, principal, speaks_gateway=True)
+
+    def channel(
+        self,
+        transport: str,
+        peer: str,
+        write: Callable[[Sequence[bytes]], None],
+        opening: Mapping[str, str],
+        principal: Principal = OPEN,
+    ) -> Channel:
+        """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
+        return self._base.channel(transport, peer, write, opening, principal, speaks_gateway=True)

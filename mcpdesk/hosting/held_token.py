@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.token_rules import Access
-from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
+from mcpdesk.hosting.channel import HostedDialogue
+from mcpdesk.hosting.endpoint import HostedEndpoint
 
 EXPIRED = "it has expired"
 CHANGED = "what mcp.json asks of tokens has changed"

@@ -353,7 +353,7 @@ class Host:
         return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
 
     async def _listen(self) -> None:
-        from mcpdesk.hosting.gateway_endpoint import HostedJobs
+        from mcpdesk.hosting.hosted_jobs import HostedJobs
         from mcpdesk.transports.http.http_service import HttpService, ListeningForbidden
 
         self.jobs = HostedJobs(self.services.jobs, self.by_name)

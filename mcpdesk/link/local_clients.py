@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from mcpdesk.hosting.endpoint import Gone, HostedDialogue, HostedEndpoint
+from mcpdesk.hosting.channel import HostedDialogue
+from mcpdesk.hosting.endpoint import Gone, HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.link import ClientFacet
 from mcpdesk.link.values import (
@@ -155,7 +156,7 @@ def _tools(listed: int | None, version: int) -> ToolsSeen:
     return ToolsSeen.FRESH if listed == version else ToolsSeen.STALE
 
 
-def _running(call: Call, asked: list[Call]) -> RunningCall:
+def _running(call: Call, asked: Sequence[object]) -> RunningCall:
     return RunningCall(call.method, _name(call), time.monotonic() - call.started, asked.count(call))
 
 

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from mcpdesk.auth.principal import OPEN
-from mcpdesk.hosting.gateway_endpoint import READING, HostedJobs
+from mcpdesk.hosting.hosted_jobs import READING, HostedJobs
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download
 from mcpdesk.jobs.feed import CallFeed

@@ -13,8 +13,8 @@ import pytest
 
 from mcpdesk.errors import HandlerError, ManifestError
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
-from mcpdesk.server.calls.context import RequestView
 from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.server import RequestView
 from tests.support.folders import write
 
 Load = Callable[..., LoadedFolder]
@@ -38,7 +38,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
 
 async def call(loaded: LoadedFolder, name: str, context: Any = None, **arguments: Any) -> Any:
     tool = next(tool for tool in loaded.tools if tool.name == name)
-    return await tool.handler(arguments, context or SimpleNamespace(context=None))  # type: ignore[arg-type]
+    return await tool.handler(arguments, context or SimpleNamespace(context=None))
 
 
 def names(items: list[Any]) -> list[str]:

@@ -28,7 +28,7 @@ def tool_in(folder: Path, text: str) -> Tool:
 
 async def call(tool: Tool, arguments: dict[str, Any], made: Any = None, claims: Any = None) -> Any:
     given = SimpleNamespace(context=made, claims=claims)
-    return await tool.handler(arguments, given)  # type: ignore[arg-type]
+    return await tool.handler(arguments, given)
 
 
 async def test_a_handler_of_all_arguments_finds_the_claims_among_them(tmp_path: Path) -> None:

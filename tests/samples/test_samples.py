@@ -15,7 +15,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.paths import sample_servers
-from mcpdesk.server.calls.context import RequestView
+from mcpdesk.server.offer.server import RequestView
 from mcpdesk.server.schemas.validation import compile_schema
 from mcpdesk.server.state.server_state import Home
 from mcpdesk.tools import BUILTINS

@@ -11,7 +11,8 @@ from mcpdesk import fail
 from mcpdesk.errors import LocalProtocolError, RemoteProtocolError
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.server.asks import person_questions
-from mcpdesk.server.calls.context import Context, RequestView
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.server import RequestView
 from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 from tests.support.site import serving

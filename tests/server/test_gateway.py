@@ -12,7 +12,7 @@ import pytest
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import Refusal
-from mcpdesk.hosting.gateway_endpoint import GatewayEndpoint
+from mcpdesk.hosting.endpoint import GatewayEndpoint
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.task_shapes import TaskStatus

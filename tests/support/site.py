@@ -12,7 +12,7 @@ import orjson
 
 from mcpdesk.errors import UnknownMode
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.gateway_endpoint import HostedJobs
+from mcpdesk.hosting.hosted_jobs import HostedJobs
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R5

@@ -25,7 +25,7 @@ from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import Tool
 
 if TYPE_CHECKING:
-    from mcpdesk.server.calls.context import RequestView
+    from mcpdesk.server.offer.server import RequestView
 
 MAX_FILES = 5_000
 """Files looked at in one of `tools`, `resources` and `prompts`."""

@@ -16,11 +16,10 @@ from mcpdesk.hosting.folder.file_items import digest
 from mcpdesk.hosting.folder.signatures import CallSignature, read_signature
 from mcpdesk.protocol.jsonrpc import invalid_params
 from mcpdesk.protocol.uri_template import UriTemplate
-from mcpdesk.server.calls.argument_completion import Completer
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import Note
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
-from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.resources import Completer, Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import CLAIMS, Handler, Tool
 
 if TYPE_CHECKING:

@@ -17,11 +17,10 @@ from msgspec.structs import replace
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.folder.file_items import FileItems, digest, unfit
 from mcpdesk.hosting.folder.module_items import check_arguments, listed
-from mcpdesk.server.calls.argument_completion import Completer
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.registry import Unavailable
-from mcpdesk.server.offer.resources import Reader, Resource
+from mcpdesk.server.offer.resources import Completer, Reader, Resource
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from mcpdesk.errors import StorageError
 
 if TYPE_CHECKING:
-    from mcpdesk.server.calls.running_call import Call
-    from mcpdesk.server.offer.tool import Tool
-    from mcpdesk.server.state.server_state import Home
     from mcpdesk.storage.approvals import Grant
+    from mcpdesk.storage.database import Database
 
 EVERY = "*"
 """Stands for all tools that are not named."""
@@ -54,10 +52,25 @@ Layer = tuple[str, Mapping[str, Policy]]
 ALLOWED = Ruling(Policy.ALLOW, "")
 
 
+class RulesState(Protocol):
+    """What approvals need of the state of their server."""
+
+    rules: int
+    """Grows whenever other tools may run than before."""
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is a state file."""
+
+    @property
+    def data(self) -> Database:
+        """The state file, made when it is asked for."""
+
+
 class Approvals:
     """Those of one server. Used on the core's loop; `ruling` and `grants` from any thread."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: RulesState) -> None:
         self.grants: tuple[Grant, ...] = ()
         """Those of this process and of earlier ones, newest first."""
         self.waiting: dict[int, tuple[str, str]] = {}
@@ -83,9 +96,9 @@ class Approvals:
         """Whether a tool may be called without anybody being asked."""
         return self.ruling(tool).policy is Policy.ALLOW
 
-    def concerns(self, call: Call, tool: Tool) -> bool:
-        """Whether somebody is to be asked before a call, unless its peer is known."""
-        return not call.is_desk and self.ruling(tool.name).policy is Policy.ASK
+    def asks_about(self, tool: str) -> bool:
+        """Whether somebody is to be asked before a client calls a tool, unless its peer is known."""
+        return self.ruling(tool).policy is Policy.ASK
 
     def refusal(self, tool: str) -> str:
         """Why a tool may never be called; empty when it may, or somebody is to be asked."""

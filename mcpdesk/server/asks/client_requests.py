@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from mcpdesk.errors import ClientError, ClientTimeout
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.server.calls.running_call import Call
+from mcpdesk.protocol.outlet import Outlet
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import Asking
@@ -21,8 +21,20 @@ BEAT_S = 5.0
 GIVEN_UP = "no longer needed"
 
 
+class AskingCall(Protocol):
+    """What a question needs of the call that asks it."""
+
+    @property
+    def stop(self) -> str:
+        """Why it was ended; empty while it runs."""
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where its messages go."""
+
+
 class _Waiting(NamedTuple):
-    call: Call
+    call: AskingCall
     result: asyncio.Future[JSONObject]
 
 
@@ -39,7 +51,7 @@ class ClientRequests:
         self._numbers = count(1)
         self._prefix = ""
 
-    async def ask(self, call: Call, asking: Asking[T], limit_s: float) -> T:
+    async def ask(self, call: AskingCall, asking: Asking[T], limit_s: float) -> T:
         """Send a question on the stream of a call and wait for the answer.
 
         Raises: ClientError when the client cannot be asked, refuses, or does not answer in time.
@@ -71,11 +83,11 @@ class ClientRequests:
             waiting.result.set_result(response)
 
     @property
-    def waiting(self) -> list[Call]:
+    def waiting(self) -> list[AskingCall]:
         """Whose questions are not answered yet, one for each."""
         return [each.call for each in list(self.answers.values())]
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: AskingCall) -> None:
         """A call is over: what it left waiting behind ends."""
         for waiting in list(self.answers.values()):
             if waiting.call is call:
@@ -115,7 +127,7 @@ def unanswered(method: str, limit_s: float) -> ClientTimeout:
     return ClientTimeout(f"The client did not answer {method} within {limit_s:g} s")
 
 
-async def _answered(method: str, call: Call, result: asyncio.Future[Any], limit_s: float) -> None:
+async def _answered(method: str, call: AskingCall, result: asyncio.Future[Any], limit_s: float) -> None:
     loop = asyncio.get_running_loop()
     ends = loop.time() + limit_s
     while not result.done():

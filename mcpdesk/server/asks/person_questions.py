@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -16,9 +17,10 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import Elicited
-    from mcpdesk.server.calls.context import Context
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.services import Services
+    from mcpdesk.server.offer.server import Server
+    from mcpdesk.server.state.server_state import ToolOptions
 
 BEAT_S = 5.0
 """How often a peer hears that a person is still being waited for."""
@@ -39,7 +41,51 @@ FORM_STATES = {
 CLOSED = "the form was closed"
 
 
-async def ask_in_order(pages: Sequence[Page], context: Context) -> Question:
+class Asker(Protocol):
+    """What a question for a person needs of the context of the handler that asks it."""
+
+    server: Server
+    tool: str
+
+    @property
+    def peer(self) -> str:
+        """Display name of the caller."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The server folder."""
+
+    @property
+    def options(self) -> ToolOptions:
+        """What settings say to tools."""
+
+    @property
+    def is_desk(self) -> bool:
+        """Whether the desk itself calls."""
+
+    @property
+    def audience(self) -> int:
+        """How many front ends could answer now."""
+
+    def offers(self, needed: Mapping[str, Any]) -> bool:
+        """Whether the client can be asked for something."""
+
+    async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+        """Ask the person at the desk."""
+
+    def keep_asked(self, question: Question) -> None:
+        """Show on the desk what became of a question that was asked elsewhere."""
+
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
+    ) -> Elicited:
+        """Let the client show its user a form."""
+
+    async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Report progress to the caller."""
+
+
+async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
     """The set in its final state, as the setting `ask_order` wants it asked.
 
     Raises: HandlerError when nobody can be asked, or the only one who could be refuses.
@@ -65,13 +111,13 @@ async def ask_in_order(pages: Sequence[Page], context: Context) -> Question:
     )
 
 
-async def _ask_only_client(pages: tuple[Page, ...], context: Context) -> Question:
+async def _ask_only_client(pages: tuple[Page, ...], context: Asker) -> Question:
     question = await ask_client(pages, context)
     context.keep_asked(question)
     return question
 
 
-async def _ask_both(pages: tuple[Page, ...], context: Context) -> Question:
+async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
     client_aio = asyncio.create_task(ask_client(pages, context))
     try:
         # A client that came back with its answer has it at hand: then nobody else need be disturbed.
@@ -88,7 +134,7 @@ class Inquiry:
     """One question in the inbox, for as long as its caller waits. `number` is the inbox's."""
 
     def __init__(
-        self, context: Context, call: Call, services: Services, pages: Sequence[Page], kind: Kind
+        self, context: Asker, call: Call, services: Services, pages: Sequence[Page], kind: Kind
     ) -> None:
         """Raises: HandlerError when too many wait already."""
         self._context, self._call, self._services, self._kind = context, call, services, kind
@@ -135,7 +181,7 @@ class Inquiry:
         return self._future.result()
 
 
-async def ask_client(pages: tuple[Page, ...], context: Context) -> Question:
+async def ask_client(pages: tuple[Page, ...], context: Asker) -> Question:
     """Ask, and return the set as the inbox would, in its final state.
 
     Raises: ClientError when the client cannot be asked or refuses.

@@ -139,7 +139,9 @@ class Tasks:
         return task_shapes.detailed(view, job.ending.result, job.ending.error, requests)
 
     def _begin(self, call: Call, tool: Tool) -> None:
-        assert call.round is not None
+        from mcpdesk.server.asks.rounds import Round
+
+        assert isinstance(call.round, Round)
         limits = self._server.limits
         try:
             job = self._jobs.add(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +12,11 @@ from mcpdesk.protocol.uri_template import match, parsed
 from mcpdesk.server.calls.context import make_context
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
+from mcpdesk.server.offer.resources import Completer
 
 if TYPE_CHECKING:
-    from mcpdesk.server.calls.context import Context
     from mcpdesk.server.offer.resources import ResourceTemplate
     from mcpdesk.server.offer.server import Server
-
-Completer = Callable[[str, dict[str, str], "Context"], Awaitable[Iterable[str]]]
-"""What was typed so far, the arguments already given and a context in; suggestions out, best first."""
 
 MOST = 100
 """Values one answer may carry."""
@@ -29,11 +26,6 @@ class _Target(NamedTuple):
     name: str
     arguments: tuple[str, ...]
     completers: Mapping[str, Completer]
-
-
-def completes(server: Server) -> bool:
-    """Whether anything a server offers has suggestions."""
-    return any(each.completers for each in (*server.prompts, *server.templates))
 
 
 async def complete(server: Server, services: Services, call: Call) -> JSONObject:

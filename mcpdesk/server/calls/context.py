@@ -8,11 +8,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct, field
-
 from mcpdesk.errors import ClientError, HandlerError
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
+from mcpdesk.server.offer.server import RequestView, Server
 from mcpdesk.server.state.server_state import Home, ToolOptions
 
 if TYPE_CHECKING:
@@ -25,23 +24,8 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import Asking, Elicited, Root, Sampled
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.services import Services
-    from mcpdesk.server.offer.server import Server
 
 T = TypeVar("T")
-
-
-class RequestView(Struct, frozen=True):
-    """The request as `context.py` sees it; the same shape on every transport."""
-
-    method: str
-    transport: str
-    """`memory`, `http`, `websocket`, `sse`, `stdio`, `unix`."""
-    peer: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """HTTP header names in lower case; empty on pipes."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """The process environment on pipes; empty on HTTP."""
-    claims: Mapping[str, Any] | None = None
 
 
 class CallContext:

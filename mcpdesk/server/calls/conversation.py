@@ -32,7 +32,7 @@ from mcpdesk.protocol.jsonrpc import (
 from mcpdesk.protocol.methods import METHODS, canonical
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.terms import Terms
-from mcpdesk.server.asks.client_requests import ClientRequests
+from mcpdesk.server.asks.client_requests import AskingCall, ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.running_call import Call, progress_token
@@ -95,7 +95,7 @@ class Conversation:
         return list(self.in_flight.values())
 
     @property
-    def asked(self) -> list[Call]:
+    def asked(self) -> list[AskingCall]:
         """Calls that wait for an answer of the client, one for each question."""
         return self.requests.waiting
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -22,11 +22,37 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.job import Job
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.asks.client_requests import ClientRequests
-    from mcpdesk.server.asks.rounds import Round
+    from mcpdesk.server.asks.question_wording import Asking
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
+T = TypeVar("T")
 PIPES = {"memory": "from within mcpdesk", "stdio": "over stdio", "unix": "over stdio"}
 """Transports whose frames come without a request of HTTP -> where a call came from."""
+
+
+class Operation(Protocol):
+    """What a call needs of the rounds it is answered in, or of the task it became."""
+
+    on_task: Callable[[], None] | None
+    """Makes a task of it when its handler says so; None: that cannot be, or it is one."""
+    tag: dict[str, Any] | None
+    """The metadata of every message about it, once it is a task."""
+
+    @property
+    def is_task(self) -> bool:
+        """Whether its request was answered with a task."""
+
+    def become_task(self) -> bool:
+        """Go on as a task if that can be; says whether it is one now."""
+
+    async def ask(self, asking: Asking[T], limit_s: float, key: str | None = None) -> T:
+        """The client's answer, which comes with one of its next requests."""
+
+    def say(self, message: str) -> None:
+        """The handler tells what it is at."""
+
+    def end(self, reason: str) -> None:
+        """End the handler."""
 
 
 class Call(Struct, eq=False):
@@ -52,7 +78,7 @@ class Call(Struct, eq=False):
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
-    round: Round | None = None
+    round: Operation | None = None
     connection: int = 0
     """That of its client, by its number in the record."""
     feed: CallFeed | None = None

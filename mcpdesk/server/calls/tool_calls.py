@@ -200,7 +200,7 @@ class ToolCalls:
         """The outcome of a call that a person has to approve and did not; None: it may begin."""
         home, tool = self._server.home, plan.tool
         assert home is not None
-        if not home.approvals.concerns(call, tool):
+        if call.is_desk or not home.approvals.asks_about(tool.name):
             return None
         from mcpdesk.server.asks import approval_questions
 

@@ -49,9 +49,7 @@ class Offers:
     def is_offered(self, capability: str) -> bool:
         """Whether a server capability is advertised, or would be where the revision had a name for it."""
         if capability == "completions":
-            from mcpdesk.server.calls.argument_completion import completes
-
-            return completes(self._server)
+            return any(each.completers for each in (*self._server.prompts, *self._server.templates))
         if capability == "tasks":
             return self._has_tasks()
         return capability in _ALWAYS_OFFERED or (capability == "tools" and self._server.tools_enabled)

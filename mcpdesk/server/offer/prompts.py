@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -11,12 +11,9 @@ from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import content
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.server.offer.registry import Item
+from mcpdesk.server.offer.resources import Completer
 
-if TYPE_CHECKING:
-    from mcpdesk.server.calls.argument_completion import Completer
-    from mcpdesk.server.calls.context import Context
-
-Renderer = Callable[[dict[str, str], "Context"], Awaitable[Any]]
+Renderer = Callable[[dict[str, str], Any], Awaitable[Any]]
 """Arguments and a context in; a str (one user message) or a list of texts and wire messages out."""
 ROLES = ("user", "assistant")
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec import field
 
 from mcpdesk.server.offer.registry import Item
 
-if TYPE_CHECKING:
-    from mcpdesk.server.calls.argument_completion import Completer
-    from mcpdesk.server.calls.context import Context
-
-Reader = Callable[[str, dict[str, str], "Context"], Awaitable[Any]]
-"""URI, template variables (empty for a plain resource) and a context in; str, bytes, a JSON-able value or a
+Completer = Callable[[str, dict[str, str], Any], Awaitable[Iterable[str]]]
+"""What was typed so far, the arguments already given and a `Context` in; suggestions out, best first."""
+Reader = Callable[[str, dict[str, str], Any], Awaitable[Any]]
+"""URI, template variables (empty for a plain resource) and a `Context` in; str, bytes, a JSON-able value or a
 list of wire content objects out; None: nothing is there."""
 
 

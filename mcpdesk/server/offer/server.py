@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -15,9 +15,6 @@ from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import Home
-
-if TYPE_CHECKING:
-    from mcpdesk.server.calls.context import RequestView
 
 
 class Limits(Struct, frozen=True):
@@ -44,6 +41,20 @@ class Limits(Struct, frozen=True):
     """Of large requests in flight on pipes and sockets, all together."""
     subscriptions: int = 1000
     """Resources one connection, session or listen stream may subscribe to."""
+
+
+class RequestView(Struct, frozen=True):
+    """The request as `context.py` sees it; the same shape on every transport."""
+
+    method: str
+    transport: str
+    """`memory`, `http`, `websocket`, `sse`, `stdio`, `unix`."""
+    peer: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """HTTP header names in lower case; empty on pipes."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The process environment on pipes; empty on HTTP."""
+    claims: Mapping[str, Any] | None = None
 
 
 class Server(Struct, eq=False):

@@ -11,13 +11,12 @@ from mcpdesk.server.offer.registry import Item
 
 if TYPE_CHECKING:
     from mcpdesk.protocol.headers import Mirrored
-    from mcpdesk.server.calls.context import Context
 
 T = TypeVar("T")
 CLAIMS = "__jwt"
 """The argument under which handlers that take all arguments as one find the claims of the caller's token."""
-Handler = Callable[[dict[str, Any], "Context"], Awaitable[Any]]
-"""Checked arguments and a context in; any output, a `ToolResult`, or content blocks out."""
+Handler = Callable[[dict[str, Any], Any], Awaitable[Any]]
+"""Checked arguments and a `Context` in; any output, a `ToolResult`, or content blocks out."""
 
 
 class ToolResult(Struct, Generic[T], frozen=True):

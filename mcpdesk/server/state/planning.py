@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from mcpdesk.server.offer.tool import Tool
-    from mcpdesk.server.state.server_state import Home
+    from mcpdesk.storage.database import Database
 
 KEY = "plan:"
 """What the keys of plans begin with; the session follows."""
@@ -36,6 +36,21 @@ class Plan(Struct, frozen=True):
     is_active: bool
     is_own: bool = False
     """Whether the file was made for the plan, and may be written anew."""
+
+
+class PlansState(Protocol):
+    """What plans need of the state of their server."""
+
+    @property
+    def plans(self) -> Mapping[str, Plan]:
+        """What each session plans, or planned last."""
+
+    @property
+    def data(self) -> Database:
+        """The state file, made when it is asked for."""
+
+    def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
+        """From now on these sessions plan; `last` is what was planned last."""
 
 
 def is_exempt(tool: Tool) -> bool:
@@ -70,7 +85,7 @@ def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
         return None
 
 
-async def recall(home: Home) -> None:
+async def recall(home: PlansState) -> None:
     """Take up the plans a previous run or another process left. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
@@ -87,7 +102,7 @@ async def recall(home: Home) -> None:
     home.take_plans(plans, last)
 
 
-async def forget_unreadable(home: Home) -> None:
+async def forget_unreadable(home: PlansState) -> None:
     """Drop what is kept as a plan and is none. Raises: StorageError."""
     from mcpdesk.storage import facts
 
@@ -101,7 +116,7 @@ async def forget_unreadable(home: Home) -> None:
     await home.data.run(work)
 
 
-async def remember(home: Home, plan: Plan | None, session: str = "") -> None:
+async def remember(home: PlansState, plan: Plan | None, session: str = "") -> None:
     """Keep the plan of a session; None forgets it. Raises: StorageError, and nothing has changed then."""
     from mcpdesk.storage import facts
 

@@ -12,8 +12,7 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import Channel
-from mcpdesk.hosting.endpoint import HostedDialogue
+from mcpdesk.hosting.channel import Channel, HostedDialogue
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY, request_meta
 from mcpdesk.server.calls.context import Context

@@ -1,4 +1,4 @@
-"""A hosted server as clients of the gateway dialect see it, and its asynchronous calls as HTTP shows them."""
+"""The asynchronous calls of a core as HTTP shows them, and the files they made."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ import mimetypes
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import FileGone
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download, ProducedFile
 from mcpdesk.jobs.job import Job, JobStore
-from mcpdesk.protocol import codec, gateway_dialect, shaping
+from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.background.job_reader import JobReader, brief, facts, state_of
 from mcpdesk.server.background.job_work import job_owner, job_roots, session_mark
-from mcpdesk.server.calls.conversation import Conversation
-from mcpdesk.server.dialects.gateway_translation import GatewayDialect
-from mcpdesk.server.offer.listing import WIRE
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.channel import Channel
-    from mcpdesk.hosting.endpoint import HostedDialogue, HostedEndpoint
+    from mcpdesk.hosting.endpoint import HostedEndpoint
 
 T = TypeVar("T")
 
@@ -43,86 +37,6 @@ def _forgotten(_: object) -> None:
 
 def _thrown_away(unwanted: Download) -> None:
     os.close(unwanted.descriptor)
-
-
-class GatewayEndpoint:
-    """What `base` serves, in the dialect. Its dialogues are among those of `base`."""
-
-    def __init__(self, base: HostedEndpoint) -> None:
-        self.key = f"gateway:{base.key}"
-        self.place = f"gateway:{base.place}"
-        self._base = base
-        self._discovery = (-1, JSONObject(), b"")
-
-    @property
-    def name(self) -> str:
-        """The server's name."""
-        return self._base.name
-
-    @property
-    def gateway(self) -> GatewayEndpoint:
-        """Itself."""
-        return self
-
-    @property
-    def access(self) -> Access:
-        """What it asks of its callers."""
-        return self._base.access
-
-    @property
-    def refusal(self) -> str:
-        """What everybody is told while nothing of it is served."""
-        return self._base.refusal
-
-    def facts(self) -> dict[str, Any]:
-        """Name, version and counts, for the status page."""
-        return self._base.facts()
-
-    def discovery(self) -> bytes:
-        """What GET and OPTIONS answer, encoded."""
-        server = self._base.server
-        identity = self._base.dispatcher.offers.implementation(gateway_dialect.REVISION)
-        version, known, body = self._discovery
-        if version != server.tools.version or known is not identity:
-            tools = list(server.tools) if server.tools_enabled else []
-            wire = [shaping.item("tools", WIRE["tools"](tool), gateway_dialect.REVISION) for tool in tools]
-            body = codec.encode(
-                gateway_dialect.discovery(server.name, server.description, server.version, wire)
-            )
-            self._discovery = server.tools.version, identity, body
-        return body
-
-    def open(
-        self,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None = None,
-        principal: Principal = OPEN,
-    ) -> HostedDialogue:
-        """Begin a dialogue."""
-        return self._base.open(transport, peer, push, principal, self._converse)
-
-    def channel(
-        self,
-        transport: str,
-        peer: str,
-        write: Callable[[Sequence[bytes]], None],
-        opening: Mapping[str, str],
-        principal: Principal = OPEN,
-    ) -> Channel:
-        """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
-        return self._base.channel(transport, peer, write, opening, principal, self._converse)
-
-    def _converse(
-        self,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None,
-        on_terms: Callable[[Terms], None],
-    ) -> Conversation:
-        # Over WebSockets peers of the dialect expect to be told of their jobs.
-        dialect = GatewayDialect(push if transport == "websocket" else None)
-        return Conversation(self._base.dispatcher, transport, peer, push, on_terms, dialect)
 
 
 class HostedJobs:
