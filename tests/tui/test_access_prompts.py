@@ -19,14 +19,14 @@ from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, 
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.access_prompts import (
-    NONE,
+    NO_GRANTS,
     TokenInput,
     TokenPrompt,
+    grant_sentence,
+    grantee,
     scope_words,
     scopes_for,
     token_line,
-    told,
-    whom,
 )
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.workbench import WorkbenchPane
@@ -332,12 +332,13 @@ async def test_without_any_it_says_where_they_come_from() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("A")
         await pilot.pause()
-        assert toasts(app) == [NONE] and app.screen is app.main
+        assert toasts(app) == [NO_GRANTS] and app.screen is app.main
 
 
 def test_a_name_of_a_client_and_the_holder_of_a_token_are_told_apart() -> None:
-    assert told(CURSOR) == "Clients called cursor 1.4 may call Bash of profiles."
+    assert grant_sentence(CURSOR) == "Clients called cursor 1.4 may call Bash of profiles."
     assert (
-        told(ADAS_GRANT) == "Whoever has the token of ada of https://id.example.org may call greet of hello."
+        grant_sentence(ADAS_GRANT)
+        == "Whoever has the token of ada of https://id.example.org may call greet of hello."
     )
-    assert whom(GrantView("s", "t", "client:\x1b[31m" + "x" * 90, 0.0)).startswith("␛[31mx")
+    assert grantee(GrantView("s", "t", "client:\x1b[31m" + "x" * 90, 0.0)).startswith("␛[31mx")

@@ -1,4 +1,4 @@
-"""Asks for a token, and makes the desk call one server as whoever it is of. The token is never shown."""
+"""Access: the prompt for a token that the desk calls a server with, and the menu of standing approvals."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.main_screen import MainScreen
 
 _BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
-"""What a token may have been copied with."""
+"""A header that a token may have been copied with."""
 
 
 def open_token_prompt(main: MainScreen) -> None:
-    """Ask for a token for the server shown; say so where none counts."""
+    """Ask for a token for the server shown; notify the person where tokens have no effect."""
     server = next((one for one in main.link.view().servers if one.name == main.server), None)
     if server is None:
         return
@@ -44,26 +44,29 @@ def open_token_prompt(main: MainScreen) -> None:
 
 
 class TokenInput(LineField):
-    """Takes a token however it was copied, and gives nothing of it away."""
+    """The field for a token. It accepts a pasted header, and nothing can be copied out of it."""
 
     @property
     def selected_text(self) -> str:
-        """Nothing that could be copied."""
+        """Nothing, so that nothing can be copied."""
         return ""
 
     def action_cut(self) -> None:
-        """Take it out, but do not put it on the clipboard."""
+        """Delete the selection without copying it."""
         self.delete_selection()
 
     def _on_paste(self, event: events.Paste) -> None:
-        """All lines of it, as terminals break long ones, without the words of a header."""
+        """Insert all lines, because terminals break long ones, without the header around the token."""
         event.prevent_default()
         event.stop()
         self.replace("".join(_BEFORE.sub("", event.text, count=1).split()), *sorted(self.selection))
 
 
 class TokenPrompt(Dialog[None]):
-    """`item` is what is open: a token is asked for what it needs, too. Nothing entered ends the last one."""
+    """Asks for a token, which is never shown. An empty one ends the present one.
+
+    `item` is the open item: the token is checked for the scopes it needs, too.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", show=False)]
     DEFAULT_CSS = """
@@ -90,16 +93,15 @@ class TokenPrompt(Dialog[None]):
         self._insists = False
 
     def compose(self) -> ComposeResult:
-        """Who the desk is, what is needed, and where a token goes."""
         with Vertical() as box:
             box.border_title = Content(f"Token for {one_line(self._server.name, 40)}")
             box.border_subtitle = "enter checks · esc closes"
-            yield Static(Content("\n".join(self._told())))
+            yield Static(Content("\n".join(self._facts())))
             yield TokenInput(placeholder="paste a token", password=True, compact=True)
             yield Static(id="trouble", markup=False)
             yield Static("It is not stored, recorded or shown; it ends with the desk.")
 
-    def _told(self) -> Iterator[str]:
+    def _facts(self) -> Iterator[str]:
         server, token = self._server, self._server.token
         if token is None:
             yield f"The desk calls {server.name} as anybody."
@@ -113,15 +115,15 @@ class TokenPrompt(Dialog[None]):
             yield f"{one_line(self._item.title, 60)} needs one{with_scopes(self._needs)}."
 
     @on(Input.Changed)
-    def edited(self, event: Input.Changed) -> None:
-        """What was said is about another token."""
+    def _edited(self, event: Input.Changed) -> None:
+        """Hide the message about the previous token."""
         event.stop()
         self._insists = False
-        self._say("")
+        self._show_message("")
 
     @on(Input.Submitted)
-    def submit(self, event: Input.Submitted) -> None:
-        """Check what was entered; nothing ends the last one."""
+    def _submitted(self, event: Input.Submitted) -> None:
+        """Check what was entered; an empty token ends the present one."""
         event.stop()
         if event.value.strip():
             self._check()
@@ -134,23 +136,25 @@ class TokenPrompt(Dialog[None]):
     @work(exclusive=True)
     async def _check(self) -> None:
         name, needs = self._server.name, () if self._insists else self._needs
-        self._say("… checking")
-        # No local name for it: what goes wrong is shown with the values around it.
+        self._show_message("… checking")
+        # Not kept in a local variable: tracebacks show local variables.
         given = self._link.give_token(name, self.query_one(TokenInput).value.strip(), needs)
         try:
             lacking = await asyncio.wrap_future(given)
         except ValueError as reason:
-            self._say(f"✗ The token does not count: {reason}.")
+            self._show_message(f"✗ The token does not count: {reason}.")
             return
         if lacking:
             self._insists = True
-            self._say(f"✗ The token counts, but without {scope_words(lacking)}. Enter takes it anyway.")
+            self._show_message(
+                f"✗ The token counts, but without {scope_words(lacking)}. Enter takes it anyway."
+            )
             return
         token = next((one.token for one in self._link.view().servers if one.name == name), None)
         self.app.notify(f"{name} is called as {whose(token) if token else 'before'}", markup=False)
         self.dismiss()
 
-    def _say(self, text: str) -> None:
+    def _show_message(self, text: str) -> None:
         trouble = self.query_one("#trouble", Static)
         trouble.update(Content(one_line(text)))
         trouble.set_class(bool(text), "-shown")
@@ -160,14 +164,14 @@ NO_JWT = "no token counts here: mcp.json has no auth.jwt"
 
 
 def scopes_for(item: CatalogueItem, server: ServerView) -> tuple[str, ...] | None:
-    """The scopes a token needs for an item; None: it needs no token."""
+    """The scopes that a token for an item must have; None: no token is needed."""
     if not item.needs_token and not server.wants_token:
         return None
     return tuple(dict.fromkeys((*server.token_scopes, *item.scopes)))
 
 
 def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str, str]:
-    """What stands above an item about tokens, and its colour; empty: nothing. `now` is Unix time."""
+    """The line about tokens above an item, and its colour; both empty for none. `now` is Unix time."""
     needed, token = scopes_for(item, server), server.token
     if needed is None:
         if token is None or token.ended:
@@ -189,7 +193,7 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
 
 
 def holder(token: TokenView, now: float) -> str:
-    """Who the desk is, and for how long: `ada, 59 min left`."""
+    """Who the desk calls as, and for how long: `ada, 59 min left`."""
     left = f", {since(token.expires - now)} left" if token.expires is not None else ""
     return whose(token) + left
 
@@ -211,18 +215,20 @@ def scope_words(scopes: Iterable[str]) -> str:
     return f"scope{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
 
 
-NONE = "Nothing is approved for good. Tools of policy ask offer that with each call of a client."
+NO_GRANTS = "Nothing is approved for good. Tools of policy ask offer that with each call of a client."
 
 
 async def choose_grant(main: MainScreen) -> None:
     """List the standing approvals of all servers, and end the chosen one."""
     granted = main.link.grants()
     if not granted:
-        main.notify(NONE, markup=False)
+        main.notify(NO_GRANTS, markup=False)
         return
     now = time.time()
     choices = [
-        Choice(f"{one.tool} for {whom(one)}", one, f"{since(now - one.granted)} ago", help=told(one))
+        Choice(
+            f"{one.tool} for {grantee(one)}", one, f"{since(now - one.granted)} ago", help=grant_sentence(one)
+        )
         for one in granted
     ]
     grant = await main.app.push_screen_wait(Menu("Approved for good: enter ends it", choices))
@@ -230,12 +236,12 @@ async def choose_grant(main: MainScreen) -> None:
         main.link.revoke(grant)
 
 
-def whom(grant: GrantView) -> str:
-    """The peer, as people know it."""
+def grantee(grant: GrantView) -> str:
+    """The name of the client or of the holder of the token."""
     return one_line(grant.peer.partition(":")[2], 40)
 
 
-def told(grant: GrantView) -> str:
+def grant_sentence(grant: GrantView) -> str:
     """What a standing approval allows, in a sentence."""
     kind, _, name = grant.peer.partition(":")
     who = f"Whoever has the token of {name}" if kind == "token" else f"Clients called {name}"

@@ -1,4 +1,4 @@
-"""The dialog that asks: the pages of one question, answered as one. Closes when somebody else was first."""
+"""The dialog that asks a question page by page, and closes when somebody else has answered it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from mcpdesk.inbox.question import Approval, Kind, Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.forms.question_page import AnswerDraft, Left, LongWords, QuestionPage
+from mcpdesk.tui.forms.question_page import AnswerDraft, LongWords, QuestionPage, WordsLeft
 from mcpdesk.tui.forms.question_text import absence
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 LOOK_S = 0.1
+"""Seconds between two updates from the core."""
 SOON_S = 60
-"""Time left below which the dialog says so."""
+"""Seconds before the deadline from which the dialog shows the time left."""
 ENDINGS = {
     QuestionState.DECLINED: "was {word} by {by}",
     QuestionState.CANCELLED: "was closed by {by}",
@@ -40,7 +41,7 @@ ENDINGS = {
 
 
 class QuestionScreen(Dialog[None]):
-    """Asks one question. What was chosen is kept for the next time when it is put off."""
+    """Asks one question. When it is postponed, what was chosen is kept for the next time."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")
     AUTO_FOCUS = ""
@@ -67,10 +68,10 @@ class QuestionScreen(Dialog[None]):
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
     drafts: ClassVar[dict[int, tuple[Question, list[AnswerDraft]]]] = {}
-    """Drafts of questions that were put off, by their number."""
+    """Question id -> the question and its drafts, for questions that were postponed."""
 
     def __init__(self, link: Link, question: Question, *, declining: bool = False) -> None:
-        """`declining` starts with the question for a reason."""
+        """`declining` starts with the reason for declining."""
         super().__init__()
         self.link = link
         self.question = question
@@ -78,14 +79,13 @@ class QuestionScreen(Dialog[None]):
         self._drafts = drafts if kept == question else [AnswerDraft(page) for page in question.pages]
         self._at = 0
         self.page = QuestionPage(self._drafts[0])
-        """The page that is up, or about to be."""
+        """The page that is shown, or about to be."""
         self._sent = False
         self._version = -1
         self._declining = declining
         self._waiting: list[Question] = []
 
     def compose(self) -> ComposeResult:
-        """Page, note, reason, keys."""
         with Vertical():
             yield self.page
             yield Static(classes="note", markup=False)
@@ -98,15 +98,13 @@ class QuestionScreen(Dialog[None]):
             yield PartLine()
 
     def on_mount(self) -> None:
-        """Start the clock, and watch for an end elsewhere."""
         self._show_keys()
-        self._look()
-        self.set_interval(LOOK_S, self._look)
+        self._update()
+        self.set_interval(LOOK_S, self._update)
         if self._declining:
             self.action_decline()
 
     def on_resize(self) -> None:
-        """Let a long page scroll, so that the lines below it stay in sight."""
         self._fit()
 
     @property
@@ -114,13 +112,12 @@ class QuestionScreen(Dialog[None]):
         return self.question.kind is Kind.APPROVAL
 
     def on_key(self, event: events.Key) -> None:
-        """A digit chooses its option."""
         if event.character and event.character.isdecimal() and not isinstance(self.focused, Input):
             event.stop()
             self.page.choose((int(event.character) - 1) % 10)
 
     def action_choose(self) -> None:
-        """Toggle the option under the cursor."""
+        """Choose the option under the cursor, or undo that."""
         self.page.choose()
 
     def action_move(self, by: int) -> None:
@@ -132,7 +129,7 @@ class QuestionScreen(Dialog[None]):
         self.page.scroll_by(by)
 
     async def action_next_page(self) -> None:
-        """Go on, or answer on the last page."""
+        """Go to the next page; answer on the last page."""
         if problem := self.page.draft.problem:
             self._note(problem[:1].upper() + problem[1:] + ".")
             return
@@ -144,7 +141,7 @@ class QuestionScreen(Dialog[None]):
             self._answer()
 
     async def action_previous_page(self) -> None:
-        """Go back."""
+        """Go to the previous page."""
         if self._at:
             await self._go_to(self._at - 1)
 
@@ -155,10 +152,10 @@ class QuestionScreen(Dialog[None]):
         self.query_one("#reason", Input).focus()
 
     def action_cancel(self) -> None:
-        """Close it without saying yes or no."""
+        """Cancel the question, which is neither yes nor no."""
         self._send()
         self.link.cancel_question(self.question.id)
-        self._look()
+        self._update()
 
     async def action_open_link(self) -> None:
         """Open the link of the page in a browser."""
@@ -171,7 +168,7 @@ class QuestionScreen(Dialog[None]):
         cast("DeskApp", self.app).copy(self.page.draft.page.link, "the link")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Links and cancelling are there where the question has them."""
+        """Offer links and cancelling only where the question has them."""
         if not super().check_action(action, parameters):
             return False
         if action in ("open_link", "copy_link"):
@@ -179,7 +176,7 @@ class QuestionScreen(Dialog[None]):
         return self.question.may_cancel if action == "cancel" else True
 
     def action_next_question(self) -> None:
-        """Put this question off and open the next one that waits."""
+        """Postpone this question and open the next one that waits."""
         main = cast("DeskApp", self.app).main
         following = main.questions.after(self.question.id)
         if following is None:
@@ -190,7 +187,7 @@ class QuestionScreen(Dialog[None]):
         main.ask(following)
 
     def action_later(self) -> None:
-        """Esc: back from the reason, else put the question off with what was chosen so far."""
+        """Leave the reason; else postpone the question and keep what was chosen."""
         if self.has_class("-declining"):
             self.remove_class("-declining")
             self._fit()
@@ -205,7 +202,7 @@ class QuestionScreen(Dialog[None]):
             del self.drafts[ended]
         self.drafts[self.question.id] = (self.question, self._drafts)
 
-    @on(Left)
+    @on(WordsLeft)
     def _words_left(self) -> None:
         self.page.leave_words()
 
@@ -214,11 +211,9 @@ class QuestionScreen(Dialog[None]):
         await self.action_next_page()
 
     def on_descendant_focus(self) -> None:
-        """Letters are written from now on."""
         self._show_keys()
 
     def on_descendant_blur(self) -> None:
-        """Letters are keys again."""
         self._show_keys()
 
     @on(QuestionPage.Changed)
@@ -241,7 +236,7 @@ class QuestionScreen(Dialog[None]):
         self.set_focus(None)
         await old.remove()
         if self.has_left or fresh is not self.page:
-            return  # it ended elsewhere, or went on, while the page went
+            return  # it ended or another page was opened meanwhile
         await self.query_one(Vertical).mount(fresh, before=0)
         if self.has_left or fresh is not self.page:
             return
@@ -252,15 +247,15 @@ class QuestionScreen(Dialog[None]):
     def _answer(self) -> None:
         self._send()
         self.link.answer(self.question.id, [draft.answer for draft in self._drafts])
-        self._look()
+        self._update()
 
     def _decline(self, reason: str) -> None:
         self._send()
         self.link.decline(self.question.id, reason)
-        self._look()
+        self._update()
 
     def _fit(self) -> None:
-        """Around the page: border 2, in tall windows padding 1 and a margin of 2, and what is shown below."""
+        """Give the page the rows that border, padding, note and reason leave."""
         low = self.has_class("-low")
         note, declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
         around = (3 if low else 7) + note + 2 * declining
@@ -270,8 +265,8 @@ class QuestionScreen(Dialog[None]):
         self._sent = True
         self._note("Sending …")
 
-    def _look(self) -> None:
-        """Close when the question has ended, here or elsewhere; else show how long it has waited."""
+    def _update(self) -> None:
+        """Close when the question has ended, here or elsewhere; else update the title."""
         if not self.is_attached or not self.is_current:
             return
         version = self.link.view().questions_version
@@ -322,7 +317,7 @@ class QuestionScreen(Dialog[None]):
         )
 
     def _show_title(self) -> None:
-        """`peer asks · waiting 12 s ──── 1 of 2`, the line between in the colour of the border."""
+        """Show `peer asks · waiting 12 s ──── 1 of 2`, with the line in the colour of the border."""
         box = self.query_one(Vertical)
         now = time.time()
         left = self.question.deadline - now
@@ -343,47 +338,47 @@ class QuestionScreen(Dialog[None]):
 
 
 LONG = 6
-"""Lines to read before answering from which scrolling is spoken of."""
+"""Lines of detail from which the key for scrolling is shown."""
 
 
-class Hint(NamedTuple):
-    """A key, what it does, and which goes first where there is little room (low `rank`)."""
+class KeyHint(NamedTuple):
+    """A key and what it does. Hints of low `rank` are left out first where there is little room."""
 
     key: str
     title: str
     action: str
-    """What a click on it does."""
+    """The action that a click runs."""
     rank: int
 
 
-def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[Hint]:
-    """Those of page `at`. While somebody writes, letters are no keys until esc is pressed."""
+def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[KeyHint]:
+    """The keys of page `at`. While the person writes, letters are text until esc is pressed."""
     page = question.pages[at]
     lead = "esc " if is_writing else ""
     if page.options and not is_writing:
-        yield Hint("digits", "choose", "screen.choose", 2)
-        yield Hint("space", "toggles", "screen.choose", 1)
+        yield KeyHint("digits", "choose", "screen.choose", 2)
+        yield KeyHint("space", "toggles", "screen.choose", 1)
     if page.link:
-        yield Hint("o", "open", "screen.open_link", 8)
-        yield Hint("y", "copy", "screen.copy_link", 5)
-    yield Hint("enter", _onward(question, at), "screen.next_page", 9)
+        yield KeyHint("o", "open", "screen.open_link", 8)
+        yield KeyHint("y", "copy", "screen.copy_link", 5)
+    yield KeyHint("enter", _onward(question, at), "screen.next_page", 9)
     if page.is_long and is_writing:
-        yield Hint("ctrl+j", "new line", "", 3)
+        yield KeyHint("ctrl+j", "new line", "", 3)
     if at and not is_writing:
-        yield Hint("⌫", "back", "screen.previous_page", 4)
-    yield Hint(f"{lead}d", declining(question), "screen.decline", 6)
+        yield KeyHint("⌫", "back", "screen.previous_page", 4)
+    yield KeyHint(f"{lead}d", declining(question), "screen.decline", 6)
     if page.detail.count("\n") >= LONG and not page.is_long:
-        yield Hint("pgdn", "scrolls", "screen.scroll(1)", 2)
+        yield KeyHint("pgdn", "scrolls", "screen.scroll(1)", 2)
     if question.may_cancel:
-        yield Hint(f"{lead}c", "cancel", "screen.cancel", 5)
+        yield KeyHint(f"{lead}c", "cancel", "screen.cancel", 5)
     if is_writing:
-        yield Hint("esc", "stops writing", "", 7)
+        yield KeyHint("esc", "stops writing", "", 7)
     else:
-        yield Hint("esc", "later", "screen.later", 7)
+        yield KeyHint("esc", "later", "screen.later", 7)
 
 
 def declining(question: Question) -> str:
-    """What saying no is called."""
+    """The verb for saying no to a question."""
     return "deny" if question.kind is Kind.APPROVAL else "decline"
 
 

@@ -1,8 +1,9 @@
-"""One page of a question: its text, its options or link, and room for own words. Changes only its draft."""
+"""One page of a question: its text, its options or link, a field for a free answer, and its draft."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -21,13 +22,13 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField, TextField
 
 AROUND_DETAIL = 6
-"""Rows that question, margins and a text to write take besides what is read before."""
+"""Rows besides the detail: question, margins and the field for the answer."""
 LABEL_CELLS = 26
-"""Labels get at most this much room beside their descriptions, and wrap in it."""
+"""Cells of a label beside its description; longer labels wrap."""
 
 
 class OptionRow(Horizontal):
-    """One option. Clicking it is choosing it."""
+    """One option, which a click chooses."""
 
     DEFAULT_CSS = """
     OptionRow { height: auto; padding: 0 1; }
@@ -40,12 +41,11 @@ class OptionRow(Horizontal):
     OptionRow:ansi.-cursor { background: transparent; text-style: reverse; }
     """
 
+    @dataclass
     class Clicked(Message):
-        """The row of option `index` was clicked."""
+        """The row of an option was clicked."""
 
-        def __init__(self, index: int) -> None:
-            super().__init__()
-            self.index = index
+        index: int
 
     def __init__(self, index: int, draft: AnswerDraft, label_cells: int) -> None:
         super().__init__()
@@ -55,7 +55,6 @@ class OptionRow(Horizontal):
         self._option = draft.page.options[index]
 
     def compose(self) -> ComposeResult:
-        """Digit, mark, label, description."""
         yield Static(str(self.index + 1), markup=False)
         yield Static(self._draft.mark(self.index), classes="mark", markup=False)
         label = Static(clean(self._option.label), classes="label", markup=False)
@@ -66,18 +65,17 @@ class OptionRow(Horizontal):
             yield Static(clean(self._option.description), classes="description wide", markup=False)
 
     def on_click(self) -> None:
-        """Choose it."""
         self.post_message(self.Clicked(self.index))
 
     def show(self, is_cursor: bool) -> None:
-        """Show the draft as it is now."""
+        """Show whether the option is chosen, and whether the cursor is on it."""
         self.query_one(".mark", Static).update(self._draft.mark(self.index))
         self.set_class(self.index in self._draft.chosen, "-chosen")
         self.set_class(is_cursor, "-cursor")
 
 
 class QuestionPage(VerticalScroll, can_focus=False):
-    """Everything between the frame's top and its line of keys."""
+    """The contents of the dialog between its title and its line of keys."""
 
     DEFAULT_CSS = """
     QuestionPage { height: auto; scrollbar-size-vertical: 1; }
@@ -97,7 +95,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     """
 
     class Changed(Message):
-        """The draft is another now."""
+        """The answer was changed."""
 
     def __init__(self, draft: AnswerDraft) -> None:
         super().__init__()
@@ -106,7 +104,6 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self._count = len(draft.page.options)
 
     def compose(self) -> ComposeResult:
-        """Text, link, options, own words."""
         page = self.draft.page
         with Horizontal(classes="head"):
             yield Static(clean(page.question), classes="question", markup=False)
@@ -125,10 +122,9 @@ class QuestionPage(VerticalScroll, can_focus=False):
             yield OptionRow(index, self.draft, min(widest, LABEL_CELLS) if described else 0)
         if page.own_words:
             with Horizontal(classes="own"):
-                yield from self._room_for_words()
+                yield from self._answer_widgets()
 
     def on_mount(self) -> None:
-        """A page without options is for writing."""
         self.set_class(self.draft.page.is_long, "-long")
         self._show()
         if not self._count and self.words is not None:
@@ -136,35 +132,35 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     @property
     def words(self) -> OwnWords | LongWords | None:
-        """Where own words go, if they are allowed."""
+        """The field for a free answer, where one is allowed."""
         return next((each for each in self.query(".words") if isinstance(each, OwnWords | LongWords)), None)
 
     @property
     def is_writing(self) -> bool:
-        """Whether keys go to the own words."""
+        """Whether the field for a free answer has the focus."""
         return self.words is not None and self.words.has_focus
 
     def fit(self, rows: int) -> None:
-        """Take at most so many rows; what is to be read before writing scrolls for itself."""
+        """Take at most so many rows; a long detail scrolls by itself."""
         self.styles.max_height = rows
-        # What is chosen from stays in sight below what is read.
+        # The options stay visible below the detail.
         below = 0 if self.draft.page.is_long else self._count
         for detail in self.query(".detail"):
             detail.styles.max_height = max(3, rows - AROUND_DETAIL - below)
 
     def scroll_by(self, screens: int) -> None:
-        """Scroll what is long."""
+        """Scroll the detail, or the whole page when the detail is short."""
         found = [*self.query(".detail").results(VerticalScroll), self]
         area = next((each for each in found if each.max_scroll_y), self)
         area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
-        """Move the cursor; below the last option one writes."""
+        """Move the cursor; below the last option is the field for a free answer."""
         self.cursor = max(0, min(self.cursor + by, self._last))
         self._follow()
 
     def choose(self, index: int | None = None) -> None:
-        """Toggle an option, that under the cursor by default; the one after the last is for writing."""
+        """Choose an option or undo that, by default the one under the cursor; the last row is for writing."""
         index = self.cursor if index is None else index
         if index > self._last:
             return
@@ -175,7 +171,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self._follow()
 
     def leave_words(self) -> None:
-        """Take the cursor from the own words to the options, or just let go of the keys."""
+        """Go from the free answer to the options, or only remove the focus where there are none."""
         if self._count:
             self.cursor = self._count - 1
             self._follow()
@@ -192,20 +188,19 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def _words_changed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
         if self.words is not None:
-            self._take(self.words.true_text)
+            self._store_words(self.words.true_text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The mouse may have gone to the own words."""
         if event.widget is self.words:
             self.cursor = self._count
             self._show()
 
     @property
     def _last(self) -> int:
-        """Where the cursor can go at most; -1 when there is nothing to choose or write."""
+        """The last row of the cursor; -1 when there is nothing to choose or write."""
         return self._count if self.draft.page.own_words else self._count - 1
 
-    def _room_for_words(self) -> Iterator[Widget]:
+    def _answer_widgets(self) -> Iterator[Widget]:
         if self.draft.page.is_long:
             yield LongWords(self.draft.other, compact=True, soft_wrap=True, classes="words")
             return
@@ -215,7 +210,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         yield Static(label, classes="label", markup=False)
         yield OwnWords(self.draft.other, compact=True, classes="words")
 
-    def _take(self, text: str) -> None:
+    def _store_words(self, text: str) -> None:
         if text != self.draft.other:
             self.draft.write(text)
             self._show()
@@ -240,19 +235,19 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
 
 class AnswerDraft:
-    """An answer in the making."""
+    """The answer to one page, as far as the person has chosen and written it."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         filled = page.default
         self.chosen = {at for at, option in enumerate(page.options) if option.label in filled.selected}
-        """Indexes of the chosen options."""
+        """Indices of the chosen options."""
         self.other = filled.other
-        """What was written, chosen or not."""
+        """The free answer, whether it is chosen or not."""
         self.other_chosen = bool(filled.other)
 
     def toggle(self, index: int) -> None:
-        """Choose an option, or take the choice back; on a page for one choice it replaces the others."""
+        """Choose an option or undo that; on a page with a single choice the others are undone."""
         if index in self.chosen:
             self.chosen.discard(index)
             return
@@ -262,7 +257,7 @@ class AnswerDraft:
         self.chosen.add(index)
 
     def write(self, text: str) -> None:
-        """Take own words; they are chosen as soon as there are any."""
+        """Store the free answer; it is chosen unless it is empty."""
         self.other = text
         self.other_chosen = bool(text.strip())
         if self.other_chosen and not self.page.multi_select:
@@ -270,31 +265,31 @@ class AnswerDraft:
 
     @property
     def answer(self) -> Answer:
-        """What would be answered now."""
+        """The answer as it stands."""
         labels = tuple(self.page.options[index].label for index in sorted(self.chosen))
         return Answer(labels, self.other.strip() if self.other_chosen else "")
 
     @property
     def problem(self) -> str:
-        """What keeps this page from being answered; empty when nothing does."""
+        """Why the page cannot be answered yet; empty when it can."""
         return problem(self.page, self.answer)
 
     def mark(self, index: int) -> str:
-        """The glyph before an option; the index after the last one is that of own words."""
+        """The glyph before an option; the index after the last option is that of the free answer."""
         on = self.other_chosen if index == len(self.page.options) else index in self.chosen
         return ("[x]" if on else "[ ]") if self.page.multi_select else ("(•)" if on else "( )")
 
 
 NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
-"""Keys that begin a new line; terminals tell them apart from enter more or less well."""
+"""Keys that begin a new line; which of them differ from enter depends on the terminal."""
 
 
-class Left(Message):
-    """The person is done writing, or never wanted to."""
+class WordsLeft(Message):
+    """The person leaves the field for a free answer."""
 
 
 class OwnWords(LineField):
-    """One line. Up and esc lead back to the options."""
+    """A free answer of one line. Up and esc lead back to the options."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "leave", "Options", show=False),
@@ -305,12 +300,12 @@ class OwnWords(LineField):
     """
 
     def action_leave(self) -> None:
-        """Back to the options."""
-        self.post_message(Left())
+        """Go back to the options."""
+        self.post_message(WordsLeft())
 
 
 class LongWords(TextField):
-    """Several lines. Enter answers, ctrl+j begins a new line, esc leaves the text."""
+    """A free answer of several lines. Enter answers, ctrl+j begins a new line, esc leaves the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave the text", show=False),
@@ -341,4 +336,4 @@ class LongWords(TextField):
 
     def action_leave(self) -> None:
         """Leave the text."""
-        self.post_message(Left())
+        self.post_message(WordsLeft())

@@ -1,4 +1,4 @@
-"""A question and what became of it, as text. Knows no widget."""
+"""Questions as text: in full, in a line, their links, and the line that announces one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESK = "desk"
 
 
 def in_full(question: Question) -> Content:
-    """Every page with its options, the chosen ones marked, and how it ended."""
+    """All pages with their options, the chosen ones marked, and how the question ended."""
     pages = question.pages
     answers = question.answers or tuple(Answer() for _ in pages)
     blocks = [_page(page, answer) for page, answer in zip(pages, answers, strict=False)]
@@ -29,9 +29,9 @@ def in_full(question: Question) -> Content:
 
 
 def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
-    """`has left` or `quiet 14 min` of a waiting question's client; empty while that is there.
+    """Why the client of a waiting question is not there: `has left`, `quiet 14 min`; empty while it is.
 
-    A client that may come back by another connection is known by its name alone. `now` is Unix time.
+    A client without a lasting connection is identified by its name. `now` is Unix time.
     """
     if question.peer == DESK or question.state is not QuestionState.WAITING:
         return ""
@@ -47,7 +47,7 @@ def absence(question: Question, clients: Iterable[ClientView], now: float) -> st
 
 
 def announced(question: Question) -> str:
-    """Who asks what, in a line; of an approval the arguments as well."""
+    """Who asks what, in one line; of an approval with the arguments."""
     page = question.pages[0]
     if question.kind is Kind.APPROVAL:
         return one_line(f"{page.question} {page.detail}")
@@ -55,12 +55,12 @@ def announced(question: Question) -> str:
 
 
 def plain(question: Question) -> str:
-    """The same without styles, for the clipboard."""
+    """The question in full without styles, for the clipboard."""
     return in_full(question).plain
 
 
 def ended_line(question: Question) -> str:
-    """`answered by desk after 12 s, at 12:03:40`; for a waiting one until when it waits."""
+    """How a question ended, `answered by desk after 12 s, at 12:03:40`, or until when it waits."""
     if question.state is QuestionState.WAITING:
         return f"waiting until {_clock(question.deadline)}"
     by = f" by {one_line(question.answered_by, 30)}" if question.answered_by else ""
@@ -101,7 +101,7 @@ def _clock(moment: float) -> str:
 
 
 def link_text(link: str) -> Content:
-    """The whole link, its host emphasised."""
+    """A link with its host emphasised, so that one sees where it leads."""
     if not host_of(link):
         return Content(clean(link, newlines=False))
     place = urlsplit(link).netloc
@@ -116,7 +116,7 @@ def link_text(link: str) -> Content:
 
 
 class QuestionBanner(PartLine):
-    """Hidden until there is something to announce."""
+    """One line that announces a question while the person is typing; hidden while there is none."""
 
     DEFAULT_CSS = """
     QuestionBanner { display: none; background: $warning; color: $background; text-style: bold; }
@@ -129,7 +129,7 @@ class QuestionBanner(PartLine):
         self._announced: int | None = None
 
     def announce(self, question: Question | None) -> bool:
-        """Show a question, or nothing. True when it is one that was not announced before."""
+        """Announce a question, or hide; returns whether the question was not announced before."""
         self.set_class(question is not None, "-on")
         if question is None:
             return False

@@ -1,8 +1,9 @@
-"""Pick one of a few: side by side where there is room, else behind a menu. And the small buttons of forms."""
+"""A choice of one of a few labels, side by side or in a menu; and small buttons of one line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -21,9 +22,9 @@ _FILTERED_ABOVE = 8
 
 
 class ChoiceBox(Widget, can_focus=True):
-    """One line. Left and right step through the labels; enter opens the menu where not all of them fit.
+    """One line of labels. Left and right step through them; enter opens a menu where they do not fit.
 
-    `index` is None while nothing is picked, which `optional` allows.
+    `index` is None while none is picked, which `optional` allows.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,18 +39,11 @@ class ChoiceBox(Widget, can_focus=True):
 
     index: reactive[int | None] = reactive(None)
 
+    @dataclass
     class Picked(Message):
-        """Another label was picked."""
+        """Another label was picked; None: the choice was unset."""
 
-        def __init__(self, box: ChoiceBox, index: int | None) -> None:
-            super().__init__()
-            self.box = box
-            self.index = index
-
-        @property
-        def control(self) -> ChoiceBox:
-            """The box."""
-            return self.box
+        index: int | None
 
     def __init__(self, labels: Sequence[str], index: int | None, *, optional: bool = False) -> None:
         super().__init__()
@@ -63,7 +57,7 @@ class ChoiceBox(Widget, can_focus=True):
         return sum(cell_len(label) + 4 for label in self._shown_labels) - 2 > max(20, self.size.width)
 
     def render(self) -> Content:
-        """All labels with the picked one marked, or the picked one alone."""
+        """All labels with the picked one marked, or only the picked one where they do not fit."""
         if self.is_folded:
             label = _NONE if self.index is None else self._labels[self.index]
             return Content.assemble((f"{label} ", "bold" if self.index is not None else "$text-muted"), "▾")
@@ -79,7 +73,7 @@ class ChoiceBox(Widget, can_focus=True):
         self._pick((self._slot + by) % len(self._shown_labels) if self._slot is not None else 0)
 
     def action_open(self) -> None:
-        """Open the menu, or pick the next label where all are in sight."""
+        """Open the menu, or pick the next label where all are shown."""
         if not self.is_folded:
             self.action_step(1)
             return
@@ -117,11 +111,11 @@ class ChoiceBox(Widget, can_focus=True):
         index = None if slot == len(self._labels) else slot
         if index != self.index:
             self.index = index
-            self.post_message(self.Picked(self, index))
+            self.post_message(self.Picked(index))
 
 
 class Chip(Widget, can_focus=True):
-    """A button of one line: `+ add`. `focusable=False` keeps it out of the tab order, for the mouse only."""
+    """A button of one line: `+ add`. With `focusable=False` it is for the mouse only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "press", "Press", show=False)]
     DEFAULT_CSS = """
@@ -131,16 +125,15 @@ class Chip(Widget, can_focus=True):
     Chip.-on { text-style: reverse; }
     """
 
+    @dataclass
     class Pressed(Message):
-        """The chip was clicked or entered."""
+        """The chip was clicked, or entered by key."""
 
-        def __init__(self, chip: Chip) -> None:
-            super().__init__()
-            self.chip = chip
+        chip: Chip
 
         @property
         def control(self) -> Chip:
-            """The chip."""
+            """The chip, for selectors of `on`."""
             return self.chip
 
     def __init__(self, label: str, classes: str = "", tooltip: str = "", focusable: bool = True) -> None:
@@ -150,14 +143,12 @@ class Chip(Widget, can_focus=True):
         self.can_focus = focusable
 
     def render(self) -> Content:
-        """The label."""
         return Content(self.label)
 
     def action_press(self) -> None:
-        """Tell whoever listens."""
+        """Press the chip."""
         self.post_message(self.Pressed(self))
 
     def on_click(self, event: events.Click) -> None:
-        """A click presses."""
         event.stop()
         self.action_press()

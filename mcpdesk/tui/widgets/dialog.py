@@ -1,4 +1,4 @@
-"""A screen on top of others, which goes once."""
+"""Dialogs: modal screens that close once, and one that asks for a name."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Result = TypeVar("Result")
 
 
 class Dialog(ModalScreen[Result]):
-    """What is typed ahead, until it has gone, does not take what is below with it."""
+    """A modal screen. Keys that are typed while it opens or closes have no effect on it."""
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
-        """Close with a result. Does nothing once it is not on top any more."""
+        """Close with a result. Does nothing when the dialog is no longer on top."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
     @property
     def has_left(self) -> bool:
-        """Whether it was closed: its widgets may be gone, or may never have been made."""
+        """Whether the dialog was closed: its widgets may be gone, or were never mounted."""
         return self not in self.app.screen_stack
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Do nothing before the widgets are there: such a key was typed for what is below."""
+        """Run no action before the widgets are mounted: such a key was typed for the screen below."""
         return self.is_mounted
 
     async def on_event(self, event: events.Event) -> None:
-        """Hear no key any more once it was closed, and do not begin when it was closed before it began."""
+        """Ignore keys after the dialog was closed, and do not start when it was closed before that."""
         if isinstance(event, events.InputEvent):
             is_late = not self.is_active
         else:
@@ -47,7 +47,7 @@ LONGEST = 40
 
 
 class NamePrompt(Dialog[str]):
-    """Ends with the name; an empty one when the person thought better of it."""
+    """Asks for a name in one line; the result is empty when the person closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", show=False)]
     DEFAULT_CSS = """
@@ -64,18 +64,16 @@ class NamePrompt(Dialog[str]):
         self._title = title
 
     def compose(self) -> ComposeResult:
-        """The line."""
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = "enter keeps · esc closes"
             yield LineField(placeholder="a name", max_length=LONGEST, compact=True)
 
     @on(Input.Submitted)
-    def submit(self, event: Input.Submitted) -> None:
-        """Done."""
+    def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(event.value.strip())
 
     def action_close(self) -> None:
-        """Leave without a name."""
+        """Close without a name."""
         self.dismiss("")

@@ -1,8 +1,8 @@
-"""Where text is edited: the only text fields of the screen.
+"""The text fields of the screen. All text is edited in one of these two.
 
-What stands in a field may be a stranger's: a default, an argument of a client, a suggestion, a paste. A
-field holds control characters as stand-ins of one cell, whichever way they got in, so that cursor, width and
-drawing agree. `true_text` is the text with its true characters; nothing of it is lost.
+A field may contain text of strangers: a default, an argument of a client, a suggestion, a paste. It shows
+control characters as stand-ins of one cell, so that cursor, width and drawing agree. `true_text` is the text
+with its real characters; nothing is lost.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from mcpdesk.plain_text import from_field, stand_ins, to_field
 
 
 class LineField(Input):
-    """One line. `value` is what is shown, `true_text` what it means."""
+    """A field of one line. `value` is the text as shown, `true_text` the real text."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(to_field(text), **options)
 
     def validate_value(self, value: str) -> str:
-        """Hold stand-ins, whichever way the value came in: the toolkit calls this whenever it is set."""
+        """Replace control characters by stand-ins; Textual calls this whenever the value is set."""
         return stand_ins(value)
 
     @property
     def true_text(self) -> str:
-        """What was entered, with its control characters."""
+        """The text that was entered, with its control characters."""
         return from_field(self.value)
 
     @true_text.setter
@@ -38,14 +38,14 @@ class LineField(Input):
 
 
 class TextField(TextArea):
-    """Several lines. `text` is what is shown, `true_text` what it means."""
+    """A field of several lines. `text` is the text as shown, `true_text` the real text."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(to_field(text, lines=True), **options)
 
     @property
     def true_text(self) -> str:
-        """What was entered, with its control characters."""
+        """The text that was entered, with its control characters."""
         return from_field(self.text)
 
     def load_text(self, text: str) -> None:
@@ -53,7 +53,7 @@ class TextField(TextArea):
         super().load_text(to_field(text, lines=True))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw; nothing yet while the styles are missing, which Textual takes for an error."""
+        """Draw the lines; blank ones while the styles are missing, which Textual treats as an error."""
         try:
             self.get_component_styles("text-area--gutter")
         except KeyError:
@@ -61,6 +61,6 @@ class TextField(TextArea):
         return super().render_lines(crop)
 
     def edit(self, edit: Edit) -> EditResult:
-        """Change the text; what is typed, pasted and inserted comes through here."""
+        """Change the text; Textual calls this for what is typed, pasted and inserted."""
         edit.text = stand_ins(edit.text, lines=True)
         return super().edit(edit)
