@@ -1,4 +1,4 @@
-"""Who a request is from: the token in its head, its body or a cookie, and what is said of one that is wrong.
+"""Finds out who sent a request, by the token in its head, its body or a cookie.
 
 The first place that holds a token decides. One that was sent has to count even where none is asked for. Only
 cookies are sent unasked: there a wrong one is nothing. Source: WIRE 11.1.
@@ -31,31 +31,33 @@ IN_BODY = "jwt"
 HIDDEN = "***"
 RETRY_S = "30"
 NOBODY = Principal("token", "a token that does not count", expires=0.0)
-"""Who sent a token on a socket that is refused: whatever it asks for, its time is over."""
+"""The sender of a refused token on a socket. It has expired, so that tools refuse it, too."""
 
 _TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]++(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)?)?")
-"""The beginning of a token, with what makes it one: what is none is passed over as a whole, in one go."""
+"""The beginning of a JWT. Text that only begins like one is skipped without backtracking."""
 
 log = logging.getLogger("mcpdesk.auth")
 
 
 def anybody(rules: Rules) -> Principal:
-    """Who a request without a token is from, once it passed the guard."""
+    """Return the caller of a request without a token that passed the guard."""
     return KEY if rules.api_key else OPEN
 
 
 def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
-    """Whether whoever sees what others do here has to prove anything: where tokens count, answers may be
-    one caller's alone, though anybody may call."""
+    """Whether somebody who wants to see what other callers do must show a key or a token.
+
+    Where tokens count, answers may be meant for one caller only, even if everybody may call.
+    """
     return bool(rules.api_key) or any(each.access.is_asked for each in endpoints)
 
 
 async def caller_in_head(
     request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules, may_have_body: bool = False
 ) -> Principal | None:
-    """Who a head says the request is from; None: its body is to be looked at first.
+    """Return the caller that a head names; None: its body must be read first.
 
-    Raises: Refused (400, 401, 403, 503).
+    Raises: RequestRefused (400, 401, 403, 503).
     """
     if head.misplaced:
         told = {"error": "invalid_request", "description": head.misplaced}
@@ -70,9 +72,9 @@ async def caller_in_head(
 async def caller_in_body(
     request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules, token: Any
 ) -> Principal:
-    """Who a request without a token in its head is from. `token` is what its body gives as one.
+    """Return the caller of a request without a token in its head. `token` is the one its body gives.
 
-    Raises: Refused (401, 403, 503).
+    Raises: RequestRefused (401, 403, 503).
     """
     if token is not None:
         return await _verified(token if isinstance(token, str) else "", request, head, access)
@@ -80,7 +82,7 @@ async def caller_in_body(
 
 
 async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Principal:
-    """Who a message on a socket is from that brings a token of its own: one that opened it comes first."""
+    """Return the sender of a message with a token. The one that opened the socket comes first."""
     if opener.claims is not None and not opener.has_expired(time.time()):
         return opener
     try:
@@ -98,10 +100,10 @@ async def callers_of_site(
     rules: Rules,
     has_to_suit_all: bool = False,
 ) -> list[Principal]:
-    """Who a request that names no server is from, as each server sees it that lets it pass.
+    """Return the caller of a request that names no server, as each server that lets it pass sees it.
 
     With `has_to_suit_all` a token that counts is needed at each server that looks at tokens.
-    Raises: Refused (400, 401, 503): as the first server would, when none or not every one lets it pass.
+    Raises: RequestRefused (400, 401, 503): as the first server would, when none or not every one lets it pass.
     """
     found: list[Principal] = []
     refusals: list[RequestRefused] = []
@@ -121,7 +123,7 @@ async def callers_of_site(
 
 
 def take_token(message: Any) -> tuple[Any, Any]:
-    """What a message gives as a token, `jwt` before `data.jwt`, and the message without it; None: nothing.
+    """Return the token in a message, `jwt` before `data.jwt`, or None, and the message without it.
 
     Of a batch the first message that gives one decides.
     """
@@ -137,7 +139,7 @@ def take_token(message: Any) -> tuple[Any, Any]:
 
 
 def holds_token(message: Any) -> bool:
-    """Whether a message, or one of a batch, has a place for a token, and something in it."""
+    """Whether a message, or one of a batch, has a field for a token."""
     if isinstance(message, dict):
         data = message.get("data")
         return IN_BODY in message or (isinstance(data, dict) and IN_BODY in data)
@@ -145,12 +147,12 @@ def holds_token(message: Any) -> bool:
 
 
 def recorded(message: Any) -> bytes:
-    """A message as it may be kept: what was sent but for the token."""
+    """Return a message as it is recorded: what was sent, with the token hidden."""
     return codec.encode(list(map(_hidden, message)) if isinstance(message, list) else _hidden(message))
 
 
 def unreadable(data: bytes) -> bytes:
-    """What is no message as it may be kept: what looks like a token in it is hidden."""
+    """Return bytes that are no message as they are recorded: whatever looks like a token is hidden."""
     return _TOKEN.sub(lambda found: found[0] if found[1] is None else HIDDEN.encode(), data)
 
 
@@ -162,7 +164,7 @@ def challenge(
     scopes: Iterable[str] = (),
     description: str = "",
 ) -> dict[str, str]:
-    """The header that says what is missing and where to get it."""
+    """Return the header that names what is missing and where to get it."""
     return {
         "WWW-Authenticate": access.challenge(_metadata_url(request, head, access), error, scopes, description)
     }
@@ -171,7 +173,7 @@ def challenge(
 def challenge_for(
     answer: bytes, request: web.BaseRequest, head: RequestHead, access: Access
 ) -> dict[str, str]:
-    """The header that belongs to a refusal by a tool: its error names the scopes."""
+    """Return the header that goes with a refusal by a tool, whose error names the scopes."""
     found = codec.decode(answer)
     error = found.get("error") if isinstance(found, dict) else None
     data = error.get("data") if isinstance(error, dict) else None
@@ -184,7 +186,7 @@ def challenge_for(
 
 
 def origin_of(request: web.BaseRequest) -> str:
-    """Scheme and authority this request was sent to."""
+    """Return the scheme and authority this request was sent to."""
     return f"{request.scheme}://{request.headers.get('Host', 'localhost').lower()}"
 
 
@@ -221,7 +223,7 @@ async def _verified(token: str, request: web.BaseRequest, head: RequestHead, acc
 async def _without_token(
     request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules
 ) -> Principal:
-    """The caller by a cookie, else anybody.
+    """Return the caller that a cookie names, else anybody.
 
     A cookie counts only from a page that names its origin: the guard let the server's own and listed ones in.
     """

@@ -26,13 +26,13 @@ STREAM_HEADERS = {
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
-"""Queued bytes from which on a handler that sends more is made to wait."""
+"""Queued bytes from which on a handler that sends must wait."""
 BURST = 64 << 10
 """Bytes that may gather for one write while whoever sends them does nothing else."""
 TURN_S = 0.002
-"""How long a sender may keep the loop to itself; what it queued is written when the loop turns."""
+"""How long a sender may run without a turn of the loop, in which queued messages are written."""
 UNREAD_LIMIT = 64 << 20
-"""Queued bytes that end the connection when more is to be sent: this peer does not read any more."""
+"""Queued bytes beyond which the connection ends: this peer does not read any more."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def events(messages: Sequence[bytes]) -> bytes:
 
 
 async def wait(over: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, so long at most."""
+    """Wait for an event, at most so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             await over.wait()
@@ -132,7 +132,7 @@ class EventStream:
 
     @property
     def unread(self) -> int:
-        """Bytes that wait to be written, for who gives up those that read too slowly."""
+        """Bytes that wait to be written."""
         return self._queued
 
     def give_up(self) -> None:
@@ -154,14 +154,14 @@ class EventStream:
 
 
 class PostOutlet:
-    """Where messages about one POSTed request go. Stays uncommitted until the first of them.
+    """Where messages about one POSTed request go. The answer becomes a stream with the first of them.
 
-    Those of one turn of the loop leave together, and `record` is told that they leave on `connection`.
+    Messages of one turn of the loop leave in one write; `record` is called for them with `connection`.
     """
 
     must_drain = False
     is_prompt = False
-    """Whether a client that hears nothing is shown soon that it is answered by a stream."""
+    """Whether a stream begins soon even without a message."""
     # Here and not in `__init__`: most calls end without any message.
     _out: list[bytes] | None = None
     _room = 0
@@ -221,13 +221,13 @@ class PostOutlet:
         self._until = monotonic() + TURN_S
 
     def keep_alive(self) -> None:
-        """Commit to a stream if the client takes one, and write a comment."""
+        """Begin a stream if the client accepts one, and write a comment."""
         if self._may_stream:
             self.flush()
             self.begin().put(KEEP_ALIVE)
 
     async def let_go(self, retry_ms: int) -> bool:
-        """Only streams of a session can be taken up again."""
+        """Return False: only streams of a session can be resumed."""
         return False
 
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
@@ -239,13 +239,13 @@ class PostOutlet:
         return await stream.finish()
 
     def begin(self) -> EventStream:
-        """The stream, begun now if it was not."""
+        """Return the stream; begin it if need be."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
         return self.stream
 
     def _open(self) -> list[bytes]:
-        """A place for what is sent until the loop turns."""
+        """Return the list for messages sent until the next turn of the loop."""
         self.begin()
         self._out, self._room = out, _ = list[bytes](), BURST
         asyncio.get_running_loop().call_soon(self.flush)
@@ -258,12 +258,11 @@ class PostOutlet:
 SWEEP_S = 0.25
 NOT_SEEN = 0.0
 PROMPT_S = 0.4
-"""Silence, from the first sweep on, after which a call becomes a stream whose client names that form or can
-take it up again. With both sweeps that is within a second."""
+"""Silence after which a call becomes a stream, if its client names streams in `Accept` or can resume one."""
 
 
 class StreamKeepAlive:
-    """The outlets of all calls under way on one listener. One timer serves them all."""
+    """Shows clients of long calls that the call lives. One timer serves all calls of a listener."""
 
     def __init__(self) -> None:
         self._due: dict[PostOutlet, float] = {}
@@ -273,13 +272,13 @@ class StreamKeepAlive:
         return len(self._due)
 
     def watch(self, outlet: PostOutlet) -> None:
-        """A call begins. Most are over before anybody needs to know since when."""
+        """Watch the outlet of a call that begins."""
         self._due[outlet] = NOT_SEEN
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def forget(self, outlet: PostOutlet) -> None:
-        """The call is over."""
+        """Forget the outlet of a call that is over."""
         self._due.pop(outlet, None)
 
     def _sweep(self) -> None:

@@ -56,10 +56,10 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
 
 SERVED_BESIDES = ["/health", "/status", "/metrics"]
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
-"""Ways on which `?api_key=` may carry the key: browsers send no header with a WebSocket."""
+"""Endpoints where `?api_key=` may carry the key: browsers cannot send a header with a WebSocket."""
 
 Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
-"""Answers a caller; None: nobody is known yet, the body may hold a token."""
+"""Answers a request of a caller; None: the caller is not known yet, as the body may hold a token."""
 
 
 class PortTaken(TransportError):
@@ -92,7 +92,7 @@ class HttpService:
             },
             GATEWAY_SOCKET: {"GET": dialect.socket},
         }  # fmt: skip
-        """By what follows a server's name in the path."""
+        """Handlers by what follows a server's name in the path, then by method."""
         self._guard = RequestGuard("")
         self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
@@ -125,11 +125,11 @@ class HttpService:
         self.address = f"unix:{path}"
 
     def session(self, connection: int) -> HttpSession | None:
-        """The session behind a connection of the recorder's, if it has one."""
+        """Return the session behind a connection of the recorder, if it has one."""
         return self._mcp.sessions.of(connection)
 
     def last_seen(self) -> dict[int, float | None]:
-        """Of clients whose connection may be gone while their dialogue is kept, when they were last heard of.
+        """Return when clients were last heard of whose dialogue is kept without a connection.
 
         By connections in the record; Unix time in seconds, None while they are connected. From any thread.
         """
@@ -137,7 +137,7 @@ class HttpService:
         return seen if self._listener is None else seen | self._listener.lost_at()
 
     def hang_up(self, connection: int) -> bool:
-        """End a session, or the connection of a dialogue without one; False when it is none of these."""
+        """End a session, or a connection without one; False when there is none of that number."""
         session = self.session(connection)
         if session is not None:
             self._mcp.sessions.end(session, HUNG_UP)
@@ -146,7 +146,7 @@ class HttpService:
         return any(each.hang_up(connection) for each in carriers if each is not None)
 
     def leave_sessions(self) -> None:
-        """This process ends: from now on sessions that end here are the next one's."""
+        """Leave the sessions to the next process: this one ends."""
         self._mcp.sessions.leave()
 
     async def close(self) -> None:
@@ -232,9 +232,9 @@ class HttpService:
         return self._refusals.tell(request, answer) if isinstance(answer, web.Response) else answer
 
     async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
-        """Who looks at everything: whoever has the key, where one is due; else a token for all servers.
+        """Return who wants to see everything: that takes the key if there is one, else a token.
 
-        Raises: Refused.
+        Raises: RequestRefused.
         """
         refusal = self._guard.refuse_caller(request, rules)
         if refusal is not None:
@@ -273,7 +273,7 @@ class HttpService:
         return await metrics(self._site, self._listener, len(self._mcp.sessions))
 
     async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
-        """What to say of a path where nothing is. Only who may call learns what the servers are called."""
+        """Return the error for an unknown path. It lists the servers' names for those who may call."""
         rules = self._site.rules
         is_told = True
         if is_caller_due(self._site.endpoints(), rules):
@@ -291,7 +291,7 @@ class HttpService:
 
 
 def _is_message(head: RequestHead) -> bool:
-    """Whether the answer goes to who sent a JSON-RPC message."""
+    """Whether the request carries a JSON-RPC message, to be refused in JSON-RPC."""
     return head.way != "messages" and head.method == "POST"
 
 

@@ -27,20 +27,20 @@ ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
-"""What one session keeps of its streams for clients whose connection breaks; the oldest go first."""
+"""Bytes of events kept for one session's clients that reconnect; the oldest are dropped first."""
 PRIMED = "2025-11-25"
-"""The revision whose clients understand an event without data."""
+"""The revision whose clients understand an event that has only an id."""
 SWEEP_S = 5.0
 RECORD_S = 0.25
-"""How often what changed of sessions is written for the next process."""
+"""How often changed sessions are written to disk."""
 USED_S = 60.0
-"""How old the time of last use on disk may be; a tenth of a session's lifetime where that is less."""
+"""How old the recorded time of last use may be, or a tenth of a session's lifetime if that is less."""
 STREAMS = 1_000_000
-"""Streams that a process may open in a session, and then the numbers of the next process begin."""
+"""Stream numbers one process may use in a session; those of the next process begin behind them."""
 LOOKED_AT = 1_000
-"""Sessions that are looked at for one that makes room."""
+"""Sessions that are searched for an unused one to replace."""
 SHARES = 64
-"""All sessions together keep so many times what one may."""
+"""All sessions together may keep so many times the bytes of one."""
 
 
 class HttpSession:
@@ -56,26 +56,26 @@ class HttpSession:
         identifier: str = "",
         restarts: int = 0,
     ) -> None:
-        """With an `identifier` it goes on where an ended process left it, the latest of so many."""
+        """With an `identifier` the session continues one of an ended process, after so many `restarts`."""
         self.id = identifier or os.urandom(ID_BYTES).hex()
         self.place = endpoint.place
         self.restarts = restarts
         self.record: SessionRecord | None = None
-        """What was written of it last."""
+        """Its latest state on disk."""
         self.sealed_for = ""
-        """The owner in that record."""
+        """The owner that record was written for."""
         self.server = endpoint.key
-        """And the mode: a session belongs to what it was begun with."""
+        """Server and mode it was begun with."""
         self.is_kept = self.is_closed = False
         self.events = EventStore(
             kept_bytes, KEPT_EVENTS, shelf or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()
         self.waiting: set[PostOutlet] = set()
-        """Those of its requests that are being answered."""
+        """Its requests that are being answered."""
         self.touch()
         self.owner = caller.identity
-        """The identity whose it is; empty until somebody has one."""
+        """The identity of its owner; empty until a caller has one."""
         self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put, caller)
 
     @property
@@ -93,22 +93,22 @@ class HttpSession:
         return None if is_there or self.events.carried else self._touched_at
 
     def is_for(self, caller: Principal) -> bool:
-        """Whether a caller may use it. One that nobody owns is whose token comes first."""
+        """Whether a caller may use it. Without an owner it becomes that of the first caller with a token."""
         if not self.owner and caller.identity:
             self.owner = caller.identity
             self.dialogue.identify(caller)
         return self.owner == caller.identity
 
     def left_s(self, ttl_s: float) -> float | None:
-        """Seconds until it ends unless it is used; None while a call or a stream keeps it."""
+        """Return the seconds until it expires; None while a call or a stream is open."""
         return ttl_s - (time.monotonic() - self.touched) if self.is_unused else None
 
     def touch(self) -> None:
-        """It is in use."""
+        """Note that it is used now."""
         self.touched, self._touched_at = time.monotonic(), time.time()
 
     def answered(self, outlet: PostOutlet) -> None:
-        """A request of it was answered: its client was there until now, unless its connection is lost."""
+        """Note that a request was answered. Unless the connection is lost, its client was there until now."""
         self.waiting.discard(outlet)
         if outlet.request.transport is not None:
             self.touch()
@@ -121,7 +121,7 @@ class HttpSession:
 
 
 class HttpSessions:
-    """All sessions of one listener. One unused for `ttl_s` seconds ends, unless a call or stream is open."""
+    """All sessions of one listener. A session that is unused for `ttl_s` seconds ends."""
 
     def __init__(
         self,
@@ -131,36 +131,36 @@ class HttpSessions:
         records: SessionRecords | None = None,
         key: Callable[[], str] = str,
     ) -> None:
-        """`records` outlive the process. `key` is what all callers have to send now, if anything."""
+        """`records` keeps sessions on disk. `key` returns the key all callers must send, if there is one."""
         self.ttl_s = ttl_s
         self._records = records
         self._key = key
         self._recorder: asyncio.TimerHandle | None = None
         self._recorded = 0.0
-        """When changes were looked for last."""
+        """When changes were last written."""
         self._busy: dict[str, HttpSession] = {}
-        """Sessions with calls in flight then, which may change without being touched."""
+        """Sessions that had calls in flight then: they may change without a request."""
         self._ended: list[SessionRecord] = []
-        """Of sessions that ended since."""
+        """Records of sessions that ended since."""
         self._waiting: dict[str, SessionRecord] = {}
-        """To be written once the thread is done with those before."""
+        """Records that wait for the thread that writes."""
         self._writing: Future[None] | None = None
         self.shelf = SharedEventBudget(kept_bytes * SHARES)
         self._kept_bytes = kept_bytes
         self._most = most
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
-        """The one used last comes last."""
+        """In order of use, the latest last."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
-        """A session whose handshake comes next; `keep` it when that succeeded."""
+        """Make a session whose handshake comes next. The caller passes it to `keep` when that succeeded."""
         return HttpSession(endpoint, peer, self._kept_bytes, self.shelf, caller)
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
-        """The live session of that id, if it belongs to that server and that caller."""
+        """Return the session of that id, if it belongs to that server and that caller."""
         session = self._sessions.get(identifier)
         if session is None or session.server != server or not session.is_for(caller):
             return None
@@ -171,7 +171,7 @@ class HttpSessions:
     def take_up(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Go on with a session of a process that has ended, if it belongs to that server and that caller."""
+        """Continue a session of a process that has ended, if it belongs to that server and that caller."""
         records = self._records
         if records is None or not _ID.fullmatch(identifier) or not self.has_room():
             return None
@@ -198,26 +198,26 @@ class HttpSessions:
         return session
 
     def by_connection(self) -> dict[int, HttpSession]:
-        """All of them, by their connections in the record. Safe from any thread."""
+        """Return all sessions by their connections in the record. Safe from any thread."""
         return {each.dialogue.connection: each for each in list(self._sessions.values())}
 
     def of(self, connection: int) -> HttpSession | None:
-        """The session behind a connection of the recorder's."""
+        """Return the session behind a connection of the recorder."""
         # Asked by other threads, too.
         every = list(self._sessions.values())
         return next((each for each in every if each.dialogue.connection == connection), None)
 
     def has_room(self) -> bool:
-        """Whether another session may begin, if need be in place of one nobody uses now."""
+        """Whether another session may begin, possibly in place of an unused one."""
         return len(self._sessions) < self._most or self._unused() is not None
 
     def _unused(self) -> HttpSession | None:
-        """The longest unused session; not looked for among all of them, as a new one must not take long."""
+        """Return the longest unused one of some sessions: to search all would take too long."""
         oldest = islice(self._sessions.values(), LOOKED_AT)
         return next((session for session in oldest if session.is_unused), None)
 
     def keep(self, session: HttpSession) -> None:
-        """Remember a session whose handshake succeeded; the longest unused one makes room if need be."""
+        """Add a session whose handshake succeeded, in place of an unused one if there are too many."""
         if len(self._sessions) >= self._most:
             unused = self._unused() or next(iter(self._sessions.values()))
             self.end(unused, "too many sessions")
@@ -234,13 +234,13 @@ class HttpSessions:
         session.close(reason)
 
     def forget(self, session: HttpSession) -> None:
-        """Nobody finds it any more. To be closed by who says so."""
+        """Remove a session from the index. The caller closes it."""
         if self._sessions.pop(session.id, None) is not None and session.record is not None:
             self._ended.append(replace(session.record, is_over=True))
             self._record_soon()
 
     def leave(self) -> None:
-        """This process ends: leave the sessions to the next one. What happens to them now is not written."""
+        """Leave the sessions to the next process. What happens to them from now on is not written."""
         records, self._records = self._records, None
         if records is not None:
             records.close([self._record_of(session) for session in self._sessions.values()])
@@ -274,7 +274,7 @@ class HttpSessions:
             self._recorder = asyncio.get_running_loop().call_later(RECORD_S, self._look)
 
     def _look(self) -> None:
-        """Write what changed. Only sessions that were used since the last look, or still are, can have."""
+        """Write the sessions that changed. Only those used since, or with calls in flight, can have."""
         self._recorder = None
         since, self._recorded = self._recorded, time.monotonic()
         for session in reversed(self._sessions.values()):
@@ -294,7 +294,7 @@ class HttpSessions:
         return known is None or known.state != session.dialogue.state or session.owner != session.sealed_for
 
     def _record_of(self, session: HttpSession) -> SessionRecord:
-        """How a session stands now, to be written."""
+        """Return the record of a session as it is now."""
         used = time.time() - (time.monotonic() - session.touched if session.is_unused else 0.0)
         known = session.record
         if known is None or session.owner != session.sealed_for:

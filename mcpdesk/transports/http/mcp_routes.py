@@ -74,7 +74,7 @@ class McpRoutes:
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Answer one POSTed message or batch. Without a `caller` it may hold a token of its own."""
+        """Answer one POSTed message or batch. Without a `caller` its body may hold a token."""
         head = head_of(request)
         if head.content_type != JSON:
             return no_json(head.content_type)
@@ -147,7 +147,7 @@ class McpRoutes:
     def _dialogue(
         self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
     ) -> tuple[Dialogue, HttpSession | None]:
-        """The dialogue a message belongs to; a new session when it opens one."""
+        """Return the dialogue a message belongs to, and its session; `initialize` begins a new one."""
         version = head.version
         if is_stateless(message, version):
             if head.repeated:
@@ -174,7 +174,7 @@ class McpRoutes:
     def _session(
         self, request: web.BaseRequest, identifier: str, endpoint: Endpoint, caller: Principal
     ) -> HttpSession | None:
-        """The caller's session of that id, be it one from before a restart."""
+        """Return the caller's session of that id, also one from before a restart."""
         found = self.sessions.get(identifier, endpoint.key, caller)
         return found or self.sessions.take_up(identifier, endpoint, peer_of(request), caller)
 
@@ -274,7 +274,7 @@ class McpRoutes:
 
 
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
-    """The refusal for a verb that sessions alone have; None: the request names one."""
+    """Return the refusal of a GET or DELETE outside a session; None when the request names a session."""
     head = head_of(request)
     known = BY_NAME.get(head.version)
     if head.version and known is None:
@@ -301,7 +301,7 @@ async def _carry(
     events: ResumableStream,
     after: int | None,
 ) -> web.StreamResponse:
-    """Send what follows event `after` on a stream of a session, until it, the connection or a token ends."""
+    """Send what follows event `after` on a stream, until the stream, the connection or the token ends."""
     stream = EventStream(request)
     done = events.attach(stream, after)
     connection = connection_of(request)
@@ -337,7 +337,7 @@ class GatewayRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Say what is here; for the protocol's clients their session's standing stream."""
+        """Return the discovery document; clients of the protocol get their session's standing stream."""
         head = head_of(request)
         if head.session is not None or not head.accepted.json:
             return await self._mcp.get(request, endpoint.gateway, caller)
@@ -346,7 +346,7 @@ class GatewayRoutes:
     async def options(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Say what is here."""
+        """Return the discovery document."""
         return json_answer(200, endpoint.gateway.discovery(), ALLOWED)
 
     def delete(

@@ -17,7 +17,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     """Return the whole body.
 
-    Raises: Refused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408), or too
+    Raises: RequestRefused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408), or too
     much beside those of all other requests (503).
     """
     head, content, connection = head_of(request), request.content, connection_of(request)
@@ -46,7 +46,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
 async def _receive(content: StreamReader, connection: HttpConnection, limit: int) -> bytes:
     """Wait for a body; every piece gives the rest more time.
 
-    Raises: Refused, TimeoutError, ConnectionError.
+    Raises: RequestRefused, TimeoutError, ConnectionError.
     """
     connection.body_since = deadline = connection.loop.time()
     deadline += connection.patience_s
@@ -69,7 +69,7 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
 
 
 def _count(connection: HttpConnection, more: int, total: int, limit: int) -> None:
-    """Hold so many more bytes of a body. Raises: Refused."""
+    """Hold so many more bytes of a body. Raises: RequestRefused."""
     if total > limit:
         raise _too_large(None, limit)
     if not connection.hold(more):

@@ -39,7 +39,7 @@ class RequestGuard:
         self._passed_rules: Rules | None = None
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
-        """The refusal for a request of doubtful form, from a foreign page or to a foreign name.
+        """Return the refusal of a request of doubtful form, from a foreign page or to a foreign name.
 
         None to go on.
         """
@@ -74,7 +74,7 @@ class RequestGuard:
     def refuse_caller(
         self, request: web.BaseRequest, rules: Rules, in_query: bool = False, status: int = 401
     ) -> web.Response | None:
-        """The refusal for a missing or wrong key, with this status; None to go on.
+        """Return the refusal of a missing or wrong key, with this status; None to go on.
 
         `in_query`: `?api_key=` may carry it too.
         """
@@ -91,7 +91,7 @@ class RequestGuard:
 
 
 def _closing(status: int, message: str) -> web.Response:
-    """A refusal after which nothing more is read: where the next request begins is anybody's guess."""
+    """Refuse and read nothing more: where the next request begins is not certain."""
     answer = plain_error(status, message)
     answer.force_close()
     return answer
@@ -110,7 +110,7 @@ def _shown(value: str | None) -> str:
 
 
 SHARED = ("/mcp", "/v1/", "/jobs", "/health", "/status", "/metrics", "/.well-known/")
-"""Paths for clients. The dashboard is for nobody's page but its own."""
+"""Paths that pages of listed origins may use. The dashboard is not among them."""
 ASKS_FIRST = "Access-Control-Request-Method"
 """What makes an OPTIONS request a browser's question rather than a client's."""
 METHODS = "GET, POST, DELETE, OPTIONS"
@@ -141,7 +141,7 @@ def is_question(request: web.BaseRequest) -> bool:
 
 
 def permission(request: web.BaseRequest) -> web.Response:
-    """What a browser asks for before it sends. It carries neither key nor token."""
+    """Answer what a browser asks before it sends a request. The question carries neither key nor token."""
     told = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(HOLDS_S)}
     wanted = request.headers.get("Access-Control-Request-Headers", "")
     if wanted and len(wanted) <= LONGEST:
@@ -158,13 +158,13 @@ def _is_shared(path: str) -> bool:
 TOLD = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
     status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
 }
-"""Who may not come in, and what belongs to no conversation: the traffic has nothing of either."""
+"""Statuses that are logged, as the traffic shows nothing of these refusals."""
 MOST_A_SECOND = 5
-"""Somebody who tries again and again does not fill the log."""
+"""Lines a second: a client that tries again and again cannot fill the log."""
 
 
 class RefusalLog:
-    """Those of one listener. Told of every answer that says more than a message."""
+    """Logs the refusals of one listener."""
 
     def __init__(self) -> None:
         self._second = 0
@@ -172,7 +172,7 @@ class RefusalLog:
         self._left_out = 0
 
     def tell(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
-        """Log a refusal, unless there were too many a moment ago; returns it."""
+        """Log an answer if it is a refusal, unless there were too many a moment ago; return it."""
         log = TOLD.get(answer.status)
         if log is None or IS_RECORDED in answer:
             return answer
@@ -202,7 +202,7 @@ def _reason(answer: web.Response) -> str:
 
 
 def _words(error: object) -> str:
-    """An error of HTTP or of JSON-RPC, and what it was that nobody here knows."""
+    """Return the text of an HTTP or JSON-RPC error, with the unknown thing that was asked for."""
     if not isinstance(error, dict):
         return str(error)
     data = error.get("data")

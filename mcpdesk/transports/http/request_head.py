@@ -1,4 +1,4 @@
-"""What the head of a request says, read once: clients that keep their connection repeat most of it."""
+"""What the head of a request says. It is worked out once for equal heads: clients repeat theirs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SHARED = 4 << 10
 MAX_HEADS = 512
 """Heads kept of one listener."""
 GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
-"""What stands for the way where the path is one of the dialect's: no path can say that."""
+"""The `way` of the gateway dialect's paths. No real path can have these values."""
 GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
@@ -32,7 +32,7 @@ _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
 
 
 class RequestHead:
-    """Request line and headers. `passed`: the rules under which a request with this head may be answered."""
+    """The request line and headers, and everything derived from them."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         headers = request.headers
@@ -41,38 +41,38 @@ class RequestHead:
         if "?" in self.asked or "=" in self.asked or "%" in self.asked:
             self.line = mask_text(self.line)
         self.also_secret = ""
-        """A header whose value is not to be recorded, besides the usual ones."""
+        """A further header whose value is not recorded."""
         self.noted = _noted(headers)
         """The headers as they are recorded: without keys and tokens."""
         self.said = Said(self.line, self.noted)
         self.carried = headers
-        """The same object for all requests with this head: what was compared once need not be again."""
+        """The headers. Equal heads share this object, so that results can be kept by its identity."""
         self.authority, target = _target(self.asked)
-        """The name a target in absolute form is addressed to; empty for the usual form."""
+        """Host and port of a target in absolute form; empty for the usual form."""
         self.path, _, query = target.partition("?")
         self.server, self.way = place_of(self.path)
-        """Name of a server and what follows it in the path; None: the path is no endpoint's."""
+        """The server in the path and what follows its name; `way` is None when the path is no endpoint's."""
         self.content_type = headers.get("Content-Type", "")
         """Empty: none was given."""
         self.accepted = accepted(headers.get("Accept", ""))
         self.names_stream = STREAM in headers.get("Accept", "").lower()
-        """Whether it is said in so many words that a stream is taken."""
+        """Whether `Accept` names event streams, not only a wildcard."""
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)
         self.body_size = _body_size(headers)
-        """Bytes that follow the head; None: it does not say how many."""
+        """Bytes of the body; None when the head does not say."""
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
-        """Whether its body needs no word from us before it is sent, and no decoding."""
+        """Whether the body is neither encoded nor held back until we answer `100 Continue`."""
         self.page_headers: dict[str, str] = {}
-        """Headers of every answer to it, by which a browser lets the page that sent it read the answer."""
+        """CORS headers for every answer to it."""
         asked = parse_qs(query) if query else {}
         self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
-        """The token of its `Authorization`, and what is wrong with how it was sent."""
+        """The token of its `Authorization` header, and what is wrong with how it was sent."""
         if self.way in (GATEWAY, GATEWAY_SOCKET):
             self.server = asked.get("server", ("",))[0]
         self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
         self.mode = asked.get("mode", ("",))[0]
-        """The mode it asks to see the server in; empty: as a whole."""
+        """The mode of the server it asks for; empty: none."""
         repeated = [name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1]
         self.repeated = repeated[0] if repeated else ""
         """A routing header given more than once: intermediaries may have read the other one."""
@@ -82,11 +82,11 @@ class RequestHead:
 
     @property
     def key_status(self) -> int:
-        """What who has no key is answered: on the protocol's own endpoints a 401 would start OAuth."""
+        """The status for a missing key. On the protocol's own endpoints a 401 would start OAuth."""
         return 401 if self.way in (GATEWAY, GATEWAY_SOCKET) else 403
 
     def hide(self, name: str) -> None:
-        """Record no value of this header from now on."""
+        """Hide the value of this header in the record from now on."""
         if name != self.also_secret and name in self.carried:
             self.also_secret = name
             self.noted = _noted(self.carried, name)
@@ -130,7 +130,7 @@ def peer_of(request: web.BaseRequest) -> str:
 
 
 def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
-    """Headers as they are recorded: secret ones keep their name, a token its scheme, addresses no keys."""
+    """Return the headers as they are recorded, with secrets, tokens and keys in addresses masked."""
     more = also_secret.lower()
     return tuple(
         [
@@ -148,7 +148,7 @@ def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple
 
 
 def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | None, str]:
-    """The bearer token of a request, and what is wrong with how it was sent. Source: RFC 6750, 2."""
+    """Return the bearer token of a request, and what is wrong with how it was sent. Source: RFC 6750, 2."""
     given = headers.getall("Authorization", ())
     tokens = [
         value[6:].strip() for value in given if value[:6].lower() == "bearer" and value[6:7] in ("", " ")
@@ -168,7 +168,7 @@ def _body_size(headers: CIMultiDictProxy[str]) -> int | None:
 
 
 def _target(asked: str) -> tuple[str, str]:
-    """Authority, and path with query: who takes this for a proxy names both. Source: RFC 9112, 3.2.2."""
+    """Split a target into authority and path with query; proxies are sent both. Source: RFC 9112, 3.2.2."""
     found = None if asked.startswith("/") else _ABSOLUTE.fullmatch(asked)
     if found is None:
         return "", asked
@@ -176,7 +176,7 @@ def _target(asked: str) -> tuple[str, str]:
 
 
 def place_of(path: str) -> tuple[str, str | None]:
-    """The server a path names and what follows its name; None for the latter: the path is no endpoint's.
+    """Return the server a path names and what follows its name, which is None when it is no endpoint's.
 
     `/<name>/mcp` is the same as `/mcp/<name>`: some clients know an endpoint by how its address ends.
     """

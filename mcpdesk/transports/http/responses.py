@@ -17,9 +17,9 @@ from mcpdesk.recorder.record import Said
 JSON = "application/json"
 STREAM = "text/event-stream"
 WHY = web.ResponseKey("why", str)
-"""What is kept beside a refusal for whoever runs the server, and not sent."""
+"""The reason of a refusal for the log; clients are not told."""
 IS_RECORDED = web.ResponseKey("recorded", bool)
-"""Marks an answer that is part of a conversation: the traffic shows it, so that the log need not."""
+"""Marks an answer that the traffic shows, so that it is not logged."""
 JSON_HEADERS = {"Content-Type": JSON}
 
 
@@ -50,7 +50,7 @@ def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = 
 
 @lru_cache(maxsize=64)
 def _bare(status: int, kind: str) -> Said:
-    """One value for all answers of a kind: repeated notes are recorded once."""
+    """Return the same value for equal answers, which the recorder writes once."""
     return Said(_line(status), (("Content-Type", kind),))
 
 
@@ -75,23 +75,23 @@ def plain_error(
 
 
 def no_json(content_type: str) -> web.Response:
-    """The refusal of a body that is not said to be JSON: other pages may send anything else unasked."""
+    """Refuse a body that is not declared as JSON. Browsers let foreign pages send any other kind."""
     given = f"not {content_type[:80]!r}" if content_type else "and the request has none"
     return plain_error(415, f"Content-Type must be application/json, {given}")
 
 
 def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
-    """The refusal of a method, naming those that mean something here."""
+    """Refuse a method and name the allowed ones."""
     return plain_error(405, f"{request.method} means nothing here", {"Allow": ", ".join(allowed)})
 
 
 def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:
-    """A refusal that JSON-RPC clients understand."""
+    """Refuse a request with a JSON-RPC error."""
     return json_answer(status, codec.error_response(identifier, error))
 
 
 def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
-    """A refusal that names the modes there are; `is_message` for a JSON-RPC message."""
+    """Refuse an unknown mode and name the known ones; `is_message` for a JSON-RPC message."""
     modes = list(error.known)
     if is_message:
         return rpc_error(404, RemoteProtocolError(ErrorCode.INVALID_PARAMS, error.message, {"modes": modes}))
@@ -99,14 +99,14 @@ def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
 
 
 def no_service(told: str, is_message: bool) -> web.Response:
-    """The refusal of a server nothing is served of now; `is_message` for a JSON-RPC message."""
+    """Refuse a request for a server that does not serve now; `is_message` for a JSON-RPC message."""
     if is_message:
         return rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
     return plain_error(503, told)
 
 
 class RequestRefused(Exception):
-    """A request that is answered before it belongs to a dialogue."""
+    """A request is refused; `answer` is what the client gets."""
 
     def __init__(self, answer: web.Response) -> None:
         super().__init__(answer.status)

@@ -1,4 +1,4 @@
-"""Streams that outlive their connections: numbered events, kept for a while and sent again to who returns.
+"""Streams that outlive their connections: numbered events, kept for a while and sent again.
 
 An event id reads `<stream>:<number>`; streams are numbered within their session. Source: WIRE 4.4.
 """
@@ -53,7 +53,7 @@ class ResumableStream:
             self._sent = self._last
 
     def attach(self, live: EventStream, after: int | None = None) -> asyncio.Event:
-        """Let a connection carry it from now on, beginning behind event `after`, or with what was never sent.
+        """Send on this connection from now on, beginning behind event `after`, or with what was never sent.
 
         Returns what is set when the connection is to end: the stream is over, let go, or carried by another.
         """
@@ -78,21 +78,21 @@ class ResumableStream:
             self.live = self._done = None
 
     def release(self) -> None:
-        """End the connection, not the stream."""
+        """End the connection; the stream stays open."""
         self.live = None
         if self._done is not None:
             self._done.set()
             self._done = None
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Mark the stream as complete."""
         self.is_over = True
         self.release()
         self._store.tidy(self)
 
 
 class SharedEventBudget:
-    """What all sessions keep together. Of too much, the store that was quiet for longest gives first."""
+    """Bytes of events that all sessions keep together. The store that was quiet for longest is cut first."""
 
     def __init__(self, most_bytes: int) -> None:
         self.size = 0
@@ -100,7 +100,7 @@ class SharedEventBudget:
         self._stores: OrderedDict[EventStore, None] = OrderedDict()
 
     def put(self, store: EventStore, size: int) -> None:
-        """A store keeps another event. Its newest stays whatever its size."""
+        """Count another event of a store. Its newest stays whatever its size."""
         self.size += size
         self._stores[store] = None
         self._stores.move_to_end(store)
@@ -111,14 +111,14 @@ class SharedEventBudget:
             oldest.drop()
 
     def take(self, store: EventStore, size: int) -> None:
-        """A store let go of so much."""
+        """Count bytes that a store dropped."""
         self.size -= size
         if not store.size:
             self._stores.pop(store, None)
 
 
 class EventStore:
-    """What may be asked for again in one session, at most so many bytes and events; the oldest go first.
+    """The events of one session that a client may ask for again, limited in bytes and number.
 
     The newest event stays whatever its size, until it goes from the shelf that all sessions share.
     `primes`: clients get an id before anything happened.
@@ -141,30 +141,30 @@ class EventStore:
 
     @property
     def carried(self) -> int:
-        """How many of its streams have a client connected."""
+        """Return how many of its streams have a client connected."""
         # Asked by other threads, too.
         return sum(stream.is_carried for stream in list(self._streams.values()))
 
     def open(self) -> ResumableStream:
-        """A new stream."""
+        """Open a new stream."""
         stream = ResumableStream(self, self._opened)
         self._streams[self._opened] = stream
         self._opened += 1
         return stream
 
     def find(self, last_event_id: str) -> tuple[ResumableStream, int] | None:
-        """The stream an event belongs to, and the event's number; None when nothing is known of it."""
+        """Return the stream of an event and the event's number; None when nothing is known of it."""
         found = _ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
         return None if found is None or stream is None else (stream, int(found[2]))
 
     def is_earlier(self, last_event_id: str) -> bool:
-        """Whether an event was of a process that has ended: nothing of that is kept."""
+        """Whether an event is of a process that has ended, of which nothing is kept."""
         found = _ID.fullmatch(last_event_id)
         return found is not None and int(found[1]) < self._first
 
     def keep(self, stream: ResumableStream, number: int, piece: bytes) -> None:
-        """Keep one event; not any more once the session is over."""
+        """Keep one event, unless the session is over."""
         if self._is_closed:
             return
         stream.kept.append((number, piece))
@@ -183,7 +183,7 @@ class EventStore:
         self.tidy(oldest)
 
     def tidy(self, stream: ResumableStream) -> None:
-        """Forget a stream that is over and of which nothing is kept."""
+        """Remove a stream that is complete and of which no event is kept."""
         if stream.is_over and not stream.kept:
             self._streams.pop(stream.number, None)
 
@@ -199,7 +199,7 @@ class EventStore:
 
 
 class SessionOutlet(PostOutlet):
-    """Keeps what it sends. The connection may break, or be closed by us, and the call goes on."""
+    """The outlet of a request in a session: it keeps what it sends, and the call outlives its connection."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class SessionOutlet(PostOutlet):
         return self.may_send and self._store.primes
 
     async def drain(self) -> None:
-        """Wait until the client has taken enough; not for one that is away."""
+        """Wait until the client has read enough, if it is connected."""
         self.flush()
         self.must_drain = False
         events = self._events
@@ -230,7 +230,7 @@ class SessionOutlet(PostOutlet):
         self._until = monotonic() + TURN_S
 
     def keep_alive(self) -> None:
-        """Commit to a stream if the client takes one and is there, and write a comment."""
+        """Begin a stream if the client accepts one and is connected, and write a comment."""
         if self.may_send and (self.stream is not None or self.request.transport is not None):
             self.flush()
             live = self._opened().live
@@ -267,7 +267,7 @@ class SessionOutlet(PostOutlet):
         return await stream.finish()
 
     def begin(self) -> EventStream:
-        """The stream over the request's own connection, begun now if it was not."""
+        """Return the stream over the request's own connection; begin it if need be."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
             self._events = self._store.open()
