@@ -102,8 +102,8 @@ async def callers_of_site(
 ) -> list[Principal]:
     """Return the caller of a request that names no server, as each server that lets it pass sees it.
 
-    With `has_to_suit_all` a token that counts is needed at each server that looks at tokens.
-    Raises: RequestRefused (400, 401, 503): as the first server would, when none or not every one lets it pass.
+    With `has_to_suit_all` a valid token is needed for every server that asks for tokens.
+    Raises: RequestRefused (400, 401, 503), as the first server would that refuses it.
     """
     found: list[Principal] = []
     refusals: list[RequestRefused] = []

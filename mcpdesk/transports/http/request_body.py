@@ -17,8 +17,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     """Return the whole body.
 
-    Raises: RequestRefused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408), or too
-    much beside those of all other requests (503).
+    Raises: RequestRefused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408),
+    or too much beside those of all other requests (503).
     """
     head, content, connection = head_of(request), request.content, connection_of(request)
     if head.body_size is not None and head.body_size > limit:
