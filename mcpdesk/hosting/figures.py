@@ -58,7 +58,7 @@ def _of_core(core: Core) -> Iterator[Figure]:
     yield Figure("uptime_seconds", "gauge", "How long the core has run.", [Sample(core.uptime_s)])
     yield Figure("frames_total", "counter", "Frames recorded.", [Sample(recording.frames)])
     yield Figure(
-        "frame_bytes_total", "counter", "Bytes of recorded frames.", [Sample(recording.settled_bytes)]
+        "frame_bytes_total", "counter", "Bytes of recorded frames.", [Sample(recording.encoded_bytes)]
     )
     yield Figure(
         "capture_failing",

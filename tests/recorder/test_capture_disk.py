@@ -239,6 +239,6 @@ def test_what_waits_while_the_disk_refuses_is_bounded(
     ring = recording._store.ring
     assert sum(len(segment.entries) for segment in ring.segments.values()) < 10_000
     assert len(recording._new_connections) <= 100
-    file = recording._settling.file
+    file = recording._encoder.file
     assert file is not None and file.waiting < 1 << 18
     recording.close()

@@ -34,7 +34,7 @@ def noted(source: Recording | Archive, count: int) -> list[str | None]:
 
 
 def is_settled(recording: Recording, size: int) -> bool:
-    return recording.settled_bytes == size
+    return recording.encoded_bytes == size
 
 
 @pytest.mark.parametrize("ring_bytes", [64 << 20, 1])
@@ -96,8 +96,8 @@ def test_many_clients_and_large_headers_are_forgotten_again(tmp_path: Path) -> N
     recording.close()
     found = noted(recording, 2 * len(agents) + 2)
     assert found[::2] == [*agents, "x" * encoder.LARGEST_KNOWN]
-    assert len(recording._settling._shared._known) <= encoder.MOST_KNOWN
-    assert all(known.said is not large for known in recording._settling._shared._known.values())
+    assert len(recording._encoder._notes._known) <= encoder.MOST_KNOWN
+    assert all(known.said is not large for known in recording._encoder._notes._known.values())
 
 
 def test_repeated_notes_count_little(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.recorder.capture import encoder
-from mcpdesk.recorder.capture.encoder import Wholes
+from mcpdesk.recorder.capture.encoder import PendingBodies
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame
 
 SIZE = 3 * KEPT_BYTES
@@ -18,7 +18,7 @@ def large(number: int, connection: int = 1) -> Frame:
 
 def test_beginning_and_end_stay_and_the_whole_waits() -> None:
     waiting: dict[int, bytes] = {}
-    kept = Wholes(waiting, 0).cut(whole := large(7))
+    kept = PendingBodies(waiting, 0).cut(whole := large(7))
     assert waiting == {7: whole.data}
     assert (kept.data, kept.end, kept.size) == (whole.data[:KEPT_BYTES], whole.data[-END_BYTES:], SIZE)
     assert (kept.number, kept.time, kept.connection, kept.direction) == (7, 1.0, 1, Direction.IN)
@@ -27,12 +27,12 @@ def test_beginning_and_end_stay_and_the_whole_waits() -> None:
 def test_what_no_room_is_left_for_is_not_kept_until_others_were_let_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(encoder, "_MOST_BYTES", 2 * SIZE)
+    monkeypatch.setattr(encoder, "_MOST_PENDING", 2 * SIZE)
     waiting: dict[int, bytes] = {}
-    those = Wholes(waiting, 0)
+    those = PendingBodies(waiting, 0)
     kept = [those.cut(large(number)) for number in range(3)]
     assert list(waiting) == [0, 1] and kept[2].size == SIZE
-    those.let_go(1)
+    those.release(1)
     assert list(waiting) == [1]
     for number in (3, 4):
         those.cut(large(number))
@@ -44,7 +44,7 @@ def test_what_no_room_is_left_for_is_not_kept_until_others_were_let_go(
 )
 def test_of_a_clients_frame_as_much_waits_as_is_written(body_bytes: int, connection: int, kept: int) -> None:
     waiting: dict[int, bytes] = {}
-    those = Wholes(waiting, body_bytes)
-    those.desk.add(2)
+    those = PendingBodies(waiting, body_bytes)
+    those.whole_connections.add(2)
     those.cut(large(1, connection))
     assert [len(whole) for whole in waiting.values()] == ([kept] if kept else [])

@@ -1,12 +1,11 @@
-"""What becomes of recorded frames: lines for the capture file, and a share of the memory there is for them.
+"""Encodes recorded frames and HTTP notes as lines of the capture file, and counts what they take of memory.
 
-Nothing here touches the disk.
+Used by one thread at a time. Nothing here touches the disk: lines are queued in a `CaptureFile`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from threading import Lock
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,113 +16,93 @@ from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_MASK, Ring, Segmen
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, ConnectionInfo, Frame, HttpNote, Said, beginning
 
 _FEW = 16
-"""Frames that are settled at once where some are large."""
-_TOGETHER = 128
-"""Notes gathered before they are settled: those that repeat each other become one line."""
-
-
-class Settling:
-    """One recording's. Whoever calls a method holds `turn`."""
-
-    def __init__(self, store: Store, group_bytes: int) -> None:
-        self.turn = Lock()
-        self.file: CaptureFile | None = None
-        """Where the lines go, if anywhere."""
-        self.frames = 0
-        """How many are settled."""
-        self.bytes = 0
-        """Bytes of those, as they came."""
-        self.error = ""
-        """What is missing in the file."""
-        self.trouble = ""
-        """Why the disk refused what came lately; empty: it was slow at most."""
-        self._store = store
-        self._group_bytes = group_bytes
-        """Of frames that are made lines at once."""
-        self._shared = SharedNotes()
-        self._gathered = self._first_gathered = 0
-        """How many notes, and the first frame of these."""
-
-    def announce(self, connections: Iterable[ConnectionInfo]) -> None:
-        """Say what is known of connections, before their frames."""
-        if (file := self.file) is not None:
-            for info in connections:
-                file.add_connection(info)
-
-    def settle(self, upto: int, *, is_pressed: bool = False, most: int | None = None) -> None:
-        """Settle the frames below `upto`; who is pressed leaves large ones to others, and all after them.
-
-        No further ones are begun once `most` bytes wait for the disk.
-        """
-        ring, file = self._store.ring, self.file
-        while (start := self.frames) < upto and (most is None or file is None or file.waiting < most):
-            stop = min((start | SEGMENT_MASK) + 1, upto)
-            if segment := ring.segment(start):
-                if not segment.is_whole:
-                    stop = min(stop, start + _FEW)
-                made = segment.make(start, stop, self._group_bytes, self._store.waiting)
-                if is_pressed and not made.is_small:
-                    return
-                ring.account(start, made.cost)
-                if file is not None:
-                    self._own_up(start, file)
-                    for group in made.groups:
-                        file.add(group)
-                        self.frames += group.count  # no line twice, should anything stop this here
-                self.bytes += made.size
-                self._gather(segment, start, stop)
-            self.frames = stop
-
-    @property
-    def noted(self) -> int:
-        """How many frames are settled before the first whose note only is gathered."""
-        return self._first_gathered if self._gathered else self.frames
-
-    def share(self) -> None:
-        """Settle the notes that are gathered."""
-        self._gathered = 0
-        self._shared.settle(self._store.ring, self.file)
-
-    def note(self, note: HttpNote) -> None:
-        """Settle one note and keep it encoded, a third of the memory."""
-        data, ring = encoded(note), self._store.ring
-        if segment := ring.segment(note.frame):
-            segment.notes[note.frame] = data
-        ring.account(note.frame, FRAME_COST + len(data))
-        if (file := self.file) is not None:
-            file.add_notes(((note.frame, note_line(data)),))
-
-    def _gather(self, segment: Segment, start: int, stop: int) -> None:
-        """Gather what was said around the frames from `start` up to `stop`; share it when it is much."""
-        get = segment.said.get
-        said = [(number, each) for number in range(start, stop) if (each := get(number))]
-        if not said:
-            return
-        self._store.ring.account(start, FRAME_COST * len(said))
-        if not self._gathered:
-            self._first_gathered = start
-        self._shared.add(said)
-        self._gathered += len(said)
-        if self._gathered >= _TOGETHER:
-            self.share()
-
-    def _own_up(self, number: int, file: CaptureFile) -> None:
-        """Say in the file what never came as far as this frame."""
-        if (missing := number - len(file.places)) > 0:
-            why = self.trouble or "the disk is too slow"
-            file.add_loss(number, why)
-            self.error = f"{missing} frames went unwritten: {why} ({file.path})"
-            self.trouble = ""
-
-
+"""Frames encoded at a time where some of them are large."""
 MOST_KNOWN = 1_024
+"""Notes that are remembered, so that a repeated one is written as a reference to it."""
 LARGEST_KNOWN = 4 << 10
 """Bytes of an encoded note beyond which it is not remembered for the next request."""
 OBJECT_COST = 3
 """How much more memory headers take as objects than encoded."""
+_MOST_PENDING = 64 << 20
+"""Bytes of large frames that may wait to be written; of further ones only the beginning is kept."""
 
 
-class _Known(Struct):
+class CaptureEncoder:
+    """Encodes the frames of one recording, in order."""
+
+    def __init__(self, store: Store, group_bytes: int) -> None:
+        """`group_bytes` of frames are encoded in one go."""
+        self.file: CaptureFile | None = None
+        """Where the lines go; None when no file is written."""
+        self.frames = 0
+        """How many frames are encoded."""
+        self.bytes = 0
+        """Bytes of those frames, as they came."""
+        self.error = ""
+        """What is missing in the file."""
+        self.disk_error = ""
+        """Why the disk refused the latest lines; empty when it did not."""
+        self._store = store
+        self._group_bytes = group_bytes
+        self._notes = NoteEncoder()
+
+    def add_connections(self, connections: Iterable[ConnectionInfo]) -> None:
+        """Write what is known of connections; to be called before their frames are encoded."""
+        if self.file is not None:
+            for info in connections:
+                self.file.add_connection(info)
+
+    def encode(self, stop: int, most_waiting: int | None = None) -> None:
+        """Encode the frames below `stop`, as long as fewer than `most_waiting` bytes wait for the disk."""
+        ring, file = self._store.ring, self.file
+        while self.frames < stop:
+            if most_waiting is not None and file is not None and file.waiting >= most_waiting:
+                return
+            start = self.frames
+            end = min((start | SEGMENT_MASK) + 1, stop)
+            if segment := ring.segment(start):
+                if not segment.is_whole:
+                    end = min(end, start + _FEW)
+                self._encode_frames(segment, start, end)
+                self._encode_notes(segment, start, end)
+            self.frames = end
+
+    def add_note(self, note: HttpNote) -> None:
+        """Write a note that came after its frame, and keep it encoded: a third of the memory."""
+        data, ring = encoded(note), self._store.ring
+        if segment := ring.segment(note.frame):
+            segment.notes[note.frame] = data
+        ring.account(note.frame, FRAME_COST + len(data))
+        if self.file is not None:
+            self.file.add_notes(((note.frame, note_line(data)),))
+
+    def _encode_frames(self, segment: Segment, start: int, stop: int) -> None:
+        lines = segment.lines(start, stop, self._group_bytes, self._store.waiting)
+        self._store.ring.account(start, lines.cost)
+        if self.file is not None:
+            self._report_loss(start, self.file)
+            for group in lines.groups:
+                self.file.add(group)
+                self.frames += group.count  # no line is written twice, should an error end this loop
+        self.bytes += lines.size
+
+    def _encode_notes(self, segment: Segment, start: int, stop: int) -> None:
+        get, ring = segment.said.get, self._store.ring
+        noted = [(number, said) for number in range(start, stop) if (said := get(number))]
+        if noted:
+            ring.account(start, FRAME_COST * len(noted))
+            self._notes.write(noted, ring, self.file)
+
+    def _report_loss(self, start: int, file: CaptureFile) -> None:
+        """Write that the frames before `start` are missing, where they never came this far."""
+        if (missing := start - len(file.places)) > 0:
+            why = self.disk_error or "the disk is too slow"
+            file.add_loss(start, why)
+            self.error = f"{missing} frames went unwritten: {why} ({file.path})"
+            self.disk_error = ""
+
+
+class _KnownNote(Struct):
     """`said` was noted on `frame` last. Holding it, no other one can get its id."""
 
     said: Said
@@ -131,106 +110,93 @@ class _Known(Struct):
     is_counted: bool = False
 
 
-class SharedNotes:
-    """Gathers what was said around which frames, and settles it at once. One caller at a time.
+class NoteEncoder:
+    """Writes the HTTP notes of frames. One that repeats an earlier note becomes a reference to it.
 
-    Accounts the contents of notes; that there are any counts for itself.
+    Clients repeat their request line and headers with every call, and transports hand over one `Said` for all
+    of them. Written each time, they would make the capture of small calls about twice as large.
     """
 
     def __init__(self) -> None:
-        self._fresh: dict[int, tuple[Said, list[int]]] = {}
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, _KnownNote] = {}
 
-    def add(self, noted: Iterable[tuple[int, Said]]) -> None:
-        """Gather frames and what was said around each."""
-        fresh = self._fresh
+    def write(self, noted: Iterable[tuple[int, Said]], ring: Ring, file: CaptureFile | None) -> None:
+        """Write what was said around frames, and count the memory of its contents."""
+        frames_of: dict[int, tuple[Said, list[int]]] = {}
         for frame, said in noted:
-            gathered = fresh.get(id(said))
-            if gathered is None:
-                fresh[id(said)] = said, [frame]
-            else:
-                gathered[1].append(frame)
+            frames_of.setdefault(id(said), (said, []))[1].append(frame)
+        for key, (said, frames) in frames_of.items():
+            known = self._known.get(key)
+            if known is None:
+                known = self._write_first(said, frames, ring, file)
+                del frames[0]
+            if frames:
+                _write_repeated(known, frames, ring, file)
 
-    def settle(self, ring: Ring, file: CaptureFile | None) -> None:
-        """Write and account what was gathered."""
-        fresh, self._fresh = self._fresh, {}
-        new: list[tuple[Said, list[int]]] = []
-        for key, (said, frames) in fresh.items():
-            if known := self._known.get(key):
-                self._settle_known(known, frames, ring, file)
-            else:
-                new.append((said, frames))
-        if new:
-            self._settle_new(new, ring, file)
-
-    def _settle_known(self, known: _Known, frames: list[int], ring: Ring, file: CaptureFile | None) -> None:
-        if file and not file.add_same(known.frame, frames):
-            file.add_notes(((frames[0], note_line(encoded(_note(frames[0], known.said)))),))
-            known.frame = frames[0]
-            file.add_same(known.frame, frames[1:])
-        if not known.is_counted:
-            known.is_counted = True
-            ring.account(frames[0], OBJECT_COST * len(encoded(_note(frames[0], known.said))))
-
-    def _settle_new(
-        self, new: Sequence[tuple[Said, list[int]]], ring: Ring, file: CaptureFile | None
-    ) -> None:
-        notes = [(frames[0], encoded(_note(frames[0], said))) for said, frames in new]
+    def _write_first(self, said: Said, frames: list[int], ring: Ring, file: CaptureFile | None) -> _KnownNote:
+        first, data = frames[0], encoded(_note(frames[0], said))
         if file:
-            file.add_notes([(first, note_line(data)) for first, data in notes])
-        for (said, (_, *others)), (first, data) in zip(new, notes, strict=True):
-            if others or len(data) <= LARGEST_KNOWN:
-                if len(self._known) >= MOST_KNOWN:
-                    self._known.clear()
-                known = self._known[id(said)] = _Known(said, first)
-            # One that may be the only one of its kind is kept encoded: a third of the memory.
-            if segment := ring.segment(first):
-                segment.notes[first] = data
-                segment.said.pop(first, None)
-            ring.account(first, len(data))
-            if others:
-                self._settle_known(known, others, ring, file)
+            file.add_notes(((first, note_line(data)),))
+        known = _KnownNote(said, first)
+        if len(frames) > 1 or len(data) <= LARGEST_KNOWN:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[id(said)] = known
+        # It may be the only one of its kind: encoded, it takes a third of the memory.
+        if segment := ring.segment(first):
+            segment.notes[first] = data
+            segment.said.pop(first, None)
+        ring.account(first, len(data))
+        return known
+
+
+def _write_repeated(known: _KnownNote, frames: list[int], ring: Ring, file: CaptureFile | None) -> None:
+    if file and not file.add_same(known.frame, frames):
+        known.frame = frames[0]
+        file.add_notes(((known.frame, note_line(encoded(_note(known.frame, known.said)))),))
+        if len(frames) > 1:
+            file.add_same(known.frame, frames[1:])
+    if not known.is_counted:
+        known.is_counted = True
+        ring.account(frames[0], OBJECT_COST * len(encoded(_note(frames[0], known.said))))
 
 
 def _note(frame: int, said: Said) -> HttpNote:
     return HttpNote(frame, said.line, said.headers)
 
 
-_MOST_BYTES = 64 << 20
-"""That may wait; beyond them only a frame's beginning is kept."""
-
-
-class Wholes:
-    """Those of one recording."""
+class PendingBodies:
+    """The bytes of large frames until they are written. Memory keeps only their beginnings and ends."""
 
     def __init__(self, waiting: dict[int, bytes], body_bytes: int) -> None:
-        """`waiting` has them by frame; `body_bytes` of a client's frame are written, 0: all."""
-        self.desk: set[int] = set()
-        """Connections whose frames are written whole: what the desk itself calls for."""
+        """`waiting` has the bytes by frame. `body_bytes` of a client's frame are written; 0 means all."""
+        self.whole_connections: set[int] = set()
+        """Connections whose frames are written whole: those of the desk itself."""
         self._waiting = waiting
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
 
     def cut(self, whole: Frame) -> Frame:
-        """What stays of a large frame in memory; what more is to be written waits, if there is room."""
+        """What stays of a large frame in memory; what else is to be written waits, if there is room."""
         written = self._written(whole)
         if written is not None and self._is_room(len(written)):
             self._waiting[whole.number] = written
         data = whole.data
         return replace(whole, data=beginning(data, KEPT_BYTES), end=data[-END_BYTES:])
 
-    def let_go(self, upto: int) -> None:
-        """Forget those of frames below `upto`: they are on disk now, or never will be."""
+    def release(self, upto: int) -> None:
+        """Forget the bytes of frames below `upto`: they are on disk now, or never will be."""
         for number in [number for number in list(self._waiting) if number < upto]:
             del self._waiting[number]
 
     def _written(self, frame: Frame) -> bytes | None:
-        """As much of a large frame as is written, when that is more than stays in memory."""
+        """As much of a large frame as is written; None when memory keeps all of that."""
         most, data = self._body_bytes, frame.data
+        is_whole = most is None or most >= frame.size or frame.connection in self.whole_connections
         # Pairing has to read all of a batch.
-        if most is None or most >= frame.size or frame.connection in self.desk or data[:1] == b"[":
+        if most is None or is_whole or data[:1] == b"[":
             return data
         return beginning(data, most) if most > KEPT_BYTES else None
 
     def _is_room(self, size: int) -> bool:
-        # A copy: the thread that writes lets some go meanwhile.
-        return sum(map(len, list(self._waiting.values()))) + size <= _MOST_BYTES
+        # A copy: the thread that writes releases some meanwhile.
+        return sum(map(len, list(self._waiting.values()))) + size <= _MOST_PENDING

@@ -33,12 +33,10 @@ FRAME_COST: Final = 256
 _number = attrgetter("number")
 
 
-class Made(Struct):
+class SegmentLines(Struct):
     """What is to be written of a segment."""
 
     groups: Iterable[Group]
-    is_small: bool
-    """Whether it is made fast."""
     size: int
     """Bytes of the frames."""
     cost: int
@@ -61,17 +59,16 @@ class Segment:
         self.is_whole = True
         """Whether no frame here was cut short."""
 
-    def make(self, start: int, stop: int, most: int, wholes: Mapping[int, bytes]) -> Made:
+    def lines(self, start: int, stop: int, most: int, wholes: Mapping[int, bytes]) -> SegmentLines:
         """What is to be written of the frames from `start` up to `stop`.
 
-        `most` bytes of them are made at once; `wholes` has those of frames that were cut, by number.
+        Up to `most` bytes are encoded in one go. `wholes` has the bytes of frames that were cut, by number.
         """
         entries = self.between(start, stop)
         held = _held(entries)
         is_small = self.is_whole and held <= most
-        return Made(
+        return SegmentLines(
             at_once(entries, self.doubtful) if is_small else one_by_one(entries, self.doubtful, wholes),
-            is_small,
             sum([entry.size for entry in entries]),
             held + FRAME_COST * len(entries),
         )
