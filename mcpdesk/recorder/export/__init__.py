@@ -1,0 +1,1 @@
+"""Exchanges as text, JSON Lines, Markdown and HAR."""

@@ -1,0 +1,1 @@
+"""Frames paired into exchanges, the filter language, and views of them."""

@@ -1,1 +1,1 @@
-"""ReadDocs: a page of the web as text, drawn by a browser where there is one."""
+"""ReadDocs and WebSearch: pages of the web as text, and many search engines asked at once."""
