@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from mcpdesk.bridge.client import IDENTITY
-from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.connection import ResourceWatch, ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.negotiation import shaken
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
+from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import (
     DISCOVERED,
@@ -285,3 +286,26 @@ async def test_error_of_the_handshake_is_the_servers(met: Meet) -> None:
 def test_what_a_server_says_of_itself_may_be_nonsense() -> None:
     told = shaken({"protocolVersion": "2025-06-18", "serverInfo": 5, "instructions": 5})
     assert (told.revision.name, told.server, told.instructions) == ("2025-06-18", {}, "")
+
+
+async def test_session_hears_what_belongs_to_no_request_on_a_stream_that_is_resumed(met: Meet) -> None:
+    streams: list[Seen] = []
+
+    def answer(seen: Seen) -> bytes:
+        if seen.method == "DELETE":
+            return http(200)
+        if seen.method == "POST":
+            return json(result(seen, {}))
+        streams.append(seen)
+        if len(streams) == 3:
+            return http(405)
+        updated = {"method": "notifications/resources/updated", "params": {"uri": "a://"}}
+        return stream("retry: 1", f"id: a:{len(streams)}", event({"jsonrpc": "2.0"} | updated))
+
+    async with serving(handshake(answer)) as server, asyncio.timeout(WITHIN_S):
+        watch = ResourceWatch(await met(server))
+        watch.add("a://")
+        await until(lambda: len(streams) == 3)
+        assert watch.updates == {"a://": 2}
+    assert [seen.headers.get("last-event-id") for seen in streams] == [None, "a:1", "a:2"]
+    assert {seen.headers["mcp-session-id"] for seen in streams} == {"s1"}
