@@ -1,4 +1,4 @@
-"""MCP servers for chat programs: their tools as a model API wants them told, and calls that can be trusted.
+"""MCP servers for chat programs: their tools in the form of a model API, and calls with checked results.
 
     from mcpdesk.bridge import Client, client_tools
 

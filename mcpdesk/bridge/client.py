@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.schemas.validation import Validator
 
 Target: TypeAlias = str | os.PathLike[str] | Server
-"""A URL, a server folder, or a `Server` put together in code."""
+"""A URL, a server folder, or a `Server` made in code."""
 Elicit: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Takes the parameters of `elicitation/create` and returns its result: `action`, and `content` of a form."""
 DEFAULT_TIMEOUT_S = 30.0
@@ -72,7 +72,7 @@ class Client:
         `timeout_s` bounds each request that names no time of its own; `headers` go with every request;
         `on_elicit` takes the parameters of an `elicitation/create` and returns its result, such as
         `{"action": "decline"}`. While it works the time of the call stands still; what it raises ends the
-        call. A question the server takes back cancels it.
+        call. It is cancelled when the server withdraws its question.
 
         Raises: DeskUserError for a URL, key or token that cannot be used.
         """
@@ -144,7 +144,8 @@ class Client:
         """Call a tool and return its result: `content`, perhaps `structuredContent`, `isError` on failure.
 
         A tool that fails is a result; only what is no result is an exception. Where the tool was listed
-        before, structured content is held against its output schema. A call that takes too long is cancelled.
+        before, structured content is validated against its output schema. A call is cancelled when its time
+        is over.
         A tool that exists as a task only is called as one, and followed to its end.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
@@ -217,7 +218,7 @@ def _compiled(schema: dict[str, Any]) -> Validator | None:
 
 
 IDENTITY = {"name": "mcpdesk-bridge", "version": __version__}
-"""What servers are told."""
+"""The name and version that servers see."""
 
 
 async def connect_to_folder(
@@ -225,8 +226,8 @@ async def connect_to_folder(
 ) -> ServerConnection:
     """Host a server folder for one caller, until the connection is closed.
 
-    Raises: ManifestError, DeskUserError when it cannot be hosted, or has no such mode; RpcError for a token
-    that does not count.
+    Raises: ManifestError, DeskUserError when it cannot be hosted, or has no such mode; RpcError for
+    an invalid token.
     """
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
@@ -247,7 +248,7 @@ async def connect_to_folder(
 async def connect_to_server(
     server: Server, token: str | None = None, questions: Questions | None = None
 ) -> ServerConnection:
-    """Connect to a server that was put together in code. Raises: RpcError for a token that does not count."""
+    """Connect to a server made in code. Raises: RpcError for an invalid token."""
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.server.calls.services import Services
 
@@ -270,12 +271,12 @@ def _connected(
         on_close=on_close,
     )
     server = endpoint.server
-    told = Agreement(LATEST, {"name": endpoint.name, "version": server.version}, server.instructions)
-    return ServerConnection(transport, IDENTITY, questions=lambda: questions or {}, agreement=told)
+    known = Agreement(LATEST, {"name": endpoint.name, "version": server.version}, server.instructions)
+    return ServerConnection(transport, IDENTITY, questions=lambda: questions or {}, agreement=known)
 
 
 async def caller(server: Server, token: str | None) -> Principal:
-    """Who calls. As over HTTP, a token is looked at where one makes a difference, and has to count there.
+    """The caller a token belongs to. As over HTTP, a token is checked only where the server needs one.
 
     Raises: RpcError (-32001), with the words a server has for it.
     """

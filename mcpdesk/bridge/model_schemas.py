@@ -48,9 +48,9 @@ class ModelApi(Struct, frozen=True):
         return {"name": name, "description": description, "input_schema": schema}
 
     def shortened(self, description: str, hint: str = "") -> str:
-        """A description with a line below it, cut at a word where the API takes no longer one.
+        """A description with a hint on a line below, cut at a word where the API limits its length.
 
-        A line that would take half of what there is goes.
+        A hint that would need half of that length is left out.
         """
         longest = self.longest_description
         below = f"\n{hint}" if hint and (longest is None or len(hint) < longest // 2) else ""
@@ -175,7 +175,7 @@ DEEPEST = 20
 """Levels of subschemas; what is below is described no further."""
 MOST_GROUPS = 8
 MOST_PARTS = 1_000
-"""Parts of one root that are looked at: definitions may refer to each other without end."""
+"""Most parts of one root that are visited: definitions may refer to each other without end."""
 
 _DROPPED = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
@@ -218,8 +218,8 @@ class ModelSchema:
         """The groups in words, for the description; empty without any."""
         if not self.groups:
             return ""
-        told = [" and ".join(group) for group in self.groups[:MOST_GROUPS]]
-        return f"Give one of: {'; '.join(told)}."
+        shown = [" and ".join(group) for group in self.groups[:MOST_GROUPS]]
+        return f"Give one of: {'; '.join(shown)}."
 
 
 class _Root:
@@ -423,11 +423,11 @@ class Names:
             self._put(name, _marked(short, name, longest) if is_shared or len(short) > longest else short)
 
     def legal(self, original: str) -> str:
-        """What the API is told. Raises: KeyError for a name that was not there."""
+        """The name for the API. Raises: KeyError for an unknown name."""
         return self._legal[original]
 
     def original(self, legal: str) -> str:
-        """What the server is told. Raises: KeyError for a name that was not there."""
+        """The name for the server. Raises: KeyError for an unknown name."""
         return self._original[legal]
 
     @property

@@ -28,7 +28,7 @@ def format_result(result: Any) -> str:
 
 
 def result_text(result: Any, reader: Reader = "user") -> str:
-    """The text of a result without a word of ours; what is meant for somebody else alone is left out."""
+    """The text of a result with nothing added; content meant only for another reader is left out."""
     match result:
         case None:
             return ""

@@ -21,13 +21,13 @@ class ClientTool:
     `schema` goes to the model, `name` is what the model calls it, `original` what the server does.
     """
 
-    def __init__(self, client: Client, told: ToolSchema) -> None:
-        self.name = self.__name__ = told.name
-        self.original = told.original
-        self.description = self.__doc__ = told.description
-        self.schema = told.schema
+    def __init__(self, client: Client, tool: ToolSchema) -> None:
+        self.name = self.__name__ = tool.name
+        self.original = tool.original
+        self.description = self.__doc__ = tool.description
+        self.schema = tool.schema
         self._client = client
-        self._told = told
+        self._tool_schema = tool
 
     async def __call__(self, **arguments: Any) -> str:
         """Call it. Raises: CallError when there is no result; a failure of the tool is a text."""
@@ -37,7 +37,7 @@ class ClientTool:
         self, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Any]:
         """The whole result. Raises: CallError."""
-        given = self._told.for_server(arguments or {})
+        given = self._tool_schema.for_server(arguments or {})
         return await self._client.call_tool(self.original, given, timeout_s=timeout_s)
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLL_S = 0.1
-"""How often to look for questions and progress."""
+"""Seconds between two checks for questions and progress."""
 CLOSE_S = 5.0
 STRAYS = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
@@ -59,7 +59,7 @@ class CommandClient:
         questions: TerminalQuestions | None = None,
         left_out: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`questions` asks a person at a terminal; None: there is nobody to be asked."""
+        """`questions` asks the person at the terminal; None when there is none."""
         self.left_out = left_out
         """What the server would offer, and does not."""
         self._connection = connection
@@ -123,7 +123,7 @@ class CommandClient:
             if self._questions is not None and (asked_s := self._questions.ask_waiting()):
                 end += asked_s
                 if progress is not None:
-                    progress.latest = ""  # it said that somebody is being waited for
+                    progress.latest = ""  # it said that the tool waits for a person
             if progress is not None:
                 progress.print()
 
@@ -200,7 +200,7 @@ def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
 
 @contextmanager
 def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
-    """A client of a server folder, which acts as whom the token is of. What its code prints goes to stderr.
+    """A client of a server folder, acting as the owner of the token. What its code prints goes to stderr.
 
     Raises: DeskError when it cannot be hosted, or the token does not count there.
     """
@@ -241,16 +241,16 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
             tell_strays(host)
 
 
-def _give_token(desk: DeskClient, server: str, looks_at_tokens: bool, token: str) -> None:
-    """Raises: DeskUserError for a token that does not count, or would not be looked at."""
-    if not looks_at_tokens:
+def _give_token(desk: DeskClient, server: str, checks_tokens: bool, token: str) -> None:
+    """Raises: DeskUserError for an invalid token, or a server that checks none."""
+    if not checks_tokens:
         hint = "In mcp.json auth.jwt says how tokens are checked."
         raise DeskUserError(f"{server} looks at no tokens.", hint)
     try:
         desk.token.give(token).result()
     except ValueError as reason:
-        told = f"The token does not count for {server}: {reason}."
-        raise DeskUserError(told, "See --token-env.", CANNOT_CONNECT) from None
+        message = f"The token does not count for {server}: {reason}."
+        raise DeskUserError(message, "See --token-env.", CANNOT_CONNECT) from None
 
 
 def can_ask(stdin_fd: int = 0) -> bool:

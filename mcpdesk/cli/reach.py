@@ -26,7 +26,7 @@ _OPTIONS = (
 
 
 class Reach(NamedTuple):
-    """What was said of it on the command line. Secrets come from the environment, where nobody lists them."""
+    """How to reach a server, from the command line. Secrets come from environment variables."""
 
     mode: str = ""
     token: str | None = None
@@ -71,16 +71,16 @@ def is_url(target: str) -> bool:
 
 
 def folder_needs_no_key(reach: Reach) -> None:
-    """Raises: DeskUserError for a key that would not be looked at."""
+    """Raises: DeskUserError for a key that would not be used."""
     if reach.key:
         raise DeskUserError("A folder needs no key.", "It is for a server at a URL.")
 
 
 def schemas_need_neither(reach: Reach) -> None:
-    """Raises: DeskUserError for a key or token that would not be looked at."""
+    """Raises: DeskUserError for a key or token that would not be used."""
     if reach.token or reach.key:
-        told = "The schemas of a folder need no token and no key."
-        raise DeskUserError(told, "They are for a server at a URL.")
+        message = "The schemas of a folder need no token and no key."
+        raise DeskUserError(message, "They are for a server at a URL.")
 
 
 def hinted(error: HttpError) -> DeskError:

@@ -22,7 +22,7 @@ DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 
 
-class Declined(Exception):
+class AnswerDeclined(Exception):
     """The person does not want to answer; says why, if they said."""
 
 
@@ -36,8 +36,8 @@ class TerminalQuestions:
         self._fd = terminal_fd
 
     def attend(self) -> None:
-        """Tell the inbox that somebody is there, and wait until it knows: a call that begins before would
-        say that nobody can be asked.
+        """Register the person with the inbox, and wait until that is done: a call that begins earlier would
+        report that nobody can be asked.
         """
         is_present = threading.Event()
 
@@ -63,16 +63,16 @@ class TerminalQuestions:
         tell(f"{question.asker} asks ({HELP})")
         try:
             answers = [self._answer(question, page) for page in question.pages]
-        except Declined as declined:
+        except AnswerDeclined as declined:
             reason = str(declined)
-            self._settle(question, lambda: self._inbox.decline(question.id, reason, "the terminal"))
+            self._submit(question, lambda: self._inbox.decline(question.id, reason, "the terminal"))
         except TimeoutError:
             tell("It needs no answer any more.")
         else:
-            self._settle(question, lambda: self._inbox.answer(question.id, answers, "the terminal"))
+            self._submit(question, lambda: self._inbox.answer(question.id, answers, "the terminal"))
 
-    def _settle(self, question: Question, act: Callable[[], object]) -> None:
-        """Have the core take an answer, and wait until it did: the question is not asked again."""
+    def _submit(self, question: Question, act: Callable[[], object]) -> None:
+        """Submit an answer on the core's loop, and wait until it counts: the question is not asked again."""
         self._run(act)
         while self._waits(question):
             time.sleep(LOOK_S / 10)
@@ -82,24 +82,24 @@ class TerminalQuestions:
         return any(each.state is QuestionState.WAITING for each in known)
 
     def _answer(self, question: Question, page: Page) -> Answer:
-        """Ask one page until the answer fits. Raises: Declined; TimeoutError when the question ended."""
+        """Ask one page until the answer fits. Raises: AnswerDeclined; TimeoutError when it has ended."""
         from mcpdesk.inbox.answers import problem
 
-        for line in told(page):
+        for line in page_lines(page):
             tell(line)
         while True:
             line = self._line(question).strip()
             if line.startswith(DECLINE):
-                raise Declined(line[1:].strip())
+                raise AnswerDeclined(line[1:].strip())
             answer = read_answer(page, line)
             if answer is None:
-                raise Declined
+                raise AnswerDeclined
             if not (wrong := problem(page, answer)):
                 return answer
             tell(f"  {wrong}")
 
     def _line(self, question: Question) -> str:
-        """What the person types. Raises: Declined at the end of input; TimeoutError when it is not needed."""
+        """What the person types. Raises: AnswerDeclined at the end of input; TimeoutError at its end."""
         os.write(2, b"> ")
         while not select.select([self._fd], [], [], LOOK_S)[0]:
             if not self._waits(question):
@@ -107,11 +107,11 @@ class TerminalQuestions:
                 raise TimeoutError
         data = os.read(self._fd, LINE_BYTES)
         if not data:
-            raise Declined
+            raise AnswerDeclined
         return data.decode("utf-8", "replace")
 
 
-def told(page: Page) -> list[str]:
+def page_lines(page: Page) -> list[str]:
     """A page as lines, its options numbered."""
     lines = [f"[{page.header}] {page.question}" if page.header else page.question]
     lines += [page.detail] if page.detail else []

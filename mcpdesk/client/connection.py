@@ -44,7 +44,7 @@ _CAPABILITIES: dict[str, JSONObject] = {
 
 
 class CallObserver:
-    """Somebody who watches a request while it is under way."""
+    """Is informed about a request while it is under way."""
 
     def sent(self, request_id: int) -> None:
         """The request was sent, or sent again, under this id."""
@@ -53,7 +53,7 @@ class CallObserver:
         """The server reports progress."""
 
     def noted(self, text: str) -> None:
-        """The server says something about it."""
+        """A log message came with it."""
 
 
 class _RunningCall:
@@ -69,7 +69,7 @@ class _RunningCall:
 
     @contextmanager
     def thinking(self) -> Iterator[None]:
-        """No time passes for the call while somebody thinks about an answer."""
+        """Stop the deadline of the call while a question is being answered."""
         with self.deadline.stopped() if self.deadline is not None else nullcontext():
             yield
 
@@ -96,7 +96,7 @@ class ServerConnection:
     ) -> None:
         """`identity` is the name and version sent to the server; `questions` gives what it may ask now.
 
-        `revision` is spoken without asking for a newer one; `agreement` is what was settled elsewhere;
+        `revision` is spoken without asking for a newer one; `agreement` is an agreement known beforehand;
         `log_level` asks for log messages; `is_required_task` says which tools exist as tasks only, if known.
         """
         self._transport = transport
@@ -112,7 +112,7 @@ class ServerConnection:
         self._running: dict[int, _RunningCall] = {}
         """Calls by the id of the request under way, which is their progress token as well."""
         self._unrelated = _RunningCall("", None, None)
-        """Holds the questions that belong to no call we know."""
+        """Holds the questions that belong to no known call."""
         self._farewells = Farewells()
         self._listening: asyncio.Task[None] | None = None
         self.on_notification: Callable[[str, JSONObject], None] = lambda method, params: None
@@ -129,7 +129,7 @@ class ServerConnection:
         return self._flows.tools
 
     async def open(self) -> Agreement:
-        """What is settled with the server; asks it when nothing is yet. Raises: CallError."""
+        """Connect and agree on a revision, unless that is done; returns the agreement. Raises: CallError."""
         async with self._opening:
             if self._agreement is None or not self._transport.is_open or not self._is_attached:
                 with self._naming_target():
@@ -147,8 +147,8 @@ class ServerConnection:
     ) -> ServerResponse:
         """The response to a request, after all questions, and for tools that are tasks after these.
 
-        Cancelling it cancels the request. Raises: CallError; ProtocolError when a question was refused in a
-        way the server cannot be told; whatever answering a question raised.
+        Cancelling this cancels the request. Raises: CallError; ProtocolError when a question was refused and
+        the protocol has no way to say so to the server; whatever answering a question raised.
         """
         params = params or {}
         subject = str(params.get("name") or params.get("uri") or method)
@@ -248,7 +248,7 @@ class ServerConnection:
     # requests
 
     async def _run(self, flow: Generator[FlowStep, Any, T], call: _RunningCall) -> T:
-        """Take the steps of a flow to its end."""
+        """Perform the steps of a flow until it returns."""
         outcome: Any = None
         error: BaseException | None = None
         with self._naming_target():
@@ -259,7 +259,7 @@ class ServerConnection:
                     return end.value  # type: ignore[no-any-return]
                 try:
                     outcome, error = await self._perform(step, call), None
-                except BaseException as problem:  # the flow decides what becomes of it
+                except BaseException as problem:  # handed to the flow, which may still have something to send
                     error = problem
 
     async def _perform(self, step: FlowStep, call: _RunningCall) -> Any:
@@ -299,28 +299,28 @@ class ServerConnection:
         self._running[identifier] = call
         try:
             async with asyncio.TaskGroup() as call.group:
-                # The replies are read on while somebody thinks: the server may take a question back.
+                # Reading goes on while a question is answered: the server may withdraw it.
                 reply = await transport.exchange(message, step.headers, partial(self._receive, call=call))
                 for task in call.questions.values():
                     task.cancel()
         except BaseExceptionGroup as several:
             error = several.exceptions[0]
-            self._withdraw(identifier, agreement, error)
+            self._cancel(identifier, agreement, error)
             raise error from None
         except BaseException as error:
-            self._withdraw(identifier, agreement, error)
+            self._cancel(identifier, agreement, error)
             raise
         finally:
             call.group = None
             del self._running[identifier]
         return reply.response(identifier, _kinds(message))
 
-    def _withdraw(self, identifier: int, agreement: Agreement, error: BaseException) -> None:
-        """Tell the server that nobody waits any more, unless it knows."""
+    def _cancel(self, identifier: int, agreement: Agreement, error: BaseException) -> None:
+        """Send `notifications/cancelled`, unless the server learns of it from the closed connection."""
         knows = agreement.revision.is_stateless and self._transport.closing_cancels
         if isinstance(error, CallError) or knows:
             return
-        params = {"requestId": identifier, "reason": "nobody waits any more"}
+        params = {"requestId": identifier, "reason": "the caller does not wait any more"}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         self._farewells.begin(lambda: self._transport.send(message))
 
@@ -373,7 +373,7 @@ class ServerConnection:
             return await self._questions()[method](params, call.subject)
 
     def _refusal(self, method: str, params: JSONObject) -> ProtocolError | None:
-        """Why a question is not put to anybody; None: it is."""
+        """Why a question cannot be answered; None when it can."""
         if method not in self._questions():
             return ProtocolError(ErrorCode.METHOD_NOT_FOUND, f"This client does not answer {method[:80]}")
         fault = question_fault(method, params)
@@ -384,7 +384,7 @@ class ServerConnection:
         self._farewells.begin(lambda: self._respond(identifier, answer))
 
     def _receive(self, message: JSONObject, call: _RunningCall | None = None) -> None:
-        """Take a request or notification of the server. `call`: what it came with, where that is known."""
+        """Handle a request or notification of the server. `call` is the call it came with, if known."""
         method, params = message.get("method"), message.get("params")
         params = params if isinstance(params, dict) else {}
         if not isinstance(method, str):
@@ -415,7 +415,7 @@ class ServerConnection:
         if call.group is not None:
             task = call.group.create_task(answering)
         else:
-            task = asyncio.get_running_loop().create_task(_surviving(answering))
+            task = asyncio.get_running_loop().create_task(_answering_alone(answering))
         questions = call.questions
         questions[identifier] = task
         task.add_done_callback(lambda ended: questions.pop(identifier, None))
@@ -435,7 +435,7 @@ class ServerConnection:
     def _notified(self, method: str, params: JSONObject, call: _RunningCall | None) -> None:
         match method:
             case "notifications/cancelled":
-                self._take_back(params.get("requestId"))
+                self._withdraw_question(params.get("requestId"))
             case "notifications/progress":
                 self._progressed(params)
             case "notifications/message":
@@ -447,8 +447,8 @@ class ServerConnection:
             case _:
                 self.on_notification(method, params)
 
-    def _take_back(self, identifier: Any) -> None:
-        """The server does not wait for the answer to a question any more."""
+    def _withdraw_question(self, identifier: Any) -> None:
+        """The server withdraws a question: stop answering it."""
         for call in (self._unrelated, *self._running.values()):
             if is_id(identifier) and identifier in call.questions:
                 call.questions[identifier].cancel()
@@ -491,8 +491,8 @@ def _kinds(message: JSONObject) -> tuple[str, ...]:
     return ("complete", *tasks, *(("input_required",) if may_ask else ()))
 
 
-async def _surviving(work: Coroutine[Any, Any, None]) -> None:
-    """Answer a question nobody waits for: what goes wrong with it ends nothing else."""
+async def _answering_alone(work: Coroutine[Any, Any, None]) -> None:
+    """Answer a question that belongs to no call. A failure is logged: there is no call to end."""
     try:
         await work
     except Exception:

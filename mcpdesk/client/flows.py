@@ -1,7 +1,7 @@
-"""Requests that take several exchanges, as generators of steps: nothing here waits or sends.
+"""Requests that need several exchanges, as generators of steps. This module does no input or output.
 
 A flow yields what is to be done next and is sent the outcome: `Send` brings a `ServerResponse`, `Ask` the
-answers. Whoever runs it throws into it what went wrong. Lists have pages; calls may be answered with
+answers. An exception of a step is thrown into the flow. Lists have pages; calls may be answered with
 questions (WIRE 7), or become tasks (WIRE 8), or need headers that repeat arguments (WIRE 5.3).
 """
 
@@ -58,13 +58,13 @@ class Wait(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """Tell whoever watches the call how it stands."""
+    """Report the state of a task to the observer of the call."""
 
     text: str
 
 
 class Leave(Struct, frozen=True):
-    """Send a request whose response nobody waits for."""
+    """Send a request without waiting for its response."""
 
     request: Send
 
@@ -159,7 +159,7 @@ class RequestFlows:
         return (yield from _cancelling(_rounds(Send("tasks/result", named)), Send("tasks/cancel", named)))
 
     def _extension_task(self, params: JSONObject) -> Flow:
-        """A call as a task of the extension: it is looked at until it is over."""
+        """A call as a task of the extension: it is polled until it is over."""
         response = yield from _rounds(self._call(params, TASKS))
         if response.error is not None or response.value().get("resultType") != "task":
             return response
@@ -189,7 +189,7 @@ def _rounds(request: Send) -> Flow:
 
 
 def _cancelling(flow: Flow, cancel: Send) -> Flow:
-    """A flow of a task, which is cancelled when nobody waits for it any more."""
+    """A flow that cancels its task when it is interrupted."""
     try:
         return (yield from flow)
     except (CallError, GeneratorExit):
@@ -200,7 +200,7 @@ def _cancelling(flow: Flow, cancel: Send) -> Flow:
 
 
 def _followed(task: JSONObject, named: JSONObject, response: ServerResponse) -> Flow:
-    """Look at a task until it is over. Raises: CallError when it was cancelled."""
+    """Poll a task until it is over. Raises: CallError when it was cancelled."""
     answered: JSONObject = {}
     is_new = True
     while True:
@@ -210,7 +210,7 @@ def _followed(task: JSONObject, named: JSONObject, response: ServerResponse) -> 
             raise CallError(f"the task was cancelled{f': {excerpt(str(reason))}' if reason else ''}")
         if status in (TaskStatus.COMPLETED, TaskStatus.FAILED) and not is_new:
             return _ended(task, response.frame)
-        yield Report(_standing(task))
+        yield Report(_task_state(task))
         if status == TaskStatus.INPUT_REQUIRED and not is_new:
             asked = task.get("inputRequests", {})
             if isinstance(asked, dict):
@@ -243,7 +243,7 @@ def _ended(task: JSONObject, frame: bytes) -> ServerResponse:
     raise InvalidAnswer(f"a task is {task['status']!r} and does not say how it ended")
 
 
-def _standing(task: JSONObject) -> str:
+def _task_state(task: JSONObject) -> str:
     said = task.get("statusMessage")
     state = str(task.get("status"))[:40].replace("_", " ")
     return f"a task, {state}: {said}" if said else f"a task, {state}"
@@ -283,7 +283,7 @@ def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) ->
 
 
 def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:
-    """The tools whose header marks follow the rules; the others are logged, and nobody can call them."""
+    """The tools whose header annotations are valid; the others are logged and left out."""
     kept = []
     for tool in tools:
         try:

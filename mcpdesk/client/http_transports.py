@@ -363,13 +363,13 @@ class HttpSse(ClientTransport):
 
     def _checked_post_url(self, data: bytes) -> str:
         """Raises: InvalidAnswer for no URL, or one of another server: keys and tokens are for this one."""
-        told = data.decode("utf-8", "replace").strip()
+        given = data.decode("utf-8", "replace").strip()
         try:
-            place = urljoin(self._requests.url, told)
+            place = urljoin(self._requests.url, given)
             here, there = urlsplit(self._requests.url), urlsplit(place)
         except ValueError:
             reason = "it wants messages to be posted where no URL leads"
-            raise InvalidAnswer(reason, excerpt=excerpt(told)) from None
+            raise InvalidAnswer(reason, excerpt=excerpt(given)) from None
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
             reason = "it wants messages to be posted to another server"
             raise InvalidAnswer(reason, excerpt=excerpt(place))
@@ -380,7 +380,7 @@ class HttpSse(ClientTransport):
         if not self._post_url.done():
             self._post_url.set_exception(error)
         if not self._post_url.cancelled():
-            self._post_url.exception()  # looked at, also when nobody waits for it any more
+            self._post_url.exception()  # marks it as retrieved: perhaps nothing awaits it any more
 
 
 def _decoded_event(event: Event) -> Any:

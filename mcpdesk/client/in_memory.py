@@ -34,7 +34,7 @@ class InMemory(ClientTransport):
         before_send: Callable[[], None] = lambda: None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`connect` opens the channel and is given what takes the server's frames.
+        """`connect` opens the channel and is given the function that receives the server's frames.
 
         `before_send` runs before every frame, and `on_close` when the connection has ended.
         """
@@ -46,7 +46,7 @@ class InMemory(ClientTransport):
         self._on_close = on_close
 
     async def open(self, receive: Receive) -> None:
-        """The channel is open; from now on somebody listens."""
+        """The channel is open already; remember who receives."""
         self._receive = receive
 
     async def exchange(

@@ -18,7 +18,7 @@ MODERN = frozenset({ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, Err
 
 
 class Agreement(Struct, frozen=True):
-    """What was settled with a server before the first request."""
+    """What a client and a server agreed on before the first request."""
 
     revision: Revision
     server: Mapping[str, Any] = {}
@@ -28,7 +28,7 @@ class Agreement(Struct, frozen=True):
 
 
 def discovered(reply: ServerReply) -> Agreement | None:
-    """What the reply to `server/discover` settles; None: the server wants a handshake.
+    """The agreement a reply to `server/discover` makes; None: the server wants a handshake.
 
     Raises: HttpError when the reply says nothing of the era; InvalidAnswer when no revision is common.
     """
@@ -43,12 +43,12 @@ def discovered(reply: ServerReply) -> Agreement | None:
         return _agreement(LATEST, meta.get(SERVER_KEY) if isinstance(meta, dict) else None, result)
     if any(name in BY_NAME and not BY_NAME[name].is_stateless for name in versions):
         return None
-    told = excerpt(", ".join(versions)) or "none"
-    raise InvalidAnswer(f"it serves the revisions {told}, this client {', '.join(BY_NAME)}")
+    served = excerpt(", ".join(versions)) or "none"
+    raise InvalidAnswer(f"it serves the revisions {served}, this client {', '.join(BY_NAME)}")
 
 
 def shaken(result: JSONObject) -> Agreement:
-    """What the result of `initialize` settles. Raises: InvalidAnswer for a revision without a handshake."""
+    """The agreement the result of `initialize` makes. Raises: InvalidAnswer for an unknown revision."""
     version = result.get("protocolVersion")
     revision = BY_NAME.get(version) if isinstance(version, str) else None
     if revision is None or revision.is_stateless:
@@ -57,9 +57,11 @@ def shaken(result: JSONObject) -> Agreement:
 
 
 def _agreement(revision: Revision, server: Any, result: JSONObject) -> Agreement:
-    told = result.get("instructions")
+    instructions = result.get("instructions")
     return Agreement(
-        revision, server if isinstance(server, dict) else {}, told if isinstance(told, str) else ""
+        revision,
+        server if isinstance(server, dict) else {},
+        instructions if isinstance(instructions, str) else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""How long calls may take, and the messages that nobody waits for."""
+"""Deadlines of calls, and messages that are sent without waiting for their arrival."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from mcpdesk.errors import CallError, CallTimeout
 
 FAREWELL_S = 2.0
-"""How long taking leave may take."""
+"""Seconds that ending a session, or a message without a reply, may take."""
 
 
 class CallDeadline:
-    """The time a call may take. It stands still while somebody thinks about an answer."""
+    """The time limit of a call. It can be stopped while a question is answered."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -59,7 +59,7 @@ class CallDeadline:
 
 
 class Farewells:
-    """Messages a client sends when it stops waiting: nobody waits for them, and none takes long."""
+    """Messages sent in the background, such as cancellations: failures are ignored."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""What a transport carries for a client, and the replies it brings back."""
+"""What a client needs of a transport, and the replies it brings back."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class ServerReply(Struct, frozen=True):
 
 
 class ClientTransport(ABC):
-    """A way to one server. Errors it raises need not name the server: whoever uses it adds that."""
+    """A way to one server. Errors it raises need not name the server: `ServerConnection` adds that."""
 
     target: str
     """Where it leads, without secrets."""
@@ -149,7 +149,7 @@ class ClientTransport(ABC):
 
     @property
     def closing_cancels(self) -> bool:
-        """Whether the server learns from an abandoned exchange that nobody waits any more."""
+        """Whether an abandoned exchange cancels its request on the server."""
         return False
 
     @abstractmethod
@@ -162,7 +162,7 @@ class ClientTransport(ABC):
     ) -> ServerReply:
         """Send a request and wait for its reply. Raises: CallError when none came.
 
-        `receive` takes what the server sends before, as far as the transport can tell what belongs to it.
+        `receive` takes what the server sends before, if the transport can tell what belongs to it.
         """
 
     @abstractmethod
@@ -206,7 +206,7 @@ class PendingReplies:
             del self._waiting[identifier]
 
     def arrived(self, message: Any, frame: bytes) -> None:
-        """Hand a response to whoever waits for it; others are left out."""
+        """Hand a response to the exchange that waits for it; others are ignored."""
         identifier = message.get("id")
         waiting = self._waiting.get(identifier) if is_id(identifier) else None
         if waiting is not None and not waiting.done():

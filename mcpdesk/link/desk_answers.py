@@ -48,7 +48,7 @@ class DeskAnswers:
         self._roots = roots
 
     def offered(self) -> Questions:
-        """What may be asked now; without a screen there is nobody to ask."""
+        """What may be asked now: without a person at a screen, roots only."""
         known: Questions = {"roots/list": self._list_roots}
         if not self._inbox.audience:
             return known

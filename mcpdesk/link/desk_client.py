@@ -24,7 +24,7 @@ from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
 LEVEL = "debug"
-"""The desk wants to hear everything."""
+"""The desk asks for all log messages."""
 KEPT_LOGS = 500
 _LOG = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class DeskClient:
             message = {"error": codec.error_object(refused)}
         except CallError as error:
             message = {"error": {"code": 0, "message": error.message}}
-        except Exception as error:  # whoever waits for the outcome must hear of it, too
+        except Exception as error:  # the outcome must be set in any case
             _LOG.exception("a call of the desk failed")
             message = {"error": {"code": 0, "message": f"mcpdesk failed: {error!r}"}}
         self._calls.discard(call)

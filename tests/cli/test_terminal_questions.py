@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pexpect
 import pytest
 
-from mcpdesk.cli.terminal_questions import read_answer, told
+from mcpdesk.cli.terminal_questions import page_lines, read_answer
 from mcpdesk.inbox.question import Answer, Option, Page
 from tests.interop.test_bridge import official
 from tests.support.folders import write
@@ -243,10 +243,13 @@ def test_a_line_is_an_answer(page: Page, line: str, answer: Answer | None) -> No
 
 
 def test_what_can_be_typed_is_said() -> None:
-    assert told(Page("Name?", "form", is_required=False)) == ["[form] Name?", "An empty line passes it over."]
-    assert told(Page("Open?", link="http://example.org/x"))[1:] == [
+    assert page_lines(Page("Name?", "form", is_required=False)) == [
+        "[form] Name?",
+        "An empty line passes it over.",
+    ]
+    assert page_lines(Page("Open?", link="http://example.org/x"))[1:] == [
         "http://example.org/x",
         "http: others on the way can read along",
         "Open it yourself, then type y",
     ]
-    assert "Type numbers, like 1,3, or your own words." in told(BOTH)
+    assert "Type numbers, like 1,3, or your own words." in page_lines(BOTH)
