@@ -190,7 +190,7 @@ class HostedDialogue:
         )
 
 
-class Channel:
+class FrameChannel:
     """Frames in, frames out. It is its own outlet: every message of a pipe goes the same way.
 
     What leaves in one turn of the loop is written and recorded together. `write` takes what leaves together
@@ -353,7 +353,7 @@ class Channel:
         asyncio.get_running_loop().call_soon(self.flush)
 
 
-class Pipe(Channel):
+class Pipe(FrameChannel):
     """Newline-delimited frames over any byte stream. `send_bytes` takes them and must not block."""
 
     def __init__(

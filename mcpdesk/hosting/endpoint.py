@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.token_rules import Access
-from mcpdesk.hosting.channel import Channel, HostedDialogue
+from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.terms import Terms
@@ -28,7 +28,7 @@ MOST_GONE = 20
 """Clients of one server that are remembered after they left."""
 
 
-class Gone(Struct, frozen=True):
+class FormerClient(Struct, frozen=True):
     """What is kept of a client that left."""
 
     connection: int
@@ -46,7 +46,7 @@ class Gone(Struct, frozen=True):
     capabilities: dict[str, Any]
 
 
-class Past:
+class PastCalls:
     """What peers did who have left."""
 
     def __init__(self) -> None:
@@ -74,11 +74,11 @@ class HostedEndpoint:
         self.place = f"{home.state.name if home is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
-        self.gone: dict[tuple[str, str], Gone] = {}
+        self.gone: dict[tuple[str, str], FormerClient] = {}
         """The clients that left last, by name and transport, the latest last."""
         self.modes: dict[str, HostedEndpoint] = {}
         """The same server in modes, as far as anybody asked for them."""
-        self.past = Past()
+        self.past = PastCalls()
         if whole is not None:
             self.dialogues, self.past, self.gone = whole.dialogues, whole.past, whole.gone
             self.dispatcher.tasks.share(whole.dispatcher.tasks)
@@ -122,9 +122,9 @@ class HostedEndpoint:
         opening: Mapping[str, str],
         principal: Principal = OPEN,
         speaks_gateway: bool = False,
-    ) -> Channel:
+    ) -> FrameChannel:
         """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
-        channel = Channel(self, transport, peer, write, principal, speaks_gateway)
+        channel = FrameChannel(self, transport, peer, write, principal, speaks_gateway)
         channel.dialogue.conversation.opening = opening
         return channel
 
@@ -175,7 +175,7 @@ class HostedEndpoint:
             # Clients that connect for every request are told once.
             self.gone.pop(client, None)
             latency = conversation.latency
-            self.gone[client] = Gone(
+            self.gone[client] = FormerClient(
                 dialogue.connection,
                 conversation.peer,
                 conversation.transport,
@@ -291,6 +291,6 @@ class GatewayEndpoint:
         write: Callable[[Sequence[bytes]], None],
         opening: Mapping[str, str],
         principal: Principal = OPEN,
-    ) -> Channel:
+    ) -> FrameChannel:
         """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
         return self._base.channel(transport, peer, write, opening, principal, speaks_gateway=True)

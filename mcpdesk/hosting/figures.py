@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.calls.call_figures import BOUNDS, Outcome, at
+from mcpdesk.server.calls.call_figures import BOUNDS, OutcomeKind, at
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.version import __version__
 
@@ -174,7 +174,7 @@ def _errors(endpoint: HostedEndpoint) -> int:
 
 def _outcomes(endpoint: HostedEndpoint) -> Iterator[Sample]:
     for tool, figure in endpoint.server.tool_figures:
-        for outcome in Outcome:
+        for outcome in OutcomeKind:
             labels = {"server": endpoint.name, "tool": tool, "outcome": outcome.name.lower()}
             yield Sample(figure.outcomes[outcome], labels)
 

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import CaptureHealth
     from mcpdesk.server.background.job_records import JobRecords
     from mcpdesk.server.calls.subscriptions import Subscriber
-    from mcpdesk.server.state.callback_timers import Callbacks
+    from mcpdesk.server.state.callback_timers import CallbackTimers
     from mcpdesk.storage.callbacks import Callback
-    from mcpdesk.transports.base import Jobs, Rules
+    from mcpdesk.transports.base import AsyncCalls, Rules
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
@@ -80,7 +80,7 @@ class Host:
         self.on_stuck: Callable[[], None] = lambda: None
         """Called on a thread of its own once the journal says that the loop is stuck."""
         self.http: HttpService | None = None
-        self.jobs: Jobs  # There are none before it listens for HTTP.
+        self.jobs: AsyncCalls  # There are none before it listens for HTTP.
         self._key = ""
         """What callers over HTTP send, once it was due."""
         self.board: Callable[[], Board] | None = None
@@ -479,7 +479,7 @@ class Host:
         if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
             self._do(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
 
-    async def _tell_missed(self, subscriber: Subscriber, callbacks: Callbacks, peer: str) -> None:
+    async def _tell_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
         from mcpdesk.server.state.callback_timers import said
 
         try:

@@ -27,7 +27,7 @@ from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.server.state.server_state import Home, ToolOptions
+from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import ENV_FILE, Settings
 from mcpdesk.tools import BUILTINS
 
@@ -80,7 +80,7 @@ class HostedFolder:
         self.server.streaming = settings.streaming
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
-        self.server.home = Home(self.folder, state, self._skills, _options(settings))
+        self.server.home = ServerState(self.folder, state, self._skills, _options(settings))
         self.modes = Modes(self.server)
         self._gate = AccessGate(name, self.folder, self._gate_trouble)
         self._apply()

@@ -12,7 +12,7 @@ from typing import Any
 from mcpdesk.client.connection import CallObserver, ResourceWatch, ServerConnection
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.errors import CallError, ProtocolError
-from mcpdesk.hosting.channel import Channel
+from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.held_token import HeldToken
 from mcpdesk.link.desk_answers import DeskAnswers, Roots
@@ -97,7 +97,7 @@ class DeskClient:
         self._endpoint = endpoint
         self._run = run
         self._calls: set[DeskCall] = set()
-        self._channel: Channel
+        self._channel: FrameChannel
         transport = InMemory(self._connect, endpoint.name, before_send=self._check_token)
         self.token = HeldToken(endpoint, self._channel.dialogue, run)
         server = endpoint.server
@@ -144,8 +144,8 @@ class DeskClient:
             self._end(call)
         self._closing = asyncio.get_running_loop().create_task(self.server.close())
 
-    def _connect(self, write: Write) -> Channel:
-        self._channel = Channel(self._endpoint, "memory", "desk", write)
+    def _connect(self, write: Write) -> FrameChannel:
+        self._channel = FrameChannel(self._endpoint, "memory", "desk", write)
         return self._channel
 
     def _check_token(self) -> None:

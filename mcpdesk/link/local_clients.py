@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from mcpdesk.hosting.channel import HostedDialogue
-from mcpdesk.hosting.endpoint import Gone, HostedEndpoint
+from mcpdesk.hosting.endpoint import FormerClient, HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.link import ClientFacet
 from mcpdesk.link.values import (
@@ -131,7 +131,7 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | Non
     )
 
 
-def _gone_view(endpoint: HostedEndpoint, gone: Gone) -> ClientView:
+def _gone_view(endpoint: HostedEndpoint, gone: FormerClient) -> ClientView:
     return ClientView(
         connection=gone.connection,
         server=endpoint.name,

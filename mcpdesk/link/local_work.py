@@ -32,7 +32,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.state.planning import written
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Program, ProgramView
@@ -158,14 +158,14 @@ class LocalWork(WorkFacet):
         found = written(home.plan, PLAN_BYTES)
         return None if found is None else found[0].decode(errors="replace")
 
-    def _homes(self, made: str = "") -> Iterator[tuple[str, Home]]:
+    def _homes(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
         """Those that keep something of that kind. Folders may still be loading."""
         for name, hosted in list(self._host.folders.items()):
             home = hosted.server.home
             if home is not None and (not made or home.has_made(made)):
                 yield name, home
 
-    def _home(self, server: str) -> Home:
+    def _home(self, server: str) -> ServerState:
         home = self._host.folders[server].server.home
         assert home is not None
         return home
@@ -196,7 +196,7 @@ class LocalWork(WorkFacet):
             for each in home.callbacks.snapshot:
                 yield _callback(name, each)
 
-    def _refresh(self, name: str, home: Home) -> None:
+    def _refresh(self, name: str, home: ServerState) -> None:
         """Have the core read the lists of a server again when they changed; once at a time."""
         is_stale = home.todo.is_stale if home.has_made("todo") else home.has_state
         if is_stale and name not in self._refreshing:
@@ -275,7 +275,7 @@ def _progress(latest: ProgressReport | None) -> str:
     return f"{share} {latest.message}".strip()
 
 
-def _plan(server: str, home: Home) -> PlanView:
+def _plan(server: str, home: ServerState) -> PlanView:
     plan = home.plan
     assert plan is not None
     return PlanView(server, plan.goal, plan.file, plan.since, plan.is_active)

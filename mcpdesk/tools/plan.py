@@ -20,7 +20,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.planning import Plan, forget_unreadable, recall, remember, written
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.tools.texts import given
 
 GOAL_LIMIT = 2_000
@@ -182,7 +182,7 @@ def _inside(folder: Path, wanted: str) -> Path:
     return path
 
 
-def _own(home: Home, goal: str, now: datetime) -> Path:
+def _own(home: ServerState, goal: str, now: datetime) -> Path:
     slug = SLUG.sub("-", goal.lower()).strip("-")[:40].rstrip("-") or "plan"
     return home.state / "plans" / f"{now:%Y%m%d-%H%M%S}-{slug}.md"
 

@@ -18,7 +18,7 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 
 SKILL = "SKILL.md"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -126,7 +126,7 @@ def _is_inside(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(root)  # Path.resolve raises where links go in circles
 
 
-def _read(name: str, arguments: str, home: Home) -> Skill:
+def _read(name: str, arguments: str, home: ServerState) -> Skill:
     folder = _folder(name, home)
     files = (
         SkillFile(uri_of(name, place), place, status.st_size)
@@ -146,7 +146,7 @@ def _words(arguments: str) -> list[str]:
         return arguments.split()
 
 
-def _folder(name: str, home: Home) -> Path:
+def _folder(name: str, home: ServerState) -> Path:
     if trouble := home.broken_skills.get(name):
         raise HandlerError(f"skill_name: the skill {name} cannot be used until it is mended: {trouble}")
     known = {folder.name: folder for base in reversed(home.skills) for folder in skills_below(base)}

@@ -221,7 +221,7 @@ class Parcel(Protocol):
         """The same for the same bytes."""
 
 
-class Job(Protocol):
+class AsyncCall(Protocol):
     """One asynchronous call, found for its caller."""
 
     @property
@@ -251,10 +251,10 @@ class Job(Protocol):
         """
 
 
-class Jobs(Protocol):
+class AsyncCalls(Protocol):
     """The asynchronous calls of a core."""
 
-    def find(self, identifier: str, principal: Principal) -> Job | None:
+    def find(self, identifier: str, principal: Principal) -> AsyncCall | None:
         """The job of that id, if it is the caller's."""
 
     def listed(self, principal: Principal, session: str) -> list[bytes] | None:
@@ -263,7 +263,7 @@ class Jobs(Protocol):
         None: nothing tells which are the caller's.
         """
 
-    def known(self, identifier: str) -> Job | None:
+    def known(self, identifier: str) -> AsyncCall | None:
         """The job of that id, whoever it belongs to: for who may see everything."""
 
 
@@ -315,7 +315,7 @@ class Site(Protocol):
         """The state folder; None: nothing outlives this process."""
 
     @property
-    def jobs(self) -> Jobs:
+    def jobs(self) -> AsyncCalls:
         """The asynchronous calls of its clients."""
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import TURN_S, Channel, Pipe
+from mcpdesk.hosting.channel import TURN_S, FrameChannel, Pipe
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
@@ -137,7 +137,7 @@ async def test_a_handler_that_computes_between_its_messages_is_heard_meanwhile()
 async def test_an_answer_is_recorded_before_it_leaves() -> None:
     endpoint, frames, seen = Peer().endpoint, Frames(), list[int]()
     endpoint.recorder = frames
-    channel = Channel(endpoint, "stdio", "tester", lambda _: seen.append(len(frames.seen)))
+    channel = FrameChannel(endpoint, "stdio", "tester", lambda _: seen.append(len(frames.seen)))
     channel.take_all((REQUEST,))
     assert seen == [2]
     assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT]
@@ -152,7 +152,7 @@ async def test_whoever_asks_anew_while_being_answered_is_recorded_in_order() -> 
         if more:
             channel.take(more.pop())
 
-    channel = Channel(endpoint, "stdio", "tester", write)
+    channel = FrameChannel(endpoint, "stdio", "tester", write)
     channel.take(REQUEST)
     assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT] * 3
 
@@ -171,7 +171,7 @@ async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
         times.append(time.time())
         is_written.set()
 
-    channel = Channel(peer.endpoint, "stdio", "tester", write)
+    channel = FrameChannel(peer.endpoint, "stdio", "tester", write)
     meta = request_meta(R5, {"name": "tester", "version": "1"})
     params = {"name": "work", "arguments": {}, "_meta": meta}
     before = time.time()

@@ -304,7 +304,7 @@ async def test_a_call_that_is_cancelled_and_one_that_may_not_run_are_told_apart(
     call = desk.request("counted", "tools/call", {"name": "hangs", "arguments": {}})
     await until(lambda: any(each.conversation.running for each in list(endpoint.dialogues.values())))
     call.cancel()
-    await until(lambda: figures.of("hangs").outcomes[call_figures.Outcome.CANCELLED])
+    await until(lambda: figures.of("hangs").outcomes[call_figures.OutcomeKind.CANCELLED])
     tool, home = endpoint.server.tools.get("fine"), endpoint.server.home
     assert tool is not None and home is not None
     for _ in range(2):  # allow, ask, deny
@@ -313,13 +313,13 @@ async def test_a_call_that_is_cancelled_and_one_that_may_not_run_are_told_apart(
     await asyncio.wrap_future(
         desk.request("counted", "tools/call", {"name": "fine", "arguments": {}}).outcome
     )
-    assert figures.of("fine").outcomes[call_figures.Outcome.REFUSED] == 1
+    assert figures.of("fine").outcomes[call_figures.OutcomeKind.REFUSED] == 1
 
 
 def test_names_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_figures, "MOST_TOOLS", 3)
     figures = ToolFigures()
     for number in range(10):
-        figures.of(f"tool {number}").count(call_figures.Outcome.REFUSED, None)
+        figures.of(f"tool {number}").count(call_figures.OutcomeKind.REFUSED, None)
     counts = Counter({name: sum(figure.outcomes) for name, figure in figures})
     assert counts == {"tool 0": 1, "tool 1": 1, "tool 2": 1, "(other)": 7}

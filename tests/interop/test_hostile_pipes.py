@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import Channel, Pipe
+from mcpdesk.hosting.channel import FrameChannel, Pipe
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
 from tests.support.patience import WITHIN_S
@@ -295,7 +295,7 @@ async def test_a_message_that_gives_a_key_twice_is_refused_on_every_way_in(name:
 async def test_large_requests_in_flight_are_bounded_over_all_channels_and_given_back() -> None:
     peer = Peer()
     peer.server.limits = Limits(large_bytes=250_000)
-    other = Channel(peer.endpoint, "unix", "another", peer._take)
+    other = FrameChannel(peer.endpoint, "unix", "another", peer._take)
     for identifier, channel in ((1, peer.channel), (2, other), (3, other)):
         params = {"name": "forever", "_meta": META, "more": "x" * 100_000}
         message = {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}

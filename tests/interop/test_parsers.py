@@ -30,7 +30,7 @@ from mcpdesk.protocol.trace import read_trace
 from mcpdesk.protocol.uri_template import UriTemplate
 from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_line
 from mcpdesk.recorder.index.query import parse
-from mcpdesk.server.offer.listing import Offers
+from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.settings import read_env_file
 from mcpdesk.transports.http.event_stream import event
 from mcpdesk.transports.http.responses import accepted
@@ -40,7 +40,7 @@ from tests.support.served import Peer, make_server
 
 SEED = 20260728
 ROUNDS = 2_000
-OFFERS = Offers(make_server())
+OFFERS = OfferListing(make_server())
 TEMPLATE = UriTemplate("item://{a}/{b,c}{?q,r}{#f}")
 ANNOTATED = mirrored(
     {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"},

@@ -10,7 +10,7 @@ from mcpdesk.link.local_catalogue import ServerCatalogue
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.server.asks.approval_policies import AT_DESK, Policy
 from mcpdesk.server.offer.registry import Unavailable
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from tests.support.desk import running_desk, until
 from tests.support.folders import save, write
 from tests.support.served import make_server
@@ -61,7 +61,7 @@ async def test_a_syntax_error_in_one_file_marks_no_other_tool_as_changed(tmp_pat
 
 async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tmp_path: Path) -> None:
     server = make_server()
-    server.home = home = Home(tmp_path, tmp_path / "state")
+    server.home = home = ServerState(tmp_path, tmp_path / "state")
     shelf = ServerCatalogue(server)
     before = shelf.catalogue()
     home.approvals.configure(("mcp.json", {"echo": Policy.ASK}))

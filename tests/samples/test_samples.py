@@ -17,7 +17,7 @@ from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.paths import sample_servers
 from mcpdesk.server.offer.server import RequestView
 from mcpdesk.server.schemas.validation import compile_schema
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.tools import BUILTINS
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
@@ -183,7 +183,7 @@ async def test_desk_has_a_picture_and_clocks(desk: LoadedFolder) -> None:
 async def test_desk_has_every_built_in_tool_and_a_skill_that_is_filled_in(tmp_path: Path) -> None:
     manifest = json.loads((sample_servers() / "desk" / "mcp.json").read_text())
     assert sorted(manifest["builtins"]) == sorted(BUILTINS)
-    home = Home(tmp_path, tmp_path / "state", [sample_servers() / "desk" / "skills"])
+    home = ServerState(tmp_path, tmp_path / "state", [sample_servers() / "desk" / "skills"])
     skill = await use("InvokeSkill", ToolContext(home=home), skill_name="try-a-server", arguments="the shop")
     assert skill.structured is not None and "Try a server out: the shop" in skill.structured["instructions"]
     assert [file["path"] for file in skill.structured["files"]] == ["report.md"]

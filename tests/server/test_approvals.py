@@ -12,7 +12,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.server.asks.approval_policies import AT_DESK, Policy, Ruling, policies_of
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.planning import Plan
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.storage import approvals as kept
 from tests.support.served import make_server
 
@@ -20,8 +20,8 @@ ALLOW, ASK, DENY = Policy
 
 
 @pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    made = Home(tmp_path, tmp_path / "state")
+async def home(tmp_path: Path) -> AsyncIterator[ServerState]:
+    made = ServerState(tmp_path, tmp_path / "state")
     yield made
     await made.close()
 
@@ -30,12 +30,12 @@ def tool(name: str) -> Tool:
     return Tool(name, make_server().tools.get("echo").handler, {"type": "object"})  # type: ignore[union-attr]
 
 
-def test_without_a_word_everything_is_allowed(home: Home) -> None:
+def test_without_a_word_everything_is_allowed(home: ServerState) -> None:
     assert home.approvals.ruling("Bash") == Ruling(ALLOW, "")
     assert home.approvals.allows("Bash") and not home.refusal(tool("Bash"))
 
 
-def test_the_stronger_layer_counts_and_in_it_the_tools_own_line(home: Home) -> None:
+def test_the_stronger_layer_counts_and_in_it_the_tools_own_line(home: ServerState) -> None:
     home.approvals.configure(
         ("setting", {"*": ASK, "ReadImage": ALLOW}), ("mcp.json", {"Bash": DENY, "*": DENY})
     )
@@ -46,12 +46,12 @@ def test_the_stronger_layer_counts_and_in_it_the_tools_own_line(home: Home) -> N
     assert home.approvals.ruling("anything") == Ruling(ASK, "mcp.json")
 
 
-def test_a_refusal_names_policy_and_place(home: Home) -> None:
+def test_a_refusal_names_policy_and_place(home: ServerState) -> None:
     home.approvals.configure(("mcp.json", {"Bash": DENY}))
     assert home.refusal(tool("Bash")) == "Bash may not be called: its policy is deny (mcp.json)."
 
 
-async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured(home: Home) -> None:
+async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured(home: ServerState) -> None:
     home.approvals.configure(("mcp.json", {"Bash": ASK}))
     seen = []
     for _ in range(3):
@@ -60,12 +60,12 @@ async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured
     assert seen == [Ruling(DENY, AT_DESK), Ruling(ALLOW, AT_DESK), Ruling(ASK, "mcp.json")]
 
 
-async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Home) -> None:
+async def test_what_the_desk_chose_and_granted_outlives_the_process(home: ServerState) -> None:
     await home.approvals.cycle("Bash")
     await home.approvals.cycle("ReadImage")
     await home.approvals.cycle("ReadImage")
     await home.approvals.grant("Bash", "client:cursor 1")
-    again = Home(home.folder, home.state)
+    again = ServerState(home.folder, home.state)
     again.approvals.configure(("setting", {"*": ALLOW}))
     await again.wake()
     assert again.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
@@ -74,8 +74,8 @@ async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Home) 
     await again.close()
 
 
-async def test_what_another_process_was_told_can_be_taken_up(home: Home) -> None:
-    other = Home(home.folder, home.state)
+async def test_what_another_process_was_told_can_be_taken_up(home: ServerState) -> None:
+    other = ServerState(home.folder, home.state)
     await other.approvals.grant("Bash", "client:a")
     await other.approvals.cycle("Bash")
     assert not home.approvals.is_granted("Bash", "client:a") and home.approvals.allows("Bash")
@@ -87,18 +87,18 @@ async def test_what_another_process_was_told_can_be_taken_up(home: Home) -> None
     await other.close()
 
 
-async def test_looking_leaves_no_file_behind_and_changes_no_rules(home: Home) -> None:
+async def test_looking_leaves_no_file_behind_and_changes_no_rules(home: ServerState) -> None:
     rules = home.rules
     await home.approvals.recall()
     assert not home.state.exists() and home.rules == rules
 
 
-async def test_a_choice_made_while_others_are_read_stays(home: Home) -> None:
+async def test_a_choice_made_while_others_are_read_stays(home: ServerState) -> None:
     await home.approvals.grant("Bash", "client:a")
     await asyncio.gather(home.approvals.recall(), home.approvals.cycle("Bash"), home.approvals.recall())
     assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
     await asyncio.gather(home.approvals.cycle("Bash"), home.approvals.cycle("Bash"))
-    other = Home(home.folder, home.state)
+    other = ServerState(home.folder, home.state)
     await other.approvals.recall()
     await other.approvals.cycle("Bash")
     await home.approvals.recall()
@@ -107,7 +107,7 @@ async def test_a_choice_made_while_others_are_read_stays(home: Home) -> None:
 
 
 async def test_a_choice_that_could_not_be_kept_is_not_read_over(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: ServerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await home.approvals.grant("Bash", "client:a")
 
@@ -122,7 +122,7 @@ async def test_a_choice_that_could_not_be_kept_is_not_read_over(
     assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
 
 
-async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules(home: Home) -> None:
+async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules(home: ServerState) -> None:
     seen = [home.rules]
     home.approvals.configure(("mcp.json", {"Bash": ASK}))
     seen.append(home.rules)
@@ -140,7 +140,7 @@ async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules
 
 async def test_a_policy_that_cannot_be_kept_counts_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("in the way")
-    home = Home(tmp_path, tmp_path / "state")
+    home = ServerState(tmp_path, tmp_path / "state")
     with pytest.raises(StorageError):
         await home.approvals.cycle("Bash")
     assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.hosting.channel import Channel
+from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import R5
@@ -25,7 +25,7 @@ from mcpdesk.server.asks.approval_questions import known_as
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.planning import Plan
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.task_server import EXTENDED
@@ -37,7 +37,7 @@ ONCE, ALWAYS, DENY = ([Answer((each,))] for each in Approval)
 class Guarded(Peer):
     """A client of a server that asks before some of its tools run."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ServerState) -> None:
         super().__init__()
         self.ran: list[dict[str, Any]] = []
         self.inbox.audience = 1
@@ -70,7 +70,7 @@ class Guarded(Peer):
 
 @pytest.fixture
 async def peer(tmp_path: Path) -> AsyncIterator[Guarded]:
-    home = Home(tmp_path / "shop", tmp_path / "state")
+    home = ServerState(tmp_path / "shop", tmp_path / "state")
     yield Guarded(home)
     await home.close()
 
@@ -170,7 +170,7 @@ async def test_a_standing_approval_needs_nobody_at_a_desk(peer: Guarded) -> None
 
 async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: Guarded) -> None:
     peer.inbox.audience = 0
-    other = Home(peer.home.folder, peer.home.state)
+    other = ServerState(peer.home.folder, peer.home.state)
     other.approvals.configure(("mcp.json", {"run": Policy.ASK}))
     await other.approvals.cycle("run")
     peer.call(1)
@@ -192,7 +192,7 @@ async def test_what_is_denied_says_so_and_asks_nobody(peer: Guarded) -> None:
 
 
 async def test_the_desk_itself_is_not_asked_about_but_denied(peer: Guarded) -> None:
-    peer.channel = Channel(peer.endpoint, "memory", "desk", peer._take)
+    peer.channel = FrameChannel(peer.endpoint, "memory", "desk", peer._take)
     peer.call(1)
     assert await peer.said(1) == (False, "done")
     peer.call(2, "no")
@@ -200,7 +200,7 @@ async def test_the_desk_itself_is_not_asked_about_but_denied(peer: Guarded) -> N
 
 
 async def test_a_client_that_calls_itself_desk_is_none(peer: Guarded) -> None:
-    peer.channel = Channel(peer.endpoint, "http", "desk", peer._take)
+    peer.channel = FrameChannel(peer.endpoint, "http", "desk", peer._take)
     peer.call(1)
     assert (await peer.sees()).tool == "run"
 

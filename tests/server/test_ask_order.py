@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.hosting.channel import Channel
+from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.server.state.server_state import Home, ToolOptions
+from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
 
@@ -29,7 +29,7 @@ CREATE = "elicitation/create"
 class Both(Asked):
     """A client and a desk of one server; `said` is what its AskUserQuestion came to."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ServerState) -> None:
         super().__init__()
         self.server.home = home
         self.server.tools.replace([built_in("AskUserQuestion")])
@@ -62,7 +62,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Any]:
     homes = []
 
     async def made(order: str, desks: int = 1, capabilities: dict[str, Any] | None = FORM) -> Both:
-        home = Home(tmp_path, tmp_path / "state", (), ToolOptions(ask_order=order))
+        home = ServerState(tmp_path, tmp_path / "state", (), ToolOptions(ask_order=order))
         homes.append(home)
         peer = Both(home)
         peer.inbox.audience = desks
@@ -169,7 +169,7 @@ async def test_a_cancelled_call_closes_both(make: Any) -> None:
 
 async def test_the_desk_itself_is_asked_once(make: Any) -> None:
     peer = await make("both", 1, None)
-    peer.channel = Channel(peer.endpoint, "memory", "desk", peer._take)
+    peer.channel = FrameChannel(peer.endpoint, "memory", "desk", peer._take)
     await peer.shake(FORM)
     peer.ask()
     await peer.sees(QuestionState.WAITING)

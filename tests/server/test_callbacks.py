@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.state.callback_timers import Callbacks, said, uri_of
+from mcpdesk.server.state.callback_timers import CallbackTimers, said, uri_of
 from mcpdesk.storage.callbacks import Callback
 from mcpdesk.storage.database import Database
 from tests.support.desk import until
@@ -21,17 +21,17 @@ def silent(level: str, data: Any) -> None:
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[tuple[Callbacks, Callbacks]]:
+async def pair(tmp_path: Path) -> AsyncIterator[tuple[CallbackTimers, CallbackTimers]]:
     """Two processes' views of one file, as far as one process can have them."""
     files = [Database(tmp_path / "state.sqlite") for _ in range(2)]
-    first, second = (Callbacks(file) for file in files)
+    first, second = (CallbackTimers(file) for file in files)
     yield first, second
     for callbacks, file in zip((first, second), files, strict=True):
         await callbacks.close()
         file.close()
 
 
-async def test_only_one_of_two_processes_fires(pair: tuple[Callbacks, Callbacks]) -> None:
+async def test_only_one_of_two_processes_fires(pair: tuple[CallbackTimers, CallbackTimers]) -> None:
     fired = asyncio.Event()
     for callbacks in pair:
         callbacks.subscribe(lambda callback, has_fired: has_fired and fired.set())
@@ -44,7 +44,9 @@ async def test_only_one_of_two_processes_fires(pair: tuple[Callbacks, Callbacks]
     assert (await second.all())[0].fired == 1
 
 
-async def test_who_set_it_hears_of_it_though_another_process_fired(pair: tuple[Callbacks, Callbacks]) -> None:
+async def test_who_set_it_hears_of_it_though_another_process_fired(
+    pair: tuple[CallbackTimers, CallbackTimers],
+) -> None:
     first, second = pair
     told: list[Any] = []
     await first.set("tea", 3600, 2, "client", lambda level, data: told.append((level, data["fired"])))
@@ -56,7 +58,7 @@ async def test_who_set_it_hears_of_it_though_another_process_fired(pair: tuple[C
 async def test_what_is_due_at_one_time_fires_at_once(tmp_path: Path) -> None:
     now = [1000.0]
     data = Database(tmp_path / "state.sqlite")
-    callbacks = Callbacks(data, lambda: now[0])
+    callbacks = CallbackTimers(data, lambda: now[0])
     times: list[float | None] = []
     looks: list[object] = []
     callbacks.subscribe(lambda callback, has_fired: has_fired and times.append(callback.last_fired))
@@ -79,7 +81,7 @@ async def test_what_is_due_at_one_time_fires_at_once(tmp_path: Path) -> None:
 
 async def test_what_was_kept_for_a_call_that_is_cancelled_fires_in_time(tmp_path: Path) -> None:
     data = Database(tmp_path / "state.sqlite")
-    callbacks = Callbacks(data)
+    callbacks = CallbackTimers(data)
     fired, is_kept = asyncio.Event(), asyncio.Event()
     callbacks.subscribe(lambda callback, has_fired: has_fired and fired.set())
     run = data.run
@@ -101,7 +103,9 @@ async def test_what_was_kept_for_a_call_that_is_cancelled_fires_in_time(tmp_path
     data.close()
 
 
-async def test_what_another_process_set_is_listed_and_cancelled(pair: tuple[Callbacks, Callbacks]) -> None:
+async def test_what_another_process_set_is_listed_and_cancelled(
+    pair: tuple[CallbackTimers, CallbackTimers],
+) -> None:
     first, second = pair
     await first.set("tea", 3600, 1, "client", silent)
     assert [each.message for each in await second.all()] == ["tea"]
@@ -111,7 +115,7 @@ async def test_what_another_process_set_is_listed_and_cancelled(pair: tuple[Call
 
 
 async def test_the_snapshot_is_a_new_one_only_when_something_changed(
-    pair: tuple[Callbacks, Callbacks],
+    pair: tuple[CallbackTimers, CallbackTimers],
 ) -> None:
     first, _ = pair
     await first.set("tea", 3600, 1, "client", silent)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R1, R4, R5, REVISIONS
-from mcpdesk.server.offer.listing import Offers
+from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Limits, Server
@@ -22,7 +22,7 @@ from tests.support.served import make_server
 
 def test_a_page_is_encoded_once_until_something_changes() -> None:
     server = make_server()
-    offers = Offers(server)
+    offers = OfferListing(server)
     page = offers.page("tools/list", R5, None)
     assert offers.page("tools/list", R5, None) is page
     assert offers.page("tools/list", R4, None) != page
@@ -33,7 +33,7 @@ def test_a_page_is_encoded_once_until_something_changes() -> None:
 def test_a_cursor_survives_a_change_before_it() -> None:
     server = make_server()
     server.limits = Limits(page_size=4)
-    offers = Offers(server)
+    offers = OfferListing(server)
     cursor = orjson.loads(offers.page("tools/list", R5, None))["nextCursor"]
     server.tools.replace(list(server.tools)[1:])
     following = orjson.loads(offers.page("tools/list", R5, cursor))["tools"]
@@ -44,7 +44,7 @@ def test_a_cursor_survives_a_change_before_it() -> None:
 @pytest.mark.parametrize("cursor", ["", "AAAA", "WzEsMl0=", "bm8=", "é"])
 def test_a_forged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(RemoteProtocolError, match="cursor"):
-        Offers(make_server()).page("tools/list", R5, cursor)
+        OfferListing(make_server()).page("tools/list", R5, cursor)
 
 
 @pytest.mark.requirement("10.2", "10.3")
@@ -52,7 +52,7 @@ def test_a_forged_cursor_is_refused(cursor: str) -> None:
 def test_every_page_is_for_its_caller_alone(method: str) -> None:
     server = make_server()
     server.limits = Limits(page_size=4)
-    offers, cursor, pages = Offers(server), None, []
+    offers, cursor, pages = OfferListing(server), None, []
     while not pages or cursor is not None:
         pages.append(orjson.loads(offers.page(method, R5, cursor)))
         cursor = pages[-1].get("nextCursor")
@@ -61,7 +61,7 @@ def test_every_page_is_for_its_caller_alone(method: str) -> None:
 
 
 def test_identity_and_capabilities_follow_the_revision() -> None:
-    offers = Offers(make_server())
+    offers = OfferListing(make_server())
     assert offers.implementation(R1) == {"name": "sample", "version": "1.0"}
     assert offers.implementation(R5)["title"] == "Sample"
     assert all(offers.capabilities(revision)["logging"] == {} for revision in REVISIONS)
@@ -69,7 +69,7 @@ def test_identity_and_capabilities_follow_the_revision() -> None:
 
 def test_a_changed_identity_is_told_after_forgetting() -> None:
     server = Server("a", "1")
-    offers = Offers(server)
+    offers = OfferListing(server)
     offers.implementation(R5)
     offers.initialize_result(R4)
     server.version = "2"
@@ -86,7 +86,7 @@ def test_what_initialize_says_is_made_once_until_something_in_it_changes() -> No
         return []
 
     server = make_server()
-    offers = Offers(server)
+    offers = OfferListing(server)
     said = offers.initialize_result(R4)
     assert offers.initialize_result(R4) is said
     assert orjson.loads(offers.initialize_result(R1))["protocolVersion"] == R1.name
@@ -115,7 +115,7 @@ def test_what_stays_is_listed_whatever_comes_and_goes_between_two_pages(
     server.limits = Limits(page_size=page)
     registry, items = LISTED[method](server)
     registry.replace(items[:12])
-    offers = Offers(server)
+    offers = OfferListing(server)
     key = METHODS[method].list_key
     first = orjson.loads(offers.page(method, R5, None))
     kept = [item for index, item in enumerate(items[:12]) if index not in removed]

@@ -11,15 +11,15 @@ import pytest
 from mcpdesk.errors import StorageError
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.planning import KEY, Plan, refused, remember
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.storage.facts import keep
 
 PLAN = Plan("Move house", "/tmp/plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
 
 
 @pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    made = Home(tmp_path, tmp_path / "state")
+async def home(tmp_path: Path) -> AsyncIterator[ServerState]:
+    made = ServerState(tmp_path, tmp_path / "state")
     yield made
     await made.close()
 
@@ -45,20 +45,20 @@ def test_nothing_is_refused_without_a_plan_being_made(plan: Plan | None) -> None
     assert refused(tool(), plan) == ""
 
 
-async def test_a_plan_is_taken_up_by_the_next_run(home: Home) -> None:
+async def test_a_plan_is_taken_up_by_the_next_run(home: ServerState) -> None:
     await remember(home, PLAN)
     assert home.plan == PLAN
-    again = Home(home.folder, home.state)
+    again = ServerState(home.folder, home.state)
     await again.wake()
     assert again.plan == PLAN
     await again.close()
 
 
-async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: Home) -> None:
+async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: ServerState) -> None:
     await home.data.run(lambda connection: keep(connection, KEY, '{"goal": 5}'))
     await home.approvals.cycle("Bash")
     await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: None)
-    again = Home(home.folder, home.state)
+    again = ServerState(home.folder, home.state)
     with pytest.raises(StorageError, match=r"state\.sqlite holds a plan that cannot be read"):
         await again.wake()
     assert again.plan is None and not again.approvals.allows("Bash")
@@ -66,13 +66,13 @@ async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts
     await again.close()
 
 
-async def test_a_forgotten_plan_stays_forgotten(home: Home) -> None:
+async def test_a_forgotten_plan_stays_forgotten(home: ServerState) -> None:
     await remember(home, PLAN)
     await remember(home, None)
     await home.wake()
     assert home.plan is None
 
 
-async def test_a_server_that_keeps_nothing_makes_no_file(home: Home) -> None:
+async def test_a_server_that_keeps_nothing_makes_no_file(home: ServerState) -> None:
     await home.wake()
     assert not home.state.exists()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.server.schemas import validation as module
-from mcpdesk.server.schemas.validation import Failure, SchemaError, Validator, compile_schema
+from mcpdesk.server.schemas.validation import SchemaError, SchemaFailure, Validator, compile_schema
 
 POINT = {
     "type": "object",
@@ -34,7 +34,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def only(value: Any, schema: dict[str, Any] = ARGUMENTS) -> Failure:
+def only(value: Any, schema: dict[str, Any] = ARGUMENTS) -> SchemaFailure:
     failures = compile_schema(schema).failures(value)
     assert len(failures) == 1, failures
     return failures[0]
@@ -69,7 +69,7 @@ def test_valid_value_has_no_failures() -> None:
     ],
 )
 def test_failure_names_the_path_and_what_is_allowed(value: Any, path: tuple[Any, ...], message: str) -> None:
-    assert only(value) == Failure(path, message)
+    assert only(value) == SchemaFailure(path, message)
 
 
 def test_alternatives_speak_of_the_one_that_was_meant() -> None:
@@ -112,7 +112,7 @@ def test_what_is_wrong_with_a_large_value_is_found_at_its_beginning(
     value: Any, path: tuple[Any, ...], message: str
 ) -> None:
     schema = LARGE if path == ("name",) else LARGE | {"required": []}
-    assert only(value, schema) == Failure(path, message)
+    assert only(value, schema) == SchemaFailure(path, message)
 
 
 def test_a_large_value_that_fits_has_no_failures() -> None:

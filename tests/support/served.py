@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.hosting.channel import Channel
+from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.protocol.revisions import R5
@@ -111,7 +111,7 @@ class Peer:
         self.received: list[dict[str, Any]] = []
         self.frames: list[bytes] = []
         self._came = asyncio.Event()
-        self.channel = Channel(self.endpoint, "memory", "tester", self._take)
+        self.channel = FrameChannel(self.endpoint, "memory", "tester", self._take)
 
     def send(self, message: Any) -> None:
         """Send one message as it is; bytes go unencoded."""

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from tests.tools.support import ToolContext
 
 
 @pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
+async def home(tmp_path: Path) -> AsyncIterator[ServerState]:
     """Of a server with an empty folder and no state."""
     folder = tmp_path / "folder"
     folder.mkdir()
-    made = Home(folder, tmp_path / "state", (folder / "skills", tmp_path / "own" / "skills"))
+    made = ServerState(folder, tmp_path / "state", (folder / "skills", tmp_path / "own" / "skills"))
     yield made
     await made.close()
 
 
 @pytest.fixture
-def context(home: Home) -> ToolContext:
+def context(home: ServerState) -> ToolContext:
     """A caller of the tools of that server."""
     return ToolContext(home=home)

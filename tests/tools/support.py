@@ -17,14 +17,14 @@ from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.protocol.trace import NONE, Trace
 from mcpdesk.server.asks.person_questions import ask_in_order
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import Home, ToolOptions
+from mcpdesk.server.state.server_state import ServerState, ToolOptions
 
 
 class ToolContext:
     """The part of `Context` built-in tools use, over a real inbox."""
 
     def __init__(
-        self, inbox: Inbox | None = None, wants_progress: bool = False, home: Home | None = None
+        self, inbox: Inbox | None = None, wants_progress: bool = False, home: ServerState | None = None
     ) -> None:
         self._home = home
         self.inbox = inbox or Inbox()
@@ -41,7 +41,7 @@ class ToolContext:
         self.reported = asyncio.Event()
 
     @property
-    def home(self) -> Home:
+    def home(self) -> ServerState:
         assert self._home is not None, "this test gave the tool no home"
         return self._home
 

@@ -15,7 +15,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
 from mcpdesk.jobs.process import NICE
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive
 from tests.tools.support import ToolContext, use
@@ -148,7 +148,7 @@ async def test_killing_reaches_everything_the_command_started(context: ToolConte
     assert "had ended before: killed" in again.content[0]["text"]
 
 
-async def test_nothing_is_left_when_the_server_ends(home: Home, context: ToolContext) -> None:
+async def test_nothing_is_left_when_the_server_ends(home: ServerState, context: ToolContext) -> None:
     number = await begin(context, "echo up; sleep 300")
     await written(context, number, "up")
     program = home.programs.get(number)
@@ -238,7 +238,7 @@ async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
     assert (await read(context, number)).structured["output"] == ""
 
 
-async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: Home) -> None:
+async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: ServerState) -> None:
     begun = asyncio.create_task(begin(context, "sleep 300"))
     await asyncio.sleep(0)
     begun.cancel()

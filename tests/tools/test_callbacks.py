@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.state.callback_timers import Callbacks
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.callback_timers import CallbackTimers
+from mcpdesk.server.state.server_state import ServerState
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
@@ -30,7 +30,7 @@ class Clock:
 class Caller(ToolContext):
     """Keeps what it is told after its call."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ServerState) -> None:
         super().__init__(home=home)
         self.told: list[tuple[str, dict[str, Any]]] = []
 
@@ -45,14 +45,14 @@ class Caller(ToolContext):
 
 
 @pytest.fixture
-def clock(home: Home) -> Clock:
+def clock(home: ServerState) -> Clock:
     made = Clock()
-    home.__dict__["callbacks"] = Callbacks(home.data, made)
+    home.__dict__["callbacks"] = CallbackTimers(home.data, made)
     return made
 
 
 @pytest.fixture
-def caller(home: Home, clock: Clock) -> Caller:
+def caller(home: ServerState, clock: Clock) -> Caller:
     return Caller(home)
 
 
@@ -62,7 +62,7 @@ async def manage(caller: ToolContext, action: str, **more: Any) -> list[dict[str
     return found
 
 
-async def passed(home: Home, clock: Clock, seconds: float) -> None:
+async def passed(home: ServerState, clock: Clock, seconds: float) -> None:
     """Let time pass, and what is due then happen."""
     version = home.callbacks.version
     clock.now += seconds
@@ -72,7 +72,9 @@ async def passed(home: Home, clock: Clock, seconds: float) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_message_comes_back_as_often_as_was_asked(home: Home, clock: Clock, caller: Caller) -> None:
+async def test_a_message_comes_back_as_often_as_was_asked(
+    home: ServerState, clock: Clock, caller: Caller
+) -> None:
     (callback,) = await manage(caller, "set", message="stretch", delay_seconds=60, repeat_count=2)
     assert (callback["callback_id"], callback["state"], callback["uri"]) == (1, "waiting", "callback://1")
     assert caller.told == []
@@ -85,7 +87,7 @@ async def test_a_message_comes_back_as_often_as_was_asked(home: Home, clock: Clo
     assert [each["state"] for each in await manage(caller, "list")] == ["over"]
 
 
-async def test_a_cancelled_one_stays_silent(home: Home, clock: Clock, caller: Caller) -> None:
+async def test_a_cancelled_one_stays_silent(home: ServerState, clock: Clock, caller: Caller) -> None:
     await manage(caller, "set", message="stretch", delay_seconds=60)
     await manage(caller, "set", message="drink", delay_seconds=60)
     (callback,) = await manage(caller, "cancel", callback_id=1)
@@ -96,13 +98,15 @@ async def test_a_cancelled_one_stays_silent(home: Home, clock: Clock, caller: Ca
     assert "was over already" in again.content[0]["text"]
 
 
-async def test_it_survives_the_server_and_catches_up_once(home: Home, clock: Clock, caller: Caller) -> None:
+async def test_it_survives_the_server_and_catches_up_once(
+    home: ServerState, clock: Clock, caller: Caller
+) -> None:
     await manage(caller, "set", message="stretch", delay_seconds=60, repeat_count=10)
     await home.close()
-    again = Home(home.folder, home.state)
+    again = ServerState(home.folder, home.state)
     heard = asyncio.Queue[tuple[int, bool]]()
     clock.now += 3600
-    callbacks = Callbacks(again.data, clock)
+    callbacks = CallbackTimers(again.data, clock)
     callbacks.subscribe(lambda callback, has_fired: heard.put_nowait((callback.fired, has_fired)))
     await callbacks.wake()
     assert await asyncio.wait_for(heard.get(), WITHIN_S) == (1, True)
@@ -111,7 +115,7 @@ async def test_it_survives_the_server_and_catches_up_once(home: Home, clock: Clo
     await again.close()
 
 
-async def test_it_can_be_fired_before_its_time(home: Home, clock: Clock, caller: Caller) -> None:
+async def test_it_can_be_fired_before_its_time(home: ServerState, clock: Clock, caller: Caller) -> None:
     await manage(caller, "set", message="stretch", delay_seconds=3600)
     assert await home.callbacks.fire(1)
     assert [data["left"] for _, data in caller.told] == [0]

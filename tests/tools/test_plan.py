@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.server.state.planning import KEY, refused
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.storage.facts import keep
 from tests.tools.support import ToolContext, use
 
@@ -68,16 +68,16 @@ async def test_only_tools_that_are_read_only_run_meanwhile(context: ToolContext)
     assert refused(built_in("Bash"), context.home.plan) == ""
 
 
-async def test_plan_mode_survives_the_server(home: Home, context: ToolContext) -> None:
+async def test_plan_mode_survives_the_server(home: ServerState, context: ToolContext) -> None:
     await plan(context, "enter", goal="Move house")
     await home.close()
-    again = Home(home.folder, home.state)
+    again = ServerState(home.folder, home.state)
     await again.wake()
     assert again.plan is not None and again.plan.is_active and again.plan.goal == "Move house"
     await again.close()
 
 
-async def test_a_plan_nobody_can_read_can_be_forgotten(home: Home, context: ToolContext) -> None:
+async def test_a_plan_nobody_can_read_can_be_forgotten(home: ServerState, context: ToolContext) -> None:
     await home.data.run(lambda connection: keep(connection, KEY, '{"goal": 5}'))
     with pytest.raises(StorageError, match="cannot be read; PlanMode reset forgets it"):
         await plan(context, "enter", goal="Move house")
@@ -85,8 +85,8 @@ async def test_a_plan_nobody_can_read_can_be_forgotten(home: Home, context: Tool
     assert (await plan(context, "enter", goal="Move house"))["active"]
 
 
-async def test_another_process_sees_the_plan_there_is(home: Home, context: ToolContext) -> None:
-    other = Home(home.folder, home.state)
+async def test_another_process_sees_the_plan_there_is(home: ServerState, context: ToolContext) -> None:
+    other = ServerState(home.folder, home.state)
     assert not (await plan(ToolContext(home=other), "status"))["active"]
     await plan(context, "enter", goal="Move house")
     rules = home.rules
@@ -99,7 +99,7 @@ async def test_another_process_sees_the_plan_there_is(home: Home, context: ToolC
     await other.close()
 
 
-async def test_reset_forgets_the_plan_and_leaves_its_file(home: Home, context: ToolContext) -> None:
+async def test_reset_forgets_the_plan_and_leaves_its_file(home: ServerState, context: ToolContext) -> None:
     path = Path((await plan(context, "enter", goal="Move house"))["plan_file"])
     assert await plan(context, "reset") == {
         "active": False,

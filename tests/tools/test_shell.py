@@ -12,18 +12,18 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import Home, ToolOptions
+from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, use
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path) -> ServerState:
     (tmp_path / "folder").mkdir()
-    return Home(tmp_path / "folder", tmp_path / "state")
+    return ServerState(tmp_path / "folder", tmp_path / "state")
 
 
-async def call(home: Home, context: ToolContext | None = None, **arguments: Any) -> ToolResult[Any]:
+async def call(home: ServerState, context: ToolContext | None = None, **arguments: Any) -> ToolResult[Any]:
     return await use("Bash", context or ToolContext(home=home), **arguments)
 
 
@@ -31,7 +31,7 @@ def text(result: ToolResult[Any]) -> str:
     return str(result.content[0]["text"])
 
 
-async def test_a_command_runs_in_the_server_folder(home: Home) -> None:
+async def test_a_command_runs_in_the_server_folder(home: ServerState) -> None:
     result = await call(home, command="pwd; echo oops >&2")
     assert not result.is_error
     assert result.structured["stdout"] == f"{home.folder}\n"
@@ -40,26 +40,26 @@ async def test_a_command_runs_in_the_server_folder(home: Home) -> None:
     assert sorted(text(result).splitlines()) == sorted([str(home.folder), "oops"])
 
 
-async def test_a_failing_command_is_an_error_with_its_output(home: Home) -> None:
+async def test_a_failing_command_is_an_error_with_its_output(home: ServerState) -> None:
     result = await call(home, command="echo almost; exit 3")
     assert result.is_error
     assert result.structured["exit_code"] == 3
     assert text(result) == "almost\n[exit code 3]"
 
 
-async def test_silence_is_said(home: Home) -> None:
+async def test_silence_is_said(home: ServerState) -> None:
     assert text(await call(home, command="true")) == "(no output)"
 
 
 @pytest.mark.slow
-async def test_a_timeout_returns_what_there_was(home: Home) -> None:
+async def test_a_timeout_returns_what_there_was(home: ServerState) -> None:
     result = await call(home, command="echo so far; sleep 100", timeout=2000)
     assert result.is_error and result.structured["timed_out"]
     assert 200 <= result.structured["duration_ms"] < 5000
     assert text(result).startswith("so far\n[timed out after 2000 ms")
 
 
-async def test_large_output_is_cut_and_whole_in_a_file(home: Home) -> None:
+async def test_large_output_is_cut_and_whole_in_a_file(home: ServerState) -> None:
     result = await call(home, command="seq 1 300000")
     assert result.structured["truncated"]
     path = Path(result.structured["output_file"])
@@ -70,7 +70,7 @@ async def test_large_output_is_cut_and_whole_in_a_file(home: Home) -> None:
 
 
 @pytest.mark.parametrize("command", ["seq 1 9999", "seq 1 9999 >&2; exit 3", "yes € | head -c 60000"])
-async def test_output_for_a_model_is_bounded_in_every_form(home: Home, command: str) -> None:
+async def test_output_for_a_model_is_bounded_in_every_form(home: ServerState, command: str) -> None:
     home.options = ToolOptions(output_chars=3000)
     result = await call(home, command=command)
     shown = [text(result), result.structured["stdout"], result.structured["stderr"]]
@@ -81,16 +81,16 @@ async def test_output_for_a_model_is_bounded_in_every_form(home: Home, command: 
     assert Path(path).stat().st_size > 40_000
 
 
-async def test_output_that_is_no_text_is_replaced(home: Home) -> None:
+async def test_output_that_is_no_text_is_replaced(home: ServerState) -> None:
     assert (await call(home, command=r"printf 'a\xffb'")).structured["stdout"] == "a\ufffdb"
 
 
-async def test_background_processes_are_said_to_be_ended(home: Home) -> None:
+async def test_background_processes_are_said_to_be_ended(home: ServerState) -> None:
     result = await call(home, command="sleep 100 >/dev/null 2>&1 & echo ok")
     assert text(result) == "ok\n[1 still running in the background, ended]"
 
 
-async def test_output_so_far_is_sent_as_progress(home: Home) -> None:
+async def test_output_so_far_is_sent_as_progress(home: ServerState) -> None:
     context = ToolContext(wants_progress=True, home=home)
     gate = home.folder / "gate"
     command = f"mkfifo {gate}; echo first; read < {gate}; echo second"
@@ -101,24 +101,24 @@ async def test_output_so_far_is_sent_as_progress(home: Home) -> None:
     assert (await running).structured["stdout"] == "first\nsecond\n"
 
 
-async def test_nothing_is_sent_to_who_did_not_ask(home: Home) -> None:
+async def test_nothing_is_sent_to_who_did_not_ask(home: ServerState) -> None:
     context = ToolContext(home=home)
     await call(home, context, command="echo x")
     assert context.reports == []
 
 
-async def test_a_folder_that_is_gone_is_named(home: Home) -> None:
+async def test_a_folder_that_is_gone_is_named(home: ServerState) -> None:
     home.folder.rmdir()
     with pytest.raises(HandlerError, match=f"could not be started in {home.folder}: No such file"):
         await call(home, command="true")
 
 
-async def test_a_nul_character_is_refused(home: Home) -> None:
+async def test_a_nul_character_is_refused(home: ServerState) -> None:
     with pytest.raises(HandlerError, match="command: must not contain a NUL"):
         await call(home, command="a\0b")
 
 
-async def test_cancelling_ends_the_command(home: Home) -> None:
+async def test_cancelling_ends_the_command(home: ServerState) -> None:
     context = ToolContext(wants_progress=True, home=home)
     running = asyncio.create_task(call(home, context, command="echo up; sleep 100"))
     await asyncio.wait_for(context.reported.wait(), WITHIN_S)
@@ -134,7 +134,7 @@ def test_its_own_timeout_is_never_cut_by_the_servers() -> None:
     assert tool.runs_programs
 
 
-async def test_the_callers_trace_reaches_the_environment(home: Home) -> None:
+async def test_the_callers_trace_reaches_the_environment(home: ServerState) -> None:
     context = ToolContext(home=home)
     context.trace = Trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=b", "k=v")
     result = await call(home, context, command='echo "$TRACEPARENT $TRACESTATE $BAGGAGE"')

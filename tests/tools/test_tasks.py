@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 from tests.tools.support import ToolContext, use
 
 
@@ -66,10 +66,10 @@ async def test_the_current_task_is_switched_by_number_or_name(context: ToolConte
     assert (await manage(context, "add", text="here")).structured["tasks"][0]["task_id"] == 2
 
 
-async def test_tasks_survive_the_server(home: Home, context: ToolContext) -> None:
+async def test_tasks_survive_the_server(home: ServerState, context: ToolContext) -> None:
     await manage(context, "create", "Remember me")
     await home.close()
-    again = Home(home.folder, home.state)
+    again = ServerState(home.folder, home.state)
     listed = await manage(ToolContext(home=again), "list")
     assert [(task["name"], task["current"]) for task in listed.structured["tasks"]] == [("Remember me", True)]
     await again.close()

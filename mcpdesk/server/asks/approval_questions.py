@@ -8,7 +8,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.asks.approval_policies import Approvals
-from mcpdesk.server.asks.person_questions import Inquiry
+from mcpdesk.server.asks.person_questions import DeskQuestion
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
@@ -43,7 +43,9 @@ async def unapproved(
     peer = known_as(call)
     context = Context(server, services, call, tool.name)
     masked = services.mask(shortened(arguments), tool.input_schema)
-    inquiry = Inquiry(context, call, services, (_page(call, tool, argument_text(masked)),), Kind.APPROVAL)
+    inquiry = DeskQuestion(
+        context, call, services, (_page(call, tool, argument_text(masked)),), Kind.APPROVAL
+    )
     approvals.waiting[inquiry.number] = (tool.name, peer)
     try:
         question = await inquiry.answer()

@@ -13,7 +13,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.outlet import Outlet
 
 if TYPE_CHECKING:
-    from mcpdesk.server.asks.question_wording import Asking
+    from mcpdesk.server.asks.question_wording import ClientQuestion
 
 T = TypeVar("T")
 BEAT_S = 5.0
@@ -51,7 +51,7 @@ class ClientRequests:
         self._numbers = count(1)
         self._prefix = ""
 
-    async def ask(self, call: AskingCall, asking: Asking[T], limit_s: float) -> T:
+    async def ask(self, call: AskingCall, asking: ClientQuestion[T], limit_s: float) -> T:
         """Send a question on the stream of a call and wait for the answer.
 
         Raises: ClientError when the client cannot be asked, refuses, or does not answer in time.
@@ -139,7 +139,7 @@ async def _answered(method: str, call: AskingCall, result: asyncio.Future[Any], 
             call.outlet.keep_alive()
 
 
-def _read(asking: Asking[T], result: asyncio.Future[JSONObject]) -> T:
+def _read(asking: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:
     response = result.result()
     error = response.get("error")
     if error is not None:
@@ -150,7 +150,7 @@ def _read(asking: Asking[T], result: asyncio.Future[JSONObject]) -> T:
         raise ClientError(f"The client answered {asking.method} with something else: {wrong}") from None
 
 
-def _refusal(asking: Asking[Any], error: Any) -> ClientError:
+def _refusal(asking: ClientQuestion[Any], error: Any) -> ClientError:
     told = error if isinstance(error, dict) else {}
     code, message = told.get("code"), told.get("message")
     said = message[:500] if isinstance(message, str) else "no reason given"

@@ -130,7 +130,7 @@ async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
         await asyncio.gather(client_aio, return_exceptions=True)
 
 
-class Inquiry:
+class DeskQuestion:
     """One question in the inbox, for as long as its caller waits. `number` is the inbox's."""
 
     def __init__(

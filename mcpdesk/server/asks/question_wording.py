@@ -61,7 +61,7 @@ class Root(Struct, frozen=True):
     name: str = ""
 
 
-class Asking(Struct, Generic[T], frozen=True):
+class ClientQuestion(Struct, Generic[T], frozen=True):
     """A question ready to be sent. `read` turns the client's result into its value or raises ValueError."""
 
     kind: str
@@ -82,7 +82,7 @@ class Asking(Struct, Generic[T], frozen=True):
         return ".".join((name, *parts))
 
 
-def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> Asking[Elicited]:
+def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> ClientQuestion[Elicited]:
     """A form to fill. Raises: ValueError for a schema that is not flat."""
     as_type = schema if isinstance(schema, type) else None
     wire = flat_schema(_schema_of(as_type) if as_type is not None else _mapping(schema), terms.revision)
@@ -98,10 +98,10 @@ def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> Asking
     params: JSONObject = {"message": message, "requestedSchema": wire}
     if terms.revision.has_elicitation_modes:
         params["mode"] = "form"
-    return Asking("elicitation", "elicitation/create", params, client_features.FORM, read)
+    return ClientQuestion("elicitation", "elicitation/create", params, client_features.FORM, read)
 
 
-def link(message: str, url: str, terms: Terms) -> Asking[Elicited]:
+def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited]:
     """A link to open. Raises: ValueError for one that is not of the web."""
     import secrets
 
@@ -116,22 +116,22 @@ def link(message: str, url: str, terms: Terms) -> Asking[Elicited]:
     def read(result: Any) -> Elicited:
         return Elicited(read_answer(result, None, frozenset())[0], id=identifier)
 
-    return Asking("elicitation", "elicitation/create", params, client_features.URL, read)
+    return ClientQuestion("elicitation", "elicitation/create", params, client_features.URL, read)
 
 
-def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> Asking[Sampled]:
+def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> ClientQuestion[Sampled]:
     """A message for the client's model to write. `options` are members of the request; None leaves one out.
 
     Raises: ClientError for messages the revision cannot carry, ValueError for tool results out of balance.
     """
     given = {key: value for key, value in options.items() if value is not None}
     params: JSONObject = {"messages": _messages(messages, terms)} | given
-    return Asking("sampling", "sampling/createMessage", params, _sampling_needs(given), read_sampled)
+    return ClientQuestion("sampling", "sampling/createMessage", params, _sampling_needs(given), read_sampled)
 
 
-def roots() -> Asking[list[Root]]:
+def roots() -> ClientQuestion[list[Root]]:
     """The client's roots."""
-    return Asking("roots", "roots/list", {}, client_features.ROOTS, read_roots)
+    return ClientQuestion("roots", "roots/list", {}, client_features.ROOTS, read_roots)
 
 
 def _mapping(schema: Any) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from mcpdesk.server.calls.deadlines import Deadlines
 from mcpdesk.server.calls.running_call import Call
 
 if TYPE_CHECKING:
-    from mcpdesk.server.asks.question_wording import Asking
+    from mcpdesk.server.asks.question_wording import ClientQuestion
 
 T = TypeVar("T")
 Work = Callable[[Call], Awaitable[JSONObject]]
@@ -60,7 +60,7 @@ class Follower(Protocol):
 class _Pending(Struct, frozen=True):
     """A question waiting for its answer."""
 
-    asking: Asking[Any]
+    asking: ClientQuestion[Any]
     answer: asyncio.Future[Any]
 
 
@@ -94,7 +94,7 @@ class Round:
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
 
-    async def ask(self, asking: Asking[T], limit_s: float, key: str | None = None) -> T:
+    async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
         """The client's answer: at once when it is at hand, else when it came with a later request.
 
         `key` names the question; without one it is its kind and how many of that kind were before.
@@ -149,7 +149,7 @@ class Round:
         if self._follower is not None:
             self._follower.said(message)
 
-    def questions(self) -> dict[str, Asking[Any]]:
+    def questions(self) -> dict[str, ClientQuestion[Any]]:
         """What is asked and not answered yet, by key."""
         return {name: each.asking for name, each in self._pending.items() if not each.answer.done()}
 
@@ -386,6 +386,6 @@ class Rounds:
             operation.end(reason)
 
 
-def _request(asking: Asking[Any]) -> JSONObject:
+def _request(asking: ClientQuestion[Any]) -> JSONObject:
     request: JSONObject = {"method": asking.method}
     return request | {"params": asking.params} if asking.params else request

@@ -28,7 +28,7 @@ from mcpdesk.storage import facts
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import JobStore
-    from mcpdesk.server.state.server_state import Home
+    from mcpdesk.server.state.server_state import ServerState
 
 RESULT_BYTES = 4 << 20
 """A larger result is not written; the call's other facts are."""
@@ -71,7 +71,7 @@ class _Record(Struct, frozen=True, omit_defaults=True):
 class JobRecords:
     """The records of one server's calls. Used on the core's loop."""
 
-    def __init__(self, home: Home, server: str, complain: Callable[[str], None]) -> None:
+    def __init__(self, home: ServerState, server: str, complain: Callable[[str], None]) -> None:
         """`complain` is told when the disk does not take a record."""
         self._home, self._server, self._complain = home, server, complain
         self._core = process_mark(os.getpid())

@@ -14,7 +14,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
-from mcpdesk.server.offer.listing import Offers
+from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse, TaskWork
 
 
-class Tasks:
+class ProtocolTasks:
     """Turns calls into tasks and answers for them. `refuse` makes an error of a handler's exception."""
 
-    def __init__(self, server: Server, services: Services, offers: Offers, refuse: Refuse) -> None:
+    def __init__(self, server: Server, services: Services, offers: OfferListing, refuse: Refuse) -> None:
         self._server = server
         self._jobs = services.jobs
         self._offers = offers
         self._refuse = refuse
         self._works: dict[str, TaskWork] = {}
 
-    def share(self, whole: Tasks) -> None:
+    def share(self, whole: ProtocolTasks) -> None:
         """Have what runs in common with the tasks of the same server as a whole."""
         self._works = whole._works
 

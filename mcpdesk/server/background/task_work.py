@@ -20,7 +20,7 @@ from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.running_call import Call
 
 if TYPE_CHECKING:
-    from mcpdesk.server.asks.question_wording import Asking
+    from mcpdesk.server.asks.question_wording import ClientQuestion
 
 BEAT_S = 5.0
 """How often a request that waits for a task shows life."""
@@ -115,13 +115,15 @@ class TaskWork:
                     each.cancel()
                 await asyncio.gather(*asking.values(), return_exceptions=True)
 
-    def _ask(self, call: Call, name: str, question: Asking[Any], limit_s: float) -> asyncio.Task[None]:
+    def _ask(
+        self, call: Call, name: str, question: ClientQuestion[Any], limit_s: float
+    ) -> asyncio.Task[None]:
         self._asked.add(name)
         task = asyncio.get_running_loop().create_task(self._answered(call, name, question, limit_s))
         task.add_done_callback(lambda _: self._asked.discard(name))
         return task
 
-    async def _answered(self, call: Call, name: str, question: Asking[Any], limit_s: float) -> None:
+    async def _answered(self, call: Call, name: str, question: ClientQuestion[Any], limit_s: float) -> None:
         """Ask on the stream of a request, and hand the answer to the handler."""
         meta = {"_meta": task_shapes.related(self.job.id)}
         assert call.requests is not None

@@ -38,7 +38,7 @@ KEPT = 64
 """Of one peer, the latest calls whose durations are kept: thousands of peers are to cost little."""
 
 
-class Outcome(IntEnum):
+class OutcomeKind(IntEnum):
     """How a call of a tool ended."""
 
     OK = 0
@@ -59,12 +59,12 @@ class ToolFigure:
     __slots__ = ("counts", "outcomes", "total_s")
 
     def __init__(self) -> None:
-        self.outcomes = [0] * len(Outcome)
+        self.outcomes = [0] * len(OutcomeKind)
         self.counts = [0] * (len(BOUNDS) + 1)
         """Calls whose handlers ran, by how long."""
         self.total_s = 0.0
 
-    def count(self, outcome: Outcome, began: float | None) -> None:
+    def count(self, outcome: OutcomeKind, began: float | None) -> None:
         """A call ended whose handler began at `began`, a time of the monotonic clock; None: it never ran."""
         self.outcomes[outcome] += 1
         if began is not None:

@@ -12,7 +12,7 @@ from mcpdesk.errors import ClientError, HandlerError
 from mcpdesk.protocol import client_features, codec
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.server.offer.server import RequestView, Server
-from mcpdesk.server.state.server_state import Home, ToolOptions
+from mcpdesk.server.state.server_state import ServerState, ToolOptions
 
 if TYPE_CHECKING:
     from mcpdesk.auth.token_rules import Access
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.asks import question_wording
     from mcpdesk.server.asks.person_questions import Elsewhere
-    from mcpdesk.server.asks.question_wording import Asking, Elicited, Root, Sampled
+    from mcpdesk.server.asks.question_wording import ClientQuestion, Elicited, Root, Sampled
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.services import Services
 
@@ -87,7 +87,7 @@ class CallContext:
         return self.server.folder
 
     @property
-    def home(self) -> Home:
+    def home(self) -> ServerState:
         """State of the server that outlives a call. Raises: HandlerError for a server without a folder."""
         if self.server.home is None:
             raise HandlerError("this server has no folder, and so no place for state")
@@ -242,9 +242,9 @@ class Context(CallContext):
         `elsewhere` is the same question asked at another place: an answer there withdraws this one.
         """
         from mcpdesk.inbox.question import Kind
-        from mcpdesk.server.asks.person_questions import Inquiry
+        from mcpdesk.server.asks.person_questions import DeskQuestion
 
-        return await Inquiry(self, self._call, self._services, pages, Kind.QUESTION).answer(elsewhere)
+        return await DeskQuestion(self, self._call, self._services, pages, Kind.QUESTION).answer(elsewhere)
 
     def keep_asked(self, question: Question) -> None:
         """Show on the desk what became of a question that was asked elsewhere."""
@@ -314,7 +314,7 @@ class Context(CallContext):
 
         return await self._ask_client(question_wording.roots(), key)
 
-    async def _ask_client(self, question: Asking[T], key: str | None) -> T:
+    async def _ask_client(self, question: ClientQuestion[T], key: str | None) -> T:
         call = self._call
         question.check(call.terms)
         # For a person's answer questions have a limit of their own; what a program answers has the tool's.

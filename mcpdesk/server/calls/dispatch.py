@@ -12,11 +12,11 @@ from mcpdesk.protocol.methods import METHODS, Method, check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.calls.services import Services, made_once
-from mcpdesk.server.offer.listing import Offers
+from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.server.background.protocol_tasks import Tasks
+    from mcpdesk.server.background.protocol_tasks import ProtocolTasks
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.tool_calls import ToolCalls
 
@@ -29,16 +29,16 @@ class Dispatcher:
     def __init__(self, server: Server, services: Services) -> None:
         self.server = server
         self.services = services
-        self.offers = Offers(server)
+        self.offers = OfferListing(server)
         for registry in (server.tools, server.resources, server.templates, server.prompts):
             registry.subscribe(self._changed)
 
     @made_once
-    def tasks(self) -> Tasks:
+    def tasks(self) -> ProtocolTasks:
         """Calls that became tasks."""
-        from mcpdesk.server.background.protocol_tasks import Tasks
+        from mcpdesk.server.background.protocol_tasks import ProtocolTasks
 
-        return Tasks(self.server, self.services, self.offers, self.refused)
+        return ProtocolTasks(self.server, self.services, self.offers, self.refused)
 
     @made_once
     def tool_calls(self) -> ToolCalls:

@@ -16,12 +16,12 @@ from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.protocol.uri_template import match
-from mcpdesk.server.background.protocol_tasks import Tasks
+from mcpdesk.server.background.protocol_tasks import ProtocolTasks
 from mcpdesk.server.calls.context import make_context
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count
-from mcpdesk.server.offer.listing import Offers
+from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.prompts import Prompt, messages_of
 from mcpdesk.server.offer.resources import Reader
 from mcpdesk.server.offer.server import Server
@@ -32,7 +32,9 @@ T = TypeVar("T")
 class Handlers:
     """Those of one server."""
 
-    def __init__(self, server: Server, services: Services, offers: Offers, tasks: Tasks) -> None:
+    def __init__(
+        self, server: Server, services: Services, offers: OfferListing, tasks: ProtocolTasks
+    ) -> None:
         self._server = server
         self._services = services
         self._offers = offers

@@ -13,9 +13,9 @@ from msgspec import Struct
 from mcpdesk.errors import HandlerError, LocalProtocolError
 from mcpdesk.protocol import codec, content
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.server.calls.call_figures import Outcome
+from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.offer.tool import Tool, ToolResult
-from mcpdesk.server.schemas.validation import Failure, Validator
+from mcpdesk.server.schemas.validation import SchemaFailure, Validator
 
 LONGEST_NAME = 200
 """Characters of a name that are repeated to whoever sent it."""
@@ -27,8 +27,8 @@ class ToolOutcome(Struct, frozen=True):
 
     body: JSONObject
     """A CallToolResult with everything there is to say."""
-    how: Outcome
-    failures: tuple[Failure, ...] = ()
+    how: OutcomeKind
+    failures: tuple[SchemaFailure, ...] = ()
     """Where the arguments do not fit."""
 
 
@@ -81,11 +81,11 @@ def said(error: BaseException) -> str:
         return f"(its text cannot be had: {type(another).__name__})"
 
 
-def unfit_arguments(tool: Tool, failures: Sequence[Failure]) -> ToolOutcome:
+def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
     """The outcome of a call whose arguments do not fit: its body names each place."""
     lines = [f"- {place(failure.path)}: {failure.message}" for failure in failures]
     body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
-    return ToolOutcome(body, Outcome.INVALID_ARGUMENTS, tuple(failures))
+    return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))
 
 
 def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.job import Job
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.asks.client_requests import ClientRequests
-    from mcpdesk.server.asks.question_wording import Asking
+    from mcpdesk.server.asks.question_wording import ClientQuestion
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Operation(Protocol):
     def become_task(self) -> bool:
         """Go on as a task if that can be; says whether it is one now."""
 
-    async def ask(self, asking: Asking[T], limit_s: float, key: str | None = None) -> T:
+    async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
         """The client's answer, which comes with one of its next requests."""
 
     def say(self, message: str) -> None:

@@ -18,17 +18,17 @@ from mcpdesk.protocol import gateway_dialect, shaping
 from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server.calls import outcomes
-from mcpdesk.server.calls.call_figures import Outcome, ToolFigure
+from mcpdesk.server.calls.call_figures import OutcomeKind, ToolFigure
 from mcpdesk.server.calls.context import Context, make_context
 from mcpdesk.server.calls.outcomes import ToolOutcome
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import CLAIMS, Tool
-from mcpdesk.server.schemas.validation import Failure, SchemaError, Validator, compile_schema
+from mcpdesk.server.schemas.validation import SchemaError, SchemaFailure, Validator, compile_schema
 
 if TYPE_CHECKING:
-    from mcpdesk.server.background.protocol_tasks import Tasks
+    from mcpdesk.server.background.protocol_tasks import ProtocolTasks
     from mcpdesk.server.background.task_work import Refuse
 
 
@@ -100,7 +100,7 @@ class ToolPlans:
 class ToolCalls:
     """Runs the tools of one server."""
 
-    def __init__(self, server: Server, services: Services, tasks: Tasks, refuse: Refuse) -> None:
+    def __init__(self, server: Server, services: Services, tasks: ProtocolTasks, refuse: Refuse) -> None:
         """`refuse` makes an error of an exception of hosted code."""
         self._tasks = tasks
         self._refuse = refuse
@@ -126,7 +126,7 @@ class ToolCalls:
         if call.dialect is None:
             return failed
         tool = self.admit(call)[0].tool
-        return call.dialect.result(tool, ToolOutcome(failed, Outcome.TOOL_ERROR), failed)
+        return call.dialect.result(tool, ToolOutcome(failed, OutcomeKind.TOOL_ERROR), failed)
 
     def admit(self, call: Call) -> tuple[ToolPlan, JSONObject]:
         """The plan of the tool, and its arguments.
@@ -153,15 +153,15 @@ class ToolCalls:
             check_parameters(tool.mirrored, arguments, call.headers)
         return plan, arguments
 
-    def check(self, name: str, arguments: Any) -> list[Failure]:
+    def check(self, name: str, arguments: Any) -> list[SchemaFailure]:
         """Where arguments do not fit a tool's schema; safe from any thread. Unknown tools accept nothing."""
         tool = self._server.tools.get(name)
         if tool is None:
-            return [Failure((), f"there is no tool {name!r}")]
+            return [SchemaFailure((), f"there is no tool {name!r}")]
         try:
             return self._plans.validators(tool)[0].failures(arguments)
         except SchemaError as error:
-            return [Failure((), str(error))]
+            return [SchemaFailure((), str(error))]
 
     async def outcome(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """What one call of a tool comes to, refused or run; counted here. None: it goes on as a job.
@@ -173,7 +173,7 @@ class ToolCalls:
             ended = None if plan.is_free else self._refusal(call, plan, arguments)
             check = plan.check_input
             if ended is None and check is None:
-                ended = ToolOutcome(outcomes.failed(plan.problem), Outcome.CRASH)
+                ended = ToolOutcome(outcomes.failed(plan.problem), OutcomeKind.CRASH)
             elif ended is None and check is not None and not check.accepts(arguments):
                 ended = outcomes.unfit_arguments(plan.tool, check.failures(arguments))
             if ended is None and not plan.is_free:
@@ -194,7 +194,7 @@ class ToolCalls:
         """The outcome of a call that plan mode, a policy or the server's end forbids; None: nothing does."""
         home = self._server.home
         reason = "" if home is None else home.refusal(plan.tool, call.session, arguments)
-        return ToolOutcome(outcomes.failed(reason), Outcome.REFUSED) if reason else None
+        return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """The outcome of a call that a person has to approve and did not; None: it may begin."""
@@ -216,7 +216,7 @@ class ToolCalls:
                 reason = reason or home.refusal(tool, call.session, arguments)
         except HandlerError as error:
             reason = error.message
-        return ToolOutcome(outcomes.failed(reason), Outcome.REFUSED) if reason else None
+        return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _handled(self, call: Call, plan: ToolPlan, arguments: JSONObject, began: float) -> ToolOutcome:
         """What hosted code comes to, whatever it does."""
@@ -235,22 +235,22 @@ class ToolCalls:
         except MissingCapability as error:
             if call.terms.revision.is_stateless:
                 raise
-            return ToolOutcome(outcomes.failed(error.message), Outcome.TOOL_ERROR)
+            return ToolOutcome(outcomes.failed(error.message), OutcomeKind.TOOL_ERROR)
         except Refusal:
             raise
         except BadArgument as error:
-            return outcomes.unfit_arguments(tool, [Failure((error.name,), error.reason)])
+            return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
         except Exception as error:  # a handler is hosted code
             text, where = outcomes.author_lines(error, server.folder)
             self._services.log("error", tool.name, text, where, server.name, call.trace.id)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
             said = isinstance(error, HandlerError)
-            how = Outcome.TIMEOUT if is_late else Outcome.TOOL_ERROR if said else Outcome.CRASH
+            how = OutcomeKind.TIMEOUT if is_late else OutcomeKind.TOOL_ERROR if said else OutcomeKind.CRASH
             return ToolOutcome(outcomes.raised(tool.name, error), how)
         if call.dialect is not None:
             output = call.dialect.output(output)
         body = outcomes.tool_body(tool, output, plan.check_output)
-        return ToolOutcome(body, Outcome.TOOL_ERROR if body["isError"] else Outcome.OK)
+        return ToolOutcome(body, OutcomeKind.TOOL_ERROR if body["isError"] else OutcomeKind.OK)
 
     async def _handled_in_context(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
         context = await make_context(self._server, self._services, call, tool.name)
@@ -268,10 +268,10 @@ class ToolCalls:
         call.job = begin_job(self._server, self._services.jobs, call, plan.tool, arguments, run, self._refuse)
 
 
-def _how(error: BaseException) -> Outcome:
+def _how(error: BaseException) -> OutcomeKind:
     """How a call ended that is answered with an error of the protocol, or with nothing."""
     if isinstance(error, Refusal):
-        return Outcome.REFUSED
+        return OutcomeKind.REFUSED
     if isinstance(error, MissingCapability):
-        return Outcome.TOOL_ERROR
-    return Outcome.CANCELLED if isinstance(error, CancelledError) else Outcome.CRASH
+        return OutcomeKind.TOOL_ERROR
+    return OutcomeKind.CANCELLED if isinstance(error, CancelledError) else OutcomeKind.CRASH

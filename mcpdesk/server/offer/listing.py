@@ -20,7 +20,7 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 
-class Offers:
+class OfferListing:
     """The list side of one server: capabilities, identity, pages."""
 
     def __init__(self, server: Server) -> None:

@@ -14,7 +14,7 @@ from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.server.state.server_state import Home
+from mcpdesk.server.state.server_state import ServerState
 
 
 class Limits(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Server(Struct, eq=False):
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     folder: Path | None = None
-    home: Home | None = None
+    home: ServerState | None = None
     """State that outlives a call; None for a server without a folder."""
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True

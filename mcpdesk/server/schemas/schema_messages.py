@@ -17,31 +17,31 @@ LONGEST_NAME = 100
 """Characters beyond which a name is not compared with those there are: that grows faster than the name."""
 
 
-class Failure(Struct, frozen=True):
+class SchemaFailure(Struct, frozen=True):
     """One place where a value does not fit: keys and indexes from the root, and why in words."""
 
     path: tuple[str | int, ...]
     message: str
 
 
-def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[Failure]:
+def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[SchemaFailure]:
     """The failures one error of the validator stands for; `schema` is the whole document."""
     path = tuple(error.instance_path)
     kind = error.kind
     facts = kind.as_dict()
     match kind.name:
         case "required":
-            yield Failure((*path, facts["property"]), "is required")
+            yield SchemaFailure((*path, facts["property"]), "is required")
         case "additionalProperties" | "unevaluatedProperties":
             known = _known_properties(schema, error.schema_path)
             for name in facts["unexpected"]:
-                yield Failure((*path, name), _unknown(name, known))
+                yield SchemaFailure((*path, name), _unknown(name, known))
         case "anyOf" | "oneOf":
             yield from _alternatives(path, facts["context"], schema)
         case "propertyNames":
-            yield Failure(path, f"has a name that is not allowed: {words(facts['error'])}")
+            yield SchemaFailure(path, f"has a name that is not allowed: {words(facts['error'])}")
         case _:
-            yield Failure(path, words(error))
+            yield SchemaFailure(path, words(error))
 
 
 def words(error: ValidationError) -> str:
@@ -54,17 +54,17 @@ def words(error: ValidationError) -> str:
 
 def _alternatives(
     path: tuple[str | int, ...], branches: list[list[ValidationError]], schema: dict[str, Any]
-) -> Iterator[Failure]:
+) -> Iterator[SchemaFailure]:
     """Speak of the branch that was meant, if one can be told: the only one whose type fits at all."""
     branches = [branch for branch in branches if branch]
     meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]
     if not branches:
-        yield Failure(path, "fits more than one of the alternatives, and has to fit exactly one")
+        yield SchemaFailure(path, "fits more than one of the alternatives, and has to fit exactly one")
     elif len(meant) == 1:
         for error in meant[0]:
             yield from explain(error, schema)
     else:
-        yield Failure(path, " or ".join(dict.fromkeys(words(branch[0]) for branch in branches)))
+        yield SchemaFailure(path, " or ".join(dict.fromkeys(words(branch[0]) for branch in branches)))
 
 
 def _refuses_type(error: ValidationError, path: tuple[str | int, ...]) -> bool:

@@ -11,12 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.server.schemas.schema_bounds import SchemaError, check_bounds
-from mcpdesk.server.schemas.schema_messages import Failure, explain
+from mcpdesk.server.schemas.schema_messages import SchemaFailure, explain
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
-__all__ = ["Failure", "SchemaError", "Validator", "compile_schema"]
+__all__ = ["SchemaError", "SchemaFailure", "Validator", "compile_schema"]
 
 REGEX_SIZE_BYTES = 1 << 20
 BACKTRACK_LIMIT = 10_000
@@ -44,7 +44,7 @@ class Validator:
         self._compiled = compiled
         self.accepts = compiled.is_valid
 
-    def failures(self, value: Any, limit: int = 20) -> list[Failure]:
+    def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
         """At most `limit` places where `value` does not fit; none when it is valid.
 
         Of a large value the beginning is looked at; what is wrong behind it is told without its place.
@@ -63,7 +63,7 @@ class Validator:
             failures = list(dict.fromkeys(islice(found, limit)))
             if failures or not cut:
                 return failures
-        return [Failure(cut[0], f"does not fit; its first {LOOKED_AT[-1]:,} parts do")]
+        return [SchemaFailure(cut[0], f"does not fit; its first {LOOKED_AT[-1]:,} parts do")]
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:

@@ -29,7 +29,7 @@ MOST = 1_000
 SCHEME = "callback://"
 
 
-class Callbacks:
+class CallbackTimers:
     """The callbacks of one server. `snapshot` and `version` may be read on any thread."""
 
     def __init__(self, data: Database, clock: Callable[[], float] = time.time) -> None:

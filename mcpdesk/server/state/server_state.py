@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.offer.tool import Tool
-    from mcpdesk.server.state.callback_timers import Callbacks, Listener
+    from mcpdesk.server.state.callback_timers import CallbackTimers, Listener
     from mcpdesk.server.state.todo import Todo
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.database import Database
@@ -52,7 +52,7 @@ class ToolOptions(Struct, frozen=True):
     """Hinted at where a tool asks for sampling and has no preference of its own."""
 
 
-class Home:
+class ServerState:
     """A server's own folder of files, and a folder for state. Used on the core's loop."""
 
     def __init__(
@@ -145,11 +145,11 @@ class Home:
         return Database(self._file, tell=lambda told: self.tell(told))
 
     @cached_property
-    def callbacks(self) -> Callbacks:
+    def callbacks(self) -> CallbackTimers:
         """Messages that come back later."""
-        from mcpdesk.server.state.callback_timers import Callbacks
+        from mcpdesk.server.state.callback_timers import CallbackTimers
 
-        made = Callbacks(self.data)
+        made = CallbackTimers(self.data)
         made.subscribe(self._called_back)
         made.tell_clients = lambda level, data: self.tell_clients(level, data)
         return made

@@ -20,7 +20,7 @@ from aiohttp.client_exceptions import ClientConnectionError, ClientConnectionRes
 from mcpdesk.auth.principal import Principal, until_expired
 from mcpdesk.errors import ArchiveTooLarge, FileGone
 from mcpdesk.protocol import codec
-from mcpdesk.transports.base import Job, Parcel, Site
+from mcpdesk.transports.base import AsyncCall, Parcel, Site
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
@@ -38,7 +38,7 @@ MESSAGE_BYTES = 4096
 NO_JOB = "No such job: it never was, its time is over"
 NO_FILE = "The job made no such file"
 
-Verb: TypeAlias = Callable[[web.BaseRequest, Job, Principal], Awaitable[web.StreamResponse]]
+Verb: TypeAlias = Callable[[web.BaseRequest, AsyncCall, Principal], Awaitable[web.StreamResponse]]
 Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
 
 _PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
@@ -107,21 +107,21 @@ class JobRoutes:
         return json_answer(200, b'{"jobs":[%b]%b}' % (b",".join(jobs), note))
 
 
-async def _facts(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     return json_answer(200, job.facts())
 
 
-async def _cancel(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+async def _cancel(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     if not job.cancel("canceled by the client"):
         return plain_error(409, f"The job is over: {job.state}", state=job.state)
     return json_answer(200, job.facts())
 
 
-async def _manifest(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+async def _manifest(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     return json_answer(200, await job.manifest())
 
 
-async def _download(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+async def _download(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     answer = await download(request, job)
     if answer is None:
         return plain_error(404, NO_FILE, manifest=f"{request.path.rpartition('/')[0]}/manifest")
@@ -129,7 +129,7 @@ async def _download(request: web.BaseRequest, job: Job, caller: Principal) -> we
 
 
 async def download(
-    request: web.BaseRequest, job: Job, headers: Mapping[str, str] = MappingProxyType({})
+    request: web.BaseRequest, job: AsyncCall, headers: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse | None:
     """The file the query names, else all of them, with `headers` besides; None: the job made no such file."""
     if not job.is_over:
@@ -143,7 +143,7 @@ async def download(
     return None if parcel is None else await send(request, parcel, headers)
 
 
-async def _progress(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """One event at once, and one whenever the interval is over, until the job, the time or the token is."""
     try:
         interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
@@ -167,7 +167,7 @@ async def _progress(request: web.BaseRequest, job: Job, caller: Principal) -> we
     return await stream.finish()
 
 
-async def _socket(request: web.BaseRequest, job: Job, caller: Principal) -> web.StreamResponse:
+async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """Tell what comes, one JSON object a message, until the job or the token is over or the client leaves."""
     kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
     unknown = [each for each in kinds if each not in KINDS]
@@ -195,7 +195,7 @@ async def _socket(request: web.BaseRequest, job: Job, caller: Principal) -> web.
     return socket
 
 
-async def _tell(socket: Socket, job: Job, kinds: list[str]) -> None:
+async def _tell(socket: Socket, job: AsyncCall, kinds: list[str]) -> None:
     try:
         with job.reader(kinds) as reader:
             while True:

@@ -12,7 +12,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import BROWSERS, Home, ToolOptions
+from mcpdesk.server.state.server_state import BROWSERS, ServerState, ToolOptions
 from mcpdesk.tools.web import browser, fetch, page_text
 from mcpdesk.tools.web.browser import WAYS, find_browser
 from tests.tools.support import ToolContext, use
@@ -45,7 +45,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 async def read(url: str, **more: Any) -> ToolResult[Any]:
-    return await use("ReadDocs", ToolContext(home=Home(Path("/nowhere"), Path("/nowhere"))), url=url, **more)
+    return await use(
+        "ReadDocs", ToolContext(home=ServerState(Path("/nowhere"), Path("/nowhere"))), url=url, **more
+    )
 
 
 def text(result: ToolResult[Any]) -> str:
@@ -86,7 +88,7 @@ async def test_links_are_absolute(served: Site, format: str) -> None:
 
 @pytest.mark.usefixtures("no_browser")
 async def test_a_long_page_is_cut_and_whole_in_a_file(served: Site, tmp_path: Path) -> None:
-    context = ToolContext(home=Home(tmp_path, tmp_path / "state", (), ToolOptions(output_chars=2000)))
+    context = ToolContext(home=ServerState(tmp_path, tmp_path / "state", (), ToolOptions(output_chars=2000)))
     result = await use("ReadDocs", context, url=f"{served.base}/long")
     assert len(text(result)) <= 2000 and result.structured["truncated"]
     path = Path(result.structured["output_file"])
@@ -172,7 +174,7 @@ async def test_no_more_than_a_few_browsers_draw_at_one_time(
     monkeypatch.setattr(browser, "find_browser", lambda: "/bin/true")
     monkeypatch.setattr(browser, "find_spec", lambda name: None)
     monkeypatch.setitem(WAYS, "chromium", draws)
-    context = ToolContext(home=Home(Path("/nowhere"), Path("/nowhere")))
+    context = ToolContext(home=ServerState(Path("/nowhere"), Path("/nowhere")))
     pages = await asyncio.gather(*(use("ReadDocs", context, url=served.base) for _ in range(2 * BROWSERS)))
     assert [text(page) for page in pages] == ["Drawn"] * 2 * BROWSERS and max(most) <= BROWSERS
 
@@ -226,7 +228,7 @@ async def test_redirects_without_an_end_are_not(served: Site) -> None:
 
 
 async def test_what_is_too_large_is_cut_and_said(served: Site, tmp_path: Path) -> None:
-    context = ToolContext(home=Home(tmp_path, tmp_path / "state"))
+    context = ToolContext(home=ServerState(tmp_path, tmp_path / "state"))
     result = await use("ReadDocs", context, url=f"{served.base}/endless")
     assert result.structured["truncated"] and result.structured["bytes"] == 10 << 20
     assert "[the document is larger than what was read of it]" in text(result) and len(text(result)) <= 30_000

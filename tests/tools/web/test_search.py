@@ -13,7 +13,7 @@ import pytest
 
 from mcpdesk.errors import DeskUserError, HandlerError
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import Home, ToolOptions
+from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import resolve
 from mcpdesk.tools.web.search_engines import ENGINES, USUAL
 from tests.support.patience import WITHIN_S
@@ -47,7 +47,7 @@ async def search(
 async def search_at(
     urls: dict[str, str], *names: str, query: str = "tides", timeout_s: float = 5.0
 ) -> ToolResult[Any]:
-    home = Home(Path("/nowhere"), Path("/nowhere"), (), ToolOptions(names, urls, timeout_s))
+    home = ServerState(Path("/nowhere"), Path("/nowhere"), (), ToolOptions(names, urls, timeout_s))
     return await use("WebSearch", ToolContext(home=home), query=query)
 
 

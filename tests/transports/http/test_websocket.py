@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import Channel, HostedDialogue
+from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY, request_meta
 from mcpdesk.server.calls.context import Context
@@ -240,7 +240,7 @@ async def test_the_handler_sees_the_headers_it_was_opened_with() -> None:
 async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HIGH_WATER", 1 << 20)
     paused = asyncio.Event()
-    monkeypatch.setattr(Channel, "pause", lambda channel: paused.set())
+    monkeypatch.setattr(FrameChannel, "pause", lambda channel: paused.set())
     async with serving() as served:
         host, port = served.url.removeprefix("http://").split(":")
         sock = socket.create_connection((host, int(port)))
