@@ -524,13 +524,13 @@ class FakeLink:
     def drop_token(self, server: str) -> None:
         raise AssertionError("sample servers look at no tokens")
 
-    def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> None:
+    def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         self.answers.append((question, tuple(answers)))
-        self._settle(question, state=QuestionState.ANSWERED, answers=tuple(answers), answered_by=by)
+        return self._settle(question, state=QuestionState.ANSWERED, answers=tuple(answers), answered_by=by)
 
-    def decline(self, question: int, reason: str = "", by: str = "desk") -> None:
+    def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         self.declined.append((question, reason))
-        self._settle(question, state=QuestionState.DECLINED, reason=reason, answered_by=by)
+        return self._settle(question, state=QuestionState.DECLINED, reason=reason, answered_by=by)
 
     def client(self, connection: int) -> ClientDetail | None:
         return self.details.get(connection)
@@ -556,9 +556,9 @@ class FakeLink:
     def revoke(self, grant: GrantView) -> None:
         self.granted = tuple(one for one in self.granted if one != grant)
 
-    def cancel_question(self, question: int, by: str = "desk") -> None:
+    def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         self.cancelled.append(question)
-        self._settle(question, state=QuestionState.CANCELLED, answered_by=by)
+        return self._settle(question, state=QuestionState.CANCELLED, answered_by=by)
 
     def watch(self, server: str, uri: str) -> None:
         self.watching[uri] = 0
@@ -610,9 +610,12 @@ class FakeLink:
     def _items(self, server: str) -> tuple[CatalogueItem, ...]:
         return self.catalogues[server].items
 
-    def _settle(self, number: int, **changes: Any) -> None:
+    def _settle(self, number: int, **changes: Any) -> Future[bool]:
         self.asked = [structs.replace(one, **changes) if one.id == number else one for one in self.asked]
         self.core = replace(self.core, questions_version=self.core.questions_version + 1)
+        done = Future[bool]()
+        done.set_result(True)
+        return done
 
 
 def _answer(method: str, params: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

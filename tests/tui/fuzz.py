@@ -21,10 +21,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import aiohttp
 import pexpect
@@ -492,7 +493,7 @@ class Fuzz:
             task_aio.cancel()
         await asyncio.gather(*tasks_aio, return_exceptions=True)
 
-    async def _again(self, work, number: int) -> None:
+    async def _again(self, work: Callable[..., Awaitable[None]], number: int) -> None:
         chance = random.Random(self.seed * 100 + number)
         while True:
             with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError):
@@ -534,18 +535,17 @@ class Fuzz:
         url = f"{base}/mcp/gallery"
         headers = await clients.shake_hands(http, url)
         for number in range(chance.randint(1, 20)):
-            method, params = chance.choice(
-                [
-                    ("tools/call", {"name": "steps", "arguments": {}, "_meta": {"progressToken": number}}),
-                    ("tools/list", {}),
-                    ("resources/read", {"uri": "data://facts"}),
-                    ("ping", {}),
-                    ("tools/call", {"name": "errand", "arguments": {}, "task": {"ttl": 5000}}),
-                    ("prompts/get", {"name": "talk", "arguments": {"topic": chance.choice(HOSTILE)}}),
-                    ("tools/call", {"name": "rooted", "arguments": {}}),
-                    (chance.choice(HOSTILE), {}),
-                ]
-            )
+            requests: list[tuple[str, dict[str, Any]]] = [
+                ("tools/call", {"name": "steps", "arguments": {}, "_meta": {"progressToken": number}}),
+                ("tools/list", {}),
+                ("resources/read", {"uri": "data://facts"}),
+                ("ping", {}),
+                ("tools/call", {"name": "errand", "arguments": {}, "task": {"ttl": 5000}}),
+                ("prompts/get", {"name": "talk", "arguments": {"topic": chance.choice(HOSTILE)}}),
+                ("tools/call", {"name": "rooted", "arguments": {}}),
+                (chance.choice(HOSTILE), {}),
+            ]
+            method, params = chance.choice(requests)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):
                     await clients.post(http, url, clients.request(method, params, number), headers)
@@ -562,7 +562,7 @@ class Fuzz:
 
     async def _jobs(self, http: aiohttp.ClientSession, base: str, chance: random.Random) -> None:
         for tool in ("make-ticks", "brew-coffee"):
-            params = {"name": tool, "arguments": {}, "mode": "async"}
+            params: dict[str, Any] = {"name": tool, "arguments": {}, "mode": "async"}
             await clients.post(http, f"{base}/v1/mcp?server=gallery", clients.request("tools/call", params))
         params = {"name": "SetCallback", "arguments": {"message": chance.choice(HOSTILE), "delay_seconds": 2}}
         await clients.post(http, f"{base}/mcp/gallery", clients.request("tools/call", params))

@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 import mcpdesk.tui
-from mcpdesk.tui.actions import ACTIONS, BY_ID, bindings_for, key_names
+from mcpdesk.tui.actions import ACTIONS, BY_ID, Action, bindings_for, key_names, reachable
 from mcpdesk.tui.screens.help import HelpScreen
 from tests.support.frame import quiet_link, running_frame
 
@@ -37,7 +37,7 @@ OWNERS = classes_with_actions()
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
-def test_every_action_has_a_widget_that_can_do_it(action) -> None:
+def test_every_action_has_a_widget_that_can_do_it(action: Action) -> None:
     owners = OWNERS.get(action.id, [])
     assert owners, f"no widget sets BINDINGS = bindings_for({action.scope!r})"
     names = ", ".join(owner.__name__ for owner in owners)
@@ -105,7 +105,9 @@ async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
 
 
 @pytest.mark.parametrize("action", [a for a in ACTIONS if a.scope in ("app", "main")], ids=lambda a: a.id)
-async def test_every_key_of_the_frame_does_its_action(action, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_key_of_the_frame_does_its_action(
+    action: Action, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_frame(quiet_link()) as (app, pilot):
         owner = app if action.scope == "app" else app.main
         done: list[tuple[object, ...]] = []
@@ -119,3 +121,35 @@ def test_the_apps_own_bindings_are_replaced() -> None:
     inherited = {binding.action for binding in App.BINDINGS if isinstance(binding, Binding)}
     ours = {binding.key for binding in bindings_for("app") if isinstance(binding, Binding)}
     assert {"quit", "help_quit"} <= inherited and {"ctrl+q", "ctrl+c"} <= ours
+
+
+async def test_inner_widgets_come_before_outer_ones() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        scopes = list(dict.fromkeys(found.action.scope for found in reachable(app.main, app.main.pane)))
+        assert scopes == ["logs", "main", "app"]
+
+
+async def test_panes_that_are_not_up_are_left_out() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5", "4")
+        await pilot.pause()
+        scopes = {found.action.scope for found in reachable(app.main, app.main.pane)}
+        assert "clients" in scopes and "logs" not in scopes
+
+
+async def test_widgets_beside_the_focus_count_as_well() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        app.main.set_focus(None)
+        found = {one.action.id: one for one in reachable(app.main, app.main.pane)}
+        assert not found["logs.follow"].focused and found["main.jump"].focused
+
+
+async def test_action_a_widget_refuses_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_frame() as (app, _):
+        monkeypatch.setattr(type(app.main), "check_action", lambda self, name, given: name != "zoom")
+        ids = {found.action.id for found in reachable(app.main, app.main.pane)}
+        assert "main.zoom" not in ids and "main.jump" in ids

@@ -29,11 +29,12 @@ async def test_quit_asks_when_something_would_be_lost() -> None:
     link.losses = ("2 running calls", "1 connected client")
     async with running_frame(link) as (app, pilot):
         await pilot.press("ctrl+q")
-        assert isinstance(app.screen, Menu)
-        assert "2 running calls, 1 connected client" in app.screen.choices[1].hint
+        menu: object = app.screen
+        assert isinstance(menu, Menu)
+        assert "2 running calls, 1 connected client" in menu.choices[1].hint
         await pilot.press("escape")
         await pilot.pause()
-        assert app.is_running and app.screen is app.main
+        assert app.is_running and app.screen == app.main
         await pilot.press("ctrl+q", "y")
         await pilot.pause()
         assert not app.is_running
@@ -45,7 +46,7 @@ async def test_enter_on_the_quit_question_stays() -> None:
     async with running_frame(link) as (app, pilot):
         await pilot.press("ctrl+q", "enter")
         await pilot.pause()
-        assert app.is_running and app.screen is app.main
+        assert app.is_running and app.screen == app.main
 
 
 async def test_quit_pressed_twice_asks_once() -> None:

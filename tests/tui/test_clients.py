@@ -8,11 +8,22 @@ from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
+from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mcpdesk.link.values import ClientView
-from mcpdesk.tui.screens.clients import ClientsPane
+from mcpdesk.link.values import ClientView, ModeView
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens.clients import (
+    COLUMNS,
+    CONFIG_TARGETS,
+    GIVING_WAY,
+    ClientList,
+    ClientsPane,
+    ConfigTarget,
+    targets_for,
+)
 from mcpdesk.tui.screens.frame_lines import DeskHeader
+from tests.support.fake_link import sample_view
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.widgets import until
 
@@ -21,12 +32,17 @@ def text_of(pane: ClientsPane) -> list[str]:
     return ["".join(text for text, _ in pane.listing.spans(at, 120)) for at in range(pane.listing.row_count)]
 
 
-async def shown(app, pilot) -> ClientsPane:
+def name_of(pane: ClientsPane) -> str:
+    return pane.listing.selected.name if pane.listing.selected else ""
+
+
+async def shown(app: DeskApp, pilot: Pilot[None]) -> ClientsPane:
     await pilot.press("4")
     await pilot.pause()
     app.main.refresher.refresh()
     await pilot.pause()
-    return app.main.query_one(ClientsPane)
+    pane: ClientsPane = app.main.query_one(ClientsPane)
+    return pane
 
 
 async def test_one_line_a_client_in_columns_under_their_heads() -> None:
@@ -38,7 +54,7 @@ async def test_one_line_a_client_in_columns_under_their_heads() -> None:
             "40", "0", "3.1", "ms", "12", "ms", "fresh",
         ]  # fmt: skip
         assert "  2026-07-28  " in lines[2] and lines[2].endswith("never listed  ")
-        heads = str(pane.query_one(".heads").content)
+        heads = str(pane.query_one(".heads", Static).content)
         assert heads.index("server") == lines[0].index("profiles")
         assert heads.index("calls") + len("calls") == lines[0].index("40") + 2
 
@@ -48,12 +64,12 @@ async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
         await pilot.press("j")
-        assert pane.listing.selected.name == "cursor 1.4"
+        assert name_of(pane) == "cursor 1.4"
         first = ClientView(9, "hello", "aaa", "http", "", link.core.clients[0].opened, 0, 0)
         link.core = replace(link.core, clients=(first, *link.core.clients))
         app.main.refresher.refresh()
         await pilot.pause()
-        assert text_of(pane)[0].startswith(" aaa") and pane.listing.selected.name == "cursor 1.4"
+        assert text_of(pane)[0].startswith(" aaa") and name_of(pane) == "cursor 1.4"
         link.core = replace(link.core, clients=())
         app.main.refresher.refresh()
         await pilot.pause()
@@ -84,7 +100,7 @@ async def test_sorting_goes_through_the_columns() -> None:
             code,
             "desk",
         ]
-        assert "name↑" in str(pane.query_one(".heads").content)
+        assert "name↑" in str(pane.query_one(".heads", Static).content)
 
 
 async def test_enter_and_double_click_lead_to_its_traffic() -> None:
@@ -117,7 +133,7 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
     link.core = replace(link.core, clients=link.core.clients[:1])
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
-        lesson = pane.query_one(".teach")
+        lesson = pane.query_one(".teach", Static)
         assert lesson.display and "mcpdesk stdio ~/servers/profiles" in str(lesson.content)
         link.core = quiet_link().core
         app.main.refresher.refresh()
@@ -133,7 +149,7 @@ async def test_commands_are_folded_where_they_are_wider_than_the_pane(
     monkeypatch.setattr(link, "client_config", lambda *_, **__: "curl" + " --header name:value" * 9)
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
-        lesson = pane.query_one(".teach")
+        lesson = pane.query_one(".teach", Static)
         lines = str(lesson.content).splitlines()
         assert max(map(cell_len, lines)) <= lesson.content_size.width
         assert sum(line.endswith("value \\") for line in lines) >= 2
@@ -147,7 +163,7 @@ async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
-        text = str(pane.query_one(".teach").content)
+        text = str(pane.query_one(".teach", Static).content)
         assert "secret-key" not in text and "X-API-Key: ••••" in text
         await pilot.press("U", "1")
         await pilot.pause()
@@ -221,7 +237,7 @@ async def test_copy_offers_everything_known() -> None:
 async def test_whole_columns_fit(width: int) -> None:
     async with running_frame(size=(width, 24)) as (app, pilot):
         pane = await shown(app, pilot)
-        heads = str(pane.query_one(".heads").content)
+        heads = str(pane.query_one(".heads", Static).content)
         assert {"name", "revision", "since", "calls", "errors", "p95"} <= set(heads.replace("↑", "").split())
         assert len(heads.rstrip()) <= pane.listing.size.width
 
@@ -239,10 +255,73 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
         pane = await shown(app, pilot)
         room = pane.listing.size.width
         lines = ["".join(text for text, _ in pane.listing.spans(at, room)) for at in range(3)]
-        found = [re.search("[●○✕].*?(s|min)", line).group() for line in lines]
+        found = [match.group() for line in lines if (match := re.search("[●○✕].*?(s|min)", line))]
         assert found == ["○ quiet 14 min", f"● {found[1][2:-2]} s", "✕ left 3 min"]
-        assert "last seen" in str(pane.query_one(".heads").content)
+        assert "last seen" in str(pane.query_one(".heads", Static).content)
         header = app.main.query_one(DeskHeader).render().plain
         assert "1 client " in header or " 1⇄ " in header
         await pilot.press("G", "d")
         await until(pilot, lambda: toasts(app) == ["aider 1 has left already."])
+
+
+def shown_client_list(width: int, caller: str = "") -> list[str]:
+    listing = ClientList()
+    listing.clients = tuple(replace(one, caller=caller) for one in sample_view(0.0).clients)
+    listing.widths = [12 for _ in COLUMNS]
+    return [COLUMNS[at] for at in listing.shown(width)]
+
+
+def test_everything_is_shown_where_there_is_room() -> None:
+    assert shown_client_list(200, "token of ada") == list(COLUMNS)
+    assert shown_client_list(200) == [one for one in COLUMNS if one != "caller"]
+
+
+def test_columns_give_way_in_order_and_the_name_stays() -> None:
+    assert shown_client_list(14 * 12 + 1, "key") == [one for one in COLUMNS if one != GIVING_WAY[0]]
+    assert shown_client_list(20) == ["name", "last seen", "calls", "errors"]
+
+
+def test_heads_stand_over_their_columns() -> None:
+    listing = ClientList()
+    heads = listing.heads(COLUMNS.index("calls"), 200)
+    assert "calls↓" in heads and heads.startswith(" name ")
+
+
+@pytest.mark.parametrize(("number", "client"), list(enumerate(CONFIG_TARGETS, 1)))
+async def test_each_client_gets_its_own(number: int, client: ConfigTarget) -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("U", str(number))
+        await pilot.pause()
+        assert app.clipboard.endswith(f"// {client.name} {client.over}") and "/mcp/profiles" in app.clipboard
+        assert toasts(app) == [f"copied the configuration for {client.title}"]
+
+
+async def test_escape_copies_nothing() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("U", "escape")
+        await pilot.pause()
+        assert app.clipboard == "" and app.screen is app.main
+
+
+async def test_a_server_with_modes_is_offered_with_the_tools_of_one() -> None:
+    link = quiet_link()
+    first = replace(link.core.servers[0], modes=(ModeView("review", "", ("a", "b")),))
+    link.core = replace(link.core, servers=(first, *link.core.servers[1:]))
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("U", "1")
+        await pilot.pause()
+        await pilot.press("1")
+        await pilot.pause()
+        assert app.clipboard.endswith("// claude-code http review")
+        assert toasts(app) == ["copied the configuration for Claude Code in the mode review"]
+        await pilot.press("U", "1")
+        await pilot.pause()
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.clipboard.endswith("review") and app.screen is app.main
+
+
+def test_a_socket_is_for_curl_and_for_clients_that_start_a_command() -> None:
+    server = replace(quiet_link().core.servers[0], url="unix:/run/x.sock")
+    assert {one.title for one in targets_for(server) if one.over == "http"} == {"curl"}
+    assert {one.over for one in targets_for(replace(server, url=""))} == {"stdio"}

@@ -7,15 +7,25 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mcpdesk.tui.traffic.exchange_menus import comparison, copy_menu, export_menu, repeatable, write
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.tui.traffic import exchange_menus
+from mcpdesk.tui.traffic.exchange_menus import (
+    SavedFilters,
+    comparison,
+    copy_menu,
+    export_menu,
+    filters_menu,
+    repeatable,
+    write,
+)
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.fake_link import FakeLink
 from tests.support.traffic import asking_recording, busy_recording
 
 
-def link_to(recording: object) -> FakeLink:
+def link_to(recording: Recording) -> FakeLink:
     link = FakeLink()
-    link.traffic = recording.index  # type: ignore[attr-defined]
+    link.traffic = recording.index
     return link
 
 
@@ -58,3 +68,48 @@ def test_an_operation_is_compared_by_its_first_request_and_last_response() -> No
 def test_a_round_is_sent_again_without_its_answers() -> None:
     server, (method, params) = repeatable(link_to(asking_recording()), 1)
     assert (server, method, params) == ("profiles", "tools/call", {"name": "book-flight", "arguments": {}})
+
+
+def test_filters_are_kept_newest_first_and_once(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "filters.txt"
+    saved = SavedFilters(path)
+    for query in ("status:error", "  tool:Bash   >1s ", "status:error"):
+        saved.add(query)
+    assert SavedFilters(path).all() == ["status:error", "tool:Bash >1s"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    saved.remove("status:error")
+    assert SavedFilters(path).all() == ["tool:Bash >1s"]
+
+
+def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange_menus, "FILTERS_KEPT", 2)
+    saved = SavedFilters()
+    for query in "abc":
+        saved.add(query)
+    assert saved.all() == ["c", "b"]
+
+
+def test_what_is_no_filter_in_the_file_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "filters.txt"
+    path.write_bytes(b"ok\n\n   \n\xff\n" + b"x" * 5000 + b"\n")
+    assert SavedFilters(path).all() == ["ok", "\ufffd"]
+
+
+def test_a_file_that_cannot_be_written_leaves_them_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    saved = SavedFilters(tmp_path / "file" / "filters.txt")
+    saved.add("a")
+    saved.add("b")
+    assert saved.all() == ["b", "a"]
+
+
+def test_the_menu_keeps_uses_and_drops() -> None:
+    saved = SavedFilters()
+    assert [choice.value for choice in filters_menu(saved, "").choices] == [("use", "")]
+    assert [choice.value for choice in filters_menu(saved, " a  b ").choices] == [("keep", "a b")]
+    saved.add("a b")
+    assert [choice.value for choice in filters_menu(saved, "a b").choices] == [
+        ("use", "a b"),
+        ("drop", "a b"),
+    ]
+    assert [choice.value for choice in filters_menu(saved, "c").choices] == [("keep", "c"), ("use", "a b")]

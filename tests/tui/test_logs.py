@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+from textual.widgets import Static
 
-from mcpdesk.tui.screens.logs import LogsPane
+from mcpdesk.link.values import LogLine
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens import logs
+from mcpdesk.tui.screens.logs import LogFilter, LogList, LogsPane, rank
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import quiet_link, running_frame
 
 
-async def shown(app, pilot) -> LogsPane:
+async def shown(app: DeskApp, pilot: Pilot[None]) -> LogsPane:
     await pilot.press("5")
     await pilot.pause()
     app.main.refresher.refresh()
     await pilot.pause()
-    return app.main.query_one(LogsPane)
+    pane: LogsPane = app.main.query_one(LogsPane)
+    return pane
 
 
 def status(pane: LogsPane) -> str:
-    return str(pane.query_one(".status").content)
+    return str(pane.query_one(".status", Static).content)
 
 
 async def test_lines_arrive_once() -> None:
@@ -75,7 +82,7 @@ async def test_filter_that_admits_nothing_says_how_to_get_out() -> None:
         pane = await shown(app, pilot)
         await pilot.press("slash", *"zzz", "enter")
         await pilot.pause()
-        empty = pane.query_one(".empty")
+        empty = pane.query_one(".empty", Static)
         assert empty.display and "Esc shows all" in str(empty.content)
 
 
@@ -84,7 +91,7 @@ async def test_empty_log_teaches() -> None:
     link.log_lines = []
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
-        assert "print(), logging" in str(pane.query_one(".empty").content)
+        assert "print(), logging" in str(pane.query_one(".empty", Static).content)
 
 
 async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
@@ -92,11 +99,11 @@ async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
         pane = await shown(app, pilot)
         await pilot.press("enter")
         await pilot.pause()
-        text = str(pane.query_one("VerticalScroll Static").content)
+        text = str(pane.query_one("VerticalScroll Static", Static).content)
         assert pane.has_class("-detail") and "KeyError: 'sku'" in text and "tools/orders.py:52" in text
         await pilot.press("k")
         await pilot.pause()
-        assert "left-pad" in str(pane.query_one("VerticalScroll Static").content)
+        assert "left-pad" in str(pane.query_one("VerticalScroll Static", Static).content)
         await pilot.press("escape")
         assert not pane.has_class("-detail")
 
@@ -118,3 +125,129 @@ async def test_copy_menu_offers_text_line_and_place() -> None:
             await pilot.press("y", key)
             await pilot.pause()
             assert app.clipboard.endswith(end)
+
+
+def entry(
+    number: int, level: str = "info", source: str = "server", text: str = "said", where: str = ""
+) -> LogLine:
+    return LogLine(number, 1_700_000_000.5 + number, level, source, text, where)
+
+
+class ListApp(App[None]):
+    """A list alone."""
+
+    def compose(self) -> ComposeResult:
+        yield LogList()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "admitted"),
+    [
+        (LogFilter(), [0, 1, 2, 3]),
+        (LogFilter(level="warning"), [1, 3]),
+        (LogFilter(source="print"), [2]),
+        (LogFilter(words=("tools/a.py",)), [1]),
+        (LogFilter(words=("oops", "stderr")), [3]),
+        (LogFilter(level="critical"), []),
+    ],
+)
+def test_filter_admits(wanted: LogFilter, admitted: list[int]) -> None:
+    lines = [
+        entry(0),
+        entry(1, "warning", where="tools/a.py:3"),
+        entry(2, "strange", "print"),
+        entry(3, "error", "stderr", "OOPS"),
+    ]
+    assert [line.number for line in lines if wanted.admits(line)] == admitted
+    assert rank("strange") == rank("info")
+
+
+async def test_new_lines_are_followed_until_one_goes_up() -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        rows.extend([entry(n) for n in range(30)])
+        await pilot.pause()
+        assert rows.following and rows.cursor == 29 and rows.scroll_offset.y == 20
+        await pilot.press("k", "k")
+        assert not rows.following
+        rows.extend([entry(n) for n in range(30, 60)])
+        await pilot.pause()
+        assert rows.cursor == 27 and rows.scroll_offset.y == 20
+        await pilot.press("G")
+        assert rows.following
+        rows.extend([entry(60)])
+        assert rows.cursor == 60
+
+
+def number_of(rows: LogList) -> int:
+    return rows.selected.number if rows.selected else -1
+
+
+async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        rows.extend([entry(n, "error" if n % 3 == 0 else "info") for n in range(30)])
+        await pilot.press("g", "j", "j", "j")
+        assert number_of(rows) == 3
+        rows.narrow(LogFilter(level="error"))
+        assert number_of(rows) == 3 and rows.row_count == 10
+        rows.narrow(LogFilter())
+        assert number_of(rows) == 3 and rows.row_count == 30
+        rows.narrow(LogFilter(words=("nothing",)))
+        assert rows.selected is None
+
+
+async def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "BOUND", 100)
+    app = ListApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        rows.extend([entry(n) for n in range(100)])
+        await pilot.press("k")
+        rows.extend([entry(n) for n in range(100, 105)])
+        assert len(rows.lines) == 80 and rows.rows[0].number == 25 and number_of(rows) == 98
+
+
+@pytest.mark.parametrize("width", [20, 40, 69, 70, 90, 200])
+async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
+    app = ListApp()
+    async with app.run_test(size=(width, 5)):
+        rows = app.query_one(LogList)
+        rows.extend([entry(1, "error", "a long logger's name", "first\nsecond\nthird [b]語", "tools/x.py:3")])
+        text = "".join(part for part, _ in rows.spans(0, width))
+        assert "✕ error" in text
+        assert rows.render_line(0).cell_length == width
+        if width >= 90:
+            assert text.endswith("tools/x.py:3 ") and "(+2 lines)" in text
+
+
+async def test_control_characters_are_shown_not_sent() -> None:
+    app = ListApp()
+    async with app.run_test(size=(100, 5)):
+        rows = app.query_one(LogList)
+        rows.extend([entry(1, text="\x1b[31mred\x07", source="\x1b]0;x", where="\x1b")])
+        assert "\x1b" not in "".join(segment.text for segment in rows.render_line(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("one\ntwo\n", "one (+2 lines)"),
+        (
+            '  File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money',
+            "HandlerError: no money (+2 lines)",
+        ),
+        ('  File "/s/a.py", line 3', 'File "/s/a.py", line 3'),
+    ],
+)
+async def test_of_a_stack_the_row_says_what_happened(text: str, told: str) -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 10)):
+        rows = app.query_one(LogList)
+        rows.extend([entry(0, "error", text=text)])
+        assert "".join(part for part, _ in rows.spans(0, 80)).split(maxsplit=4)[-1].rstrip() == told

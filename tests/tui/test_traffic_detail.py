@@ -41,7 +41,7 @@ class DetailApp(App[None]):
         found = (one for one in self.recording.index.exchanges if name in (one.name, one.method, one.kind))
         self.detail.show(next(found).number)
 
-    def tree(self, selector: str) -> str:
+    def tree_text(self, selector: str) -> str:
         """What a tree shows, as text."""
         tree = self.query_one(f"{selector} JsonTree", JsonTree)
         return "\n".join(tree.render_line(y).text.rstrip() for y in range(tree.size.height)).strip()
@@ -62,8 +62,8 @@ async def test_both_messages_are_trees_with_secrets_masked() -> None:
     async with app.run_test(size=(100, 40)) as pilot:
         app.show("user-profile")
         await pilot.pause()
-        assert 'password: "••••"' in app.tree(".request") and "hunter2" not in app.tree(".request")
-        assert 'text: "Ada"' in app.tree(".response")
+        assert 'password: "••••"' in app.tree_text(".request") and "hunter2" not in app.tree_text(".request")
+        assert 'text: "Ada"' in app.tree_text(".response")
         assert app.text(".title").startswith("tools/call user-profile #7  ok")
         assert "desk → profiles" in app.text(".facts") and "2026-07-28" in app.text(".facts")
 
@@ -87,7 +87,9 @@ async def test_progress_is_an_event_of_its_call() -> None:
         app.show("slow-report")
         app.detail.action_show_tab(-1)
         await pilot.pause()
-        assert "notifications/progress" in app.tree("#events") and "progress: 7" in app.tree("#events")
+        assert "notifications/progress" in app.tree_text("#events") and "progress: 7" in app.tree_text(
+            "#events"
+        )
         assert "events 2" in "".join(part.text.plain for part in app.query_one(TabLine).parts)
 
 
@@ -100,7 +102,7 @@ async def test_a_response_fills_in_when_it_comes() -> None:
     async with app.run_test(size=(100, 40)) as pilot:
         app.show("echo")
         await pilot.pause()
-        assert "no response yet" in app.tree(".response") and "pending" in app.text(".title")
+        assert "no response yet" in app.tree_text(".response") and "pending" in app.text(".title")
         request = app.query_one(".request JsonTree", JsonTree)
         request.cursor = 2
         recording.frame(1, OUT, progress(1, 5))
@@ -108,7 +110,7 @@ async def test_a_response_fills_in_when_it_comes() -> None:
         settle(recording)
         app.detail.look()
         await pilot.pause()
-        assert "done" in app.tree(".response") and "tool error" in app.text(".title")
+        assert "done" in app.tree_text(".response") and "tool error" in app.text(".title")
         assert request.cursor == 2
 
 
@@ -158,7 +160,7 @@ async def test_an_operation_is_shown_in_steps_with_question_and_answer() -> None
         app.show("book-flight")
         await pilot.pause()
         assert app.query_one(ContentSwitcher).current == "steps"
-        steps = app.tree("#steps")
+        steps = app.tree_text("#steps")
         for words in ("round 1 #11", 'message: "Which seat?"', "round 3 #13", 'meal: "vegan"', '"Booked."'):
             assert words in steps
         assert "▸ messages" in steps
@@ -166,7 +168,9 @@ async def test_an_operation_is_shown_in_steps_with_question_and_answer() -> None
         assert "2026-07-28 stateless" in facts and "http" in facts and "3 rounds · client" in facts
         app.detail.action_show_tab(-1)
         await pilot.pause()
-        assert 'name: "book-flight"' in app.tree(".request") and '"Booked."' in app.tree(".response")
+        assert 'name: "book-flight"' in app.tree_text(".request") and '"Booked."' in app.tree_text(
+            ".response"
+        )
 
 
 async def test_steps_are_for_operations_only() -> None:
@@ -207,17 +211,17 @@ async def test_a_round_more_is_shown_as_it_comes() -> None:
     async with app.run_test(size=(100, 40)) as pilot:
         app.show("pay")
         await pilot.pause()
-        assert "asks the client" in app.text(".title") and "Which account?" in app.tree(".response")
+        assert "asks the client" in app.text(".title") and "Which account?" in app.tree_text(".response")
         recording.frame(1, IN, retry(2, "pay", "s", account={"name": "main"}))
         settle(recording)
         app.detail.look()
         await pilot.pause()
-        assert 'name: "main"' in app.tree("#steps") and "pending" in app.tree("#steps")
+        assert 'name: "main"' in app.tree_text("#steps") and "pending" in app.tree_text("#steps")
         recording.frame(1, OUT, text(2, "paid"))
         settle(recording)
         app.detail.look()
         await pilot.pause()
-        assert '"paid"' in app.tree("#steps") and app.text(".title").startswith("tools/call pay #1  ok")
+        assert '"paid"' in app.tree_text("#steps") and app.text(".title").startswith("tools/call pay #1  ok")
 
 
 async def test_headers_are_shown_with_what_is_known_of_them() -> None:

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.events import MouseScrollDown, MouseScrollUp
 from textual.message import Message
 from textual.pilot import Pilot
 
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from tests.support.traffic import IN, OUT, busy_recording, call, settle, text
@@ -202,10 +204,10 @@ async def test_a_click_on_the_titles_or_below_the_lines_selects_nothing() -> Non
 
 async def test_the_wheel_scrolls_without_selecting() -> None:
     async with running(many(50)) as (app, pilot):
-        await pilot._post_mouse_events([scroll_up()], TrafficList, offset=(5, 5))
+        await pilot._post_mouse_events([MouseScrollUp], TrafficList, offset=(5, 5))
         assert not app.listing.following and app.listing.selected == 49
         assert "tool-46" in app.shown()[-1]
-        await pilot._post_mouse_events([scroll_down()], TrafficList, offset=(5, 5))
+        await pilot._post_mouse_events([MouseScrollDown], TrafficList, offset=(5, 5))
         assert "tool-49" in app.shown()[-1]
 
 
@@ -253,19 +255,12 @@ async def test_a_hundred_thousand_frames_draw_only_what_is_seen() -> None:
     async with running(many(50_000)) as (app, pilot):
         drawn: list[int] = []
         exchange = app.recording.index.exchange
-        app.recording.index.exchange = lambda number: (drawn.append(number), exchange(number))[1]  # type: ignore[method-assign]
+
+        def noted(number: int) -> Exchange:
+            drawn.append(number)
+            return exchange(number)
+
+        app.recording.index.exchange = noted  # type: ignore[method-assign]
         await pilot.press("g")
         app.shown()
         assert max(drawn) < 100
-
-
-def scroll_up() -> type[Message]:
-    from textual.events import MouseScrollUp
-
-    return MouseScrollUp
-
-
-def scroll_down() -> type[Message]:
-    from textual.events import MouseScrollDown
-
-    return MouseScrollDown

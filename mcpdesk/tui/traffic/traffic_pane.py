@@ -410,7 +410,7 @@ def how_to_connect(link: Link, view: CoreView, width: int) -> list[Cell]:
     lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
     for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
         lines += [("", ""), (f"  {title}", "traffic--muted")]
-        command = shown(link.client_config(server.name, client), view.api_key, width - 4)
+        command = shown(link.client_config(server.name, client), view.api_key, width - 5)
         lines += [(f"    {line}", "traffic--peer") for line in command]
     lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
     return [(one_line(text), style) for text, style in lines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.palette import action_choices, item_choices, theme_choices
+from mcpdesk.tui.screens.logs import LogList
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, running_frame
 
@@ -37,7 +38,7 @@ async def test_action_runs_on_the_widget_that_has_it() -> None:
         await pilot.pause()
         await pilot.press("ctrl+p", *"follow", "enter")
         await pilot.pause()
-        assert app.screen is app.main and not app.main.query_one("LogList").following
+        assert app.screen is app.main and not app.main.query_one(LogList).following
 
 
 async def test_theme_can_be_put_on_by_name() -> None:

@@ -1,10 +1,12 @@
-"""The pulse: header and visible pane, notices, questions, and the boundary for exceptions."""
+"""The main screen: tabs, panes mounted at their first visit, focus, servers, zoom, jump."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,15 +16,133 @@ import pytest
 from msgspec import structs
 from textual.app import ComposeResult
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import ContentSwitcher, Input, Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
 from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.screens import main_screen
-from mcpdesk.tui.screens.main_screen import RESTING_BEATS_A_REFRESH, ScreenRefresher
+from mcpdesk.tui.screens.clients import ClientsPane
+from mcpdesk.tui.screens.logs import LogsPane
+from mcpdesk.tui.screens.main_screen import PANES, RESTING_BEATS_A_REFRESH, MainScreen, ScreenRefresher
+from mcpdesk.tui.widgets.menu import Menu
+from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
+
+
+async def test_panes_are_mounted_at_their_first_visit() -> None:
+    async with running_frame() as (app, pilot):
+        switcher = app.main.query_one(ContentSwitcher)
+        assert [child.id for child in switcher.children] == ["workbench"]
+        for action, name in zip(SCREENS.values(), SCREENS, strict=True):
+            await pilot.press(action.keys)
+            await pilot.pause()
+            assert app.main.shown == name and app.main.pane is not None and app.main.pane.display
+        assert [child.id for child in switcher.children] == list(SCREENS)
+
+
+async def test_a_pane_that_is_asked_for_twice_at_once_is_mounted_once() -> None:
+    async with running_frame() as (app, _):
+        await asyncio.gather(app.main.show_screen("activity"), app.main.show_screen("activity"))
+        switcher = app.main.query_one(ContentSwitcher)
+        assert [child.id for child in switcher.children] == ["workbench", "activity"]
+
+
+async def test_tabs_can_be_clicked_and_show_where_one_is() -> None:
+    async with running_frame() as (app, pilot):
+        tabs = app.main.query_one(DeskTabs)
+        await pilot.click(DeskTabs, offset=(tabs.render().plain.index("Clients"), 0))
+        await pilot.pause()
+        assert app.main.shown == "clients"
+        current = [part for part in tabs.parts if part.rank == 99]
+        assert [part.text.plain.strip() for part in current] == ["4 Clients"]
+
+
+async def test_tab_of_the_inbox_counts_what_waits() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        app.main.query_one("#field").focus()
+        await pilot.pause()
+        link.ask(Page("one?"))
+        link.ask(Page("two?"))
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert "3 Activity ?2" in app.main.query_one(DeskTabs).render().plain
+
+
+async def test_something_that_is_no_input_has_the_focus_at_first() -> None:
+    async with running_frame() as (app, _):
+        assert app.focused is not None and app.focused.id == "go"
+
+
+async def test_focus_returns_to_where_it_was_in_a_pane() -> None:
+    async with running_frame() as (app, pilot):
+        app.main.query_one("#workbench #field").focus()
+        await pilot.pause()
+        await app.main.show_screen("clients")
+        await app.main.show_screen("workbench")
+        await pilot.pause()
+        assert app.focused is app.main.query_one("#workbench #field")
+
+
+async def test_digits_are_typed_inside_inputs() -> None:
+    async with running_frame() as (app, pilot):
+        field = app.main.query_one("#field", Input)
+        field.focus()
+        await pilot.press("2", "t", "question_mark", "z")
+        assert field.value == "2t?z" and app.main.shown == "workbench"
+
+
+async def test_zoom_gives_a_pane_the_screen_and_takes_it_back() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5", "z")
+        await pilot.pause()
+        assert app.main.maximized is not None
+        assert app.main.maximized.size == (120, 38) and app.main.header.region.y == 0
+        await pilot.press("z")
+        assert app.main.maximized is None
+        await pilot.press("z", "1")
+        await pilot.pause()
+        assert app.main.maximized is None and app.main.shown == "workbench"
+
+
+async def test_another_server_can_be_picked() -> None:
+    async with running_frame() as (app, pilot):
+        assert app.server == "profiles"
+        await pilot.press("S")
+        assert isinstance(app.screen, Menu)
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert app.server == "hello" and isinstance(app.screen, MainScreen)
+
+
+async def test_url_is_copied() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("u")
+        await pilot.pause()
+        assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
+        assert toasts(app) == ["copied http://127.0.0.1:3333/mcp/profiles"]
+        app.main.server = "nowhere"
+        app.main.action_copy_url()
+        await pilot.pause()
+        assert "no URL" in toasts(app)[-1]
+
+
+async def test_reload_asks_the_core() -> None:
+    link = quiet_link()
+    async with running_frame(link) as (_, pilot):
+        await pilot.press("f5")
+        assert link.reloads == ["profiles"]
+
+
+async def test_panes_are_told_how_much_room_there_is() -> None:
+    async with running_frame(size=(80, 24)) as (app, pilot):
+        assert {"-narrow", "-low"} <= app.main.classes
+        await pilot.resize_terminal(200, 60)
+        await pilot.pause()
+        assert {"-wide", "-tall"} <= app.main.classes
 
 
 class FakeDialog(ModalScreen[None]):
@@ -192,7 +312,7 @@ async def test_waiting_questions_are_counted_when_their_version_grows(dialog: No
         link.decline(first.id)
         app.main.refresher.refresh()
         await pilot.pause()
-        assert app.main.questions.waiting == () and not app.main.query_one(QuestionBanner).display
+        assert not app.main.questions.waiting and not app.main.query_one(QuestionBanner).display
 
 
 async def test_answering_with_no_question_says_so() -> None:
@@ -320,3 +440,20 @@ async def test_a_question_of_the_desks_own_call_opens_at_once_though_a_key_was_j
         app.main.refresher.refresh()
         await pilot.pause()
         assert isinstance(app.screen, FakeDialog)
+
+
+def test_frame_imports_no_pane() -> None:
+    code = "import sys, mcpdesk.tui.app; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    names = set(out.stdout.split())
+    assert {name for name in names if name.startswith("mcpdesk.tui.screens.")} == {
+        "mcpdesk.tui.screens.frame_lines",
+        "mcpdesk.tui.screens.main_screen",
+    }
+    assert not names & {"aiohttp", "PIL", "jsonschema_rs", "mcpdesk.tui.palette", "mcpdesk.tui.widgets.menu"}
+
+
+def test_table_makes_panes() -> None:
+    link = quiet_link()
+    assert isinstance(PANES["clients"](link), ClientsPane)
+    assert isinstance(PANES["logs"](link), LogsPane)

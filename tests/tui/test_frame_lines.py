@@ -8,7 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import CoreView, Protection, Stuck
-from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskHeader
+from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader
 from tests.support.fake_link import sample_view
 from tests.support.frame import running_frame
 
@@ -122,3 +122,39 @@ async def test_a_capture_that_is_not_written_is_said_in_red(width: int) -> None:
     failing = replace(VIEW, capture_failing="not captured to disk: No space left on device (/x/a.jsonl)")
     assert "✗ capture" in await line(failing, width=width)
     assert "✗ capture" not in await line(VIEW, width=width)
+
+
+async def test_own_keys_of_the_focused_pane_come_first() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        words = app.main.query_one(DeskFooter).render().plain.split()
+        assert words[:4] == ["/", "filter", "l", "level"]
+        assert words[-4:] == ["^p", "palette", "?", "help"]
+
+
+async def test_keys_that_would_be_typed_are_not_shown_in_an_input() -> None:
+    async with running_frame() as (app, pilot):
+        app.main.query_one("#field").focus()
+        await pilot.pause()
+        words = app.main.query_one(DeskFooter).render().plain.split()
+        assert "?" not in words and "f1" in words
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+async def test_palette_and_help_stay_at_any_width(width: int) -> None:
+    async with running_frame(size=(width, 30)) as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        text = app.main.query_one(DeskFooter).render().plain
+        assert len(text) <= width and "palette" in text and "help" in text
+
+
+async def test_click_presses_the_key() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        footer = app.main.query_one(DeskFooter)
+        await pilot.click(DeskFooter, offset=(footer.render().plain.index("help"), 0))
+        await pilot.pause()
+        assert type(app.screen).__name__ == "HelpScreen"
