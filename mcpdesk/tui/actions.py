@@ -7,8 +7,8 @@ scope. Knows no widget.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 from textual.actions import parse
@@ -27,15 +27,16 @@ class Action:
     """Textual key names separated by commas, `ctrl+p` or `question_mark,f1`; the first is shown."""
     title: str
     """Two or three words, imperative: footer and palette."""
-    group: str
-    """Heading in the palette and on the help screen."""
-    scope: str
     help: str = ""
     """One sentence for the help screen, where the title does not say it all."""
     footer: bool = True
     """Whether the footer may show it; it is in the palette and the help in any case."""
     priority: bool = False
     """Taken before the focused widget sees the key. Only for keys nobody types."""
+    scope: str = field(kw_only=True)
+    """Which widget does it: the argument of `bindings_for`."""
+    group: str = field(kw_only=True)
+    """Heading in the palette and on the help screen."""
 
     @property
     def id(self) -> str:
@@ -48,235 +49,190 @@ class Action:
         return "action_" + self.name.partition("(")[0]
 
 
-APP: tuple[Action, ...] = (
-    Action("palette", "ctrl+p", "palette", "Desk", "app", "Find any action by name.", priority=True),
-    Action("show_help", "question_mark,f1", "help", "Desk", "app", "The keys of the focused pane."),
-    Action("pick_theme", "t", "theme", "Desk", "app",
-        "Choose a theme; the screen shows each as you pass.", footer=False),
-    Action("ask_quit", "ctrl+q", "quit", "Desk", "app",
-        "Asks first when something would be lost.", priority=True),
-    Action("interrupt", "ctrl+c", "copy or quit", "Desk", "app",
-        "Copies selected text; else, twice within two seconds, quits at once.", footer=False, priority=True),
-)  # fmt: skip
-
-MAIN: tuple[Action, ...] = (
-    Action("jump", "ctrl+o", "jump", "Desk", "main", "Show a letter over every pane; press it to go there."),
-    Action("show_screen('workbench')", "1", "Workbench", "Screens", "main", "Call tools.", footer=False),
-    Action("show_screen('traffic')", "2", "Traffic", "Screens", "main", "Watch every message.", footer=False),
-    Action("show_screen('activity')", "3", "Activity", "Screens", "main",
-        "Questions, jobs, callbacks, tasks.", footer=False),
-    Action("show_screen('clients')", "4", "Clients", "Screens", "main", "Who is connected.", footer=False),
-    Action("show_screen('logs')", "5", "Logs", "Screens", "main",
-        "What servers and tools say.", footer=False),
-    Action("open_question", "a,f2", "answer", "Desk", "main",
-        "Open the question of the banner, or the one that has waited longest; F2 works while typing.",
-        footer=False),
-    Action("standing_approvals", "A", "standing approvals", "Desk", "main",
-        "Which clients may call which tools without being approved; enter ends one.", footer=False),
-    Action("zoom", "z", "maximise", "Desk", "main",
-        "Give the focused pane the whole screen, and back.", footer=False),
-    Action("copy_url", "u", "copy URL", "Server", "main",
-        "Copy where the server can be reached.", footer=False),
-    Action("client_config", "U", "client configuration", "Server", "main",
-        "Copy what Claude Desktop, Cursor, VS Code or Claude Code needs to connect.", footer=False),
-    Action("pick_server", "S", "pick server", "Server", "main",
-        "Switch to another hosted server.", footer=False),
-    Action("give_token", "T,f6", "token", "Server", "main",
-        "Call the server as whoever a token is of, until it ends; F6 works while typing.", footer=False),
-    Action("reload", "f5", "reload", "Server", "main",
-        "Look at the server's folder again now.", footer=False),
-)  # fmt: skip
-
-WORKBENCH: tuple[Action, ...] = (
-    Action("call", "ctrl+r", "call", "Workbench", "workbench",
+# fmt: off
+_workbench = partial(Action, scope="workbench", group="Workbench")
+_catalogue = partial(Action, scope="catalogue", group="Catalogue")
+_form = partial(Action, scope="form", group="Form")
+_form_fields = partial(Action, scope="form_fields", group="Form")
+_result = partial(Action, scope="result", group="Result")
+_json = partial(Action, scope="json", group="JSON")
+_traffic_list = partial(Action, scope="traffic_list", group="Traffic")
+_traffic = partial(Action, scope="traffic", group="Traffic")
+_traffic_detail = partial(Action, scope="traffic_detail", group="Traffic")
+_activity = partial(Action, scope="activity", group="Activity")
+_inbox = partial(Action, scope="inbox", group="Inbox")
+_jobs = partial(Action, scope="jobs", group="Jobs")
+_callbacks = partial(Action, scope="callbacks", group="Callbacks")
+_todo = partial(Action, scope="todo", group="Tasks")
+_plan = partial(Action, scope="plan", group="Plan")
+_question = partial(Action, scope="question", group="Question")
+_clients = partial(Action, scope="clients", group="Clients")
+_logs = partial(Action, scope="logs", group="Logs")
+_main_desk = partial(Action, scope="main", group="Desk")
+_main_screens = partial(Action, scope="main", group="Screens")
+_main_server = partial(Action, scope="main", group="Server")
+_app = partial(Action, scope="app", group="Desk")
+ACTIONS: tuple[Action, ...] = (
+    _workbench("call", "ctrl+r", "call",
         "Call the tool, read the resource, get the prompt; a destructive tool asks once more."),
-    Action("again", "R", "same again", "Workbench", "workbench",
+    _workbench("again", "R", "same again",
         "Put the arguments of the last call into the form, and call with them.", footer=False),
-    Action("cancel", "ctrl+x", "cancel", "Workbench", "workbench", "Cancel the running call.", priority=True),
-    Action("toggle_json", "ctrl+e", "form or JSON", "Workbench", "workbench",
+    _workbench("cancel", "ctrl+x", "cancel", "Cancel the running call.", priority=True),
+    _workbench("toggle_json", "ctrl+e", "form or JSON",
         "Edit the same arguments the other way.", priority=True),
-    Action("history", "ctrl+h,H,f3", "history", "Workbench", "workbench",
+    _workbench("history", "ctrl+h,H,f3", "history",
         "Earlier calls of this item; enter takes their arguments."),
-    Action("saved", "ctrl+s,b", "saved calls", "Workbench", "workbench",
+    _workbench("saved", "ctrl+s,b", "saved calls",
         "Take arguments kept under a name, or keep what is entered under one.", footer=False),
-    Action("clear_form", "ctrl+l", "reset", "Workbench", "workbench",
-        "Put the defaults back into the form.", footer=False),
-    Action("filter", "slash", "filter", "Workbench", "workbench", "Filter the catalogue."),
-    Action("copy", "y", "copy result", "Workbench", "workbench",
+    _workbench("clear_form", "ctrl+l", "reset", "Put the defaults back into the form.", footer=False),
+    _workbench("filter", "slash", "filter", "Filter the catalogue."),
+    _workbench("copy", "y", "copy result",
         "Copy the result, its arguments, or a curl command.", footer=False),
-    Action("save", "x", "save result", "Workbench", "workbench",
+    _workbench("save", "x", "save result",
         "Write a part of the result, or all of it, to a file in the working folder.", footer=False),
-    Action("watch", "w", "watch resource", "Workbench", "workbench",
+    _workbench("watch", "w", "watch resource",
         "Read the resource again whenever the server says that it changed, or stop.", footer=False),
-    Action("back", "escape", "back to the catalogue", "Workbench", "workbench",
+    _workbench("back", "escape", "back to the catalogue",
         "Out of the arguments or the result, so that letters and digits are keys again.", footer=False),
-)  # fmt: skip
 
-CATALOGUE: tuple[Action, ...] = (
-    Action("fold", "left,h", "fold group", "Catalogue", "catalogue", footer=False),
-    Action("unfold", "right,l", "unfold group", "Catalogue", "catalogue", footer=False),
-    Action("cycle_policy", "p", "policy", "Catalogue", "catalogue",
+    _catalogue("fold", "left,h", "fold group", footer=False),
+    _catalogue("unfold", "right,l", "unfold group", footer=False),
+    _catalogue("cycle_policy", "p", "policy",
         "Clients may call the tool, may once you approve, or may not: allow, ask, deny.", footer=False),
-    Action("pick_mode", "m", "mode", "Catalogue", "catalogue",
+    _catalogue("pick_mode", "m", "mode",
         "Show the tools of one mode, as clients see them with ?mode=NAME.", footer=False),
-)  # fmt: skip
 
-FORM: tuple[Action, ...] = (
-    Action("add_item", "ctrl+n", "add item", "Form", "form", "Add an item to the list around the cursor."),
-    Action("remove_item", "alt+x", "remove item", "Form", "form", footer=False),
-    Action("move_item(-1)", "alt+up", "item up", "Form", "form", footer=False),
-    Action("move_item(1)", "alt+down", "item down", "Form", "form", footer=False),
-)  # fmt: skip
+    _form("add_item", "ctrl+n", "add item", "Add an item to the list around the cursor."),
+    _form("remove_item", "alt+x", "remove item", footer=False),
+    _form("move_item(-1)", "alt+up", "item up", footer=False),
+    _form("move_item(1)", "alt+down", "item down", footer=False),
 
-FIELDS: tuple[Action, ...] = (
-    Action("suggest", "f4", "suggestions", "Form", "form_fields",
+    _form_fields("suggest", "f4", "suggestions",
         "Choose among what the server suggests for the field; right takes the one behind the cursor.",
         footer=False),
-)  # fmt: skip
 
-RESULT: tuple[Action, ...] = (
-    Action("show_tab(-1)", "left_square_bracket", "previous tab", "Result", "result", footer=False),
-    Action("show_tab(1)", "right_square_bracket", "next tab", "Result", "result",
-        "Content, Structured, Raw."),
-)  # fmt: skip
+    _result("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
+    _result("show_tab(1)", "right_square_bracket", "next tab", "Content, Structured, Raw."),
 
-JSON: tuple[Action, ...] = (
-    Action("unfold", "right,l", "unfold", "JSON", "json", footer=False),
-    Action("fold", "left,h", "fold", "JSON", "json", "Fold, or go to the enclosing value.", footer=False),
-    Action("unfold_all", "asterisk", "unfold all", "JSON", "json",
-        "Everything below the cursor.", footer=False),
-    Action("fold_all", "minus", "fold all", "JSON", "json", footer=False),
-    Action("search", "slash", "search", "JSON", "json", "Find keys and values; n and N go through them."),
-    Action("next_hit", "n", "next hit", "JSON", "json", footer=False),
-    Action("next_hit(-1)", "N", "previous hit", "JSON", "json", footer=False),
-    Action("copy_value", "y", "copy value", "JSON", "json"),
-    Action("copy_path", "Y", "copy path", "JSON", "json", footer=False),
-)  # fmt: skip
+    _json("unfold", "right,l", "unfold", footer=False),
+    _json("fold", "left,h", "fold", "Fold, or go to the enclosing value.", footer=False),
+    _json("unfold_all", "asterisk", "unfold all", "Everything below the cursor.", footer=False),
+    _json("fold_all", "minus", "fold all", footer=False),
+    _json("search", "slash", "search", "Find keys and values; n and N go through them."),
+    _json("next_hit", "n", "next hit", footer=False),
+    _json("next_hit(-1)", "N", "previous hit", footer=False),
+    _json("copy_value", "y", "copy value"),
+    _json("copy_path", "Y", "copy path", footer=False),
 
-TRAFFIC: tuple[Action, ...] = (
-    Action("follow", "f", "follow", "Traffic", "traffic_list", "Stay at the newest line, or stop."),
-    Action("pause", "p", "pause", "Traffic", "traffic_list", "Take in no more lines; nothing is lost."),
-    Action("mark", "m", "mark", "Traffic", "traffic_list", "Mark the line and go on to the next."),
-    Action("next_mark(1)", "apostrophe", "next mark", "Traffic", "traffic_list", footer=False),
-    Action("next_mark(-1)", "quotation_mark", "previous mark", "Traffic", "traffic_list", footer=False),
-    Action("raw", "w", "raw frames", "Traffic", "traffic_list", "Every frame for itself, or exchanges."),
-    Action("filter", "slash", "filter", "Traffic", "traffic",
+    _traffic_list("follow", "f", "follow", "Stay at the newest line, or stop."),
+    _traffic_list("pause", "p", "pause", "Take in no more lines; nothing is lost."),
+    _traffic_list("mark", "m", "mark", "Mark the line and go on to the next."),
+    _traffic_list("next_mark(1)", "apostrophe", "next mark", footer=False),
+    _traffic_list("next_mark(-1)", "quotation_mark", "previous mark", footer=False),
+    _traffic_list("raw", "w", "raw frames", "Every frame for itself, or exchanges."),
+
+    _traffic("filter", "slash", "filter",
         "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( )."),
-    Action("copy", "y", "copy", "Traffic", "traffic",
+    _traffic("copy", "y", "copy",
         "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked."),
-    Action("filters", "F", "filters", "Traffic", "traffic",
-        "Use a kept filter, keep this one.", footer=False),
-    Action("replay", "r", "send again", "Traffic", "traffic", "Send the request again, as the desk."),
-    Action("edit", "e", "edit", "Traffic", "traffic",
-        "Take the request into the form of the workbench.", footer=False),
-    Action("compare", "d", "compare", "Traffic", "traffic",
-        "Show in what two marked exchanges differ.", footer=False),
-    Action("export", "x", "export", "Traffic", "traffic",
+    _traffic("filters", "F", "filters", "Use a kept filter, keep this one.", footer=False),
+    _traffic("replay", "r", "send again", "Send the request again, as the desk."),
+    _traffic("edit", "e", "edit", "Take the request into the form of the workbench.", footer=False),
+    _traffic("compare", "d", "compare", "Show in what two marked exchanges differ.", footer=False),
+    _traffic("export", "x", "export",
         "Write the shown or marked exchanges to a file; secrets masked.", footer=False),
-    Action("back", "escape", "back", "Traffic", "traffic",
-        "Close the details, then drop the filter.", footer=False),
-    Action("show_tab(-1)", "left_square_bracket", "previous tab", "Traffic", "traffic_detail", footer=False),
-    Action("show_tab(1)", "right_square_bracket", "next tab", "Traffic", "traffic_detail",
+    _traffic("back", "escape", "back", "Close the details, then drop the filter.", footer=False),
+
+    _traffic_detail("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
+    _traffic_detail("show_tab(1)", "right_square_bracket", "next tab",
         "Messages, steps of an operation, HTTP, events."),
-)  # fmt: skip
 
-ACTIVITY: tuple[Action, ...] = (
-    Action("show_tab(-1)", "left_square_bracket", "previous part", "Activity", "activity", footer=False),
-    Action("show_tab(1)", "right_square_bracket", "next part", "Activity", "activity",
-        "Inbox, jobs, callbacks, tasks, plan."),
-    Action("filter", "slash", "filter", "Activity", "activity", "Words that must occur."),
-    Action("back", "escape", "back", "Activity", "activity",
-        "To the list, then drop the filter.", footer=False),
-)  # fmt: skip
+    _activity("show_tab(-1)", "left_square_bracket", "previous part", footer=False),
+    _activity("show_tab(1)", "right_square_bracket", "next part", "Inbox, jobs, callbacks, tasks, plan."),
+    _activity("filter", "slash", "filter", "Words that must occur."),
+    _activity("back", "escape", "back", "To the list, then drop the filter.", footer=False),
 
-INBOX: tuple[Action, ...] = (
-    Action("open", "enter", "open", "Inbox", "inbox", "Answer the question, or read how it ended."),
-    Action("decline", "d", "decline", "Inbox", "inbox", "Decline the selected question."),
-    Action("copy", "y", "copy", "Inbox", "inbox", "Copy the question and its answer."),
-)  # fmt: skip
+    _inbox("open", "enter", "open", "Answer the question, or read how it ended."),
+    _inbox("decline", "d", "decline", "Decline the selected question."),
+    _inbox("copy", "y", "copy", "Copy the question and its answer."),
 
-JOBS: tuple[Action, ...] = (
-    Action("open", "enter", "output", "Jobs", "jobs", "Go to the output of the selected job."),
-    Action("kill", "x", "kill", "Jobs", "jobs", "End the selected job with all it started; asks once more."),
-    Action("follow", "f", "follow", "Jobs", "jobs", "Stay at the end of the output, or stop."),
-    Action("copy", "y", "copy", "Jobs", "jobs", "Copy the command, the output, or where it is."),
-)  # fmt: skip
+    _jobs("open", "enter", "output", "Go to the output of the selected job."),
+    _jobs("kill", "x", "kill", "End the selected job with all it started; asks once more."),
+    _jobs("follow", "f", "follow", "Stay at the end of the output, or stop."),
+    _jobs("copy", "y", "copy", "Copy the command, the output, or where it is."),
 
-CALLBACKS: tuple[Action, ...] = (
-    Action("open", "enter", "message", "Callbacks", "callbacks", "Go to the whole message."),
-    Action("fire", "r", "fire now", "Callbacks", "callbacks", "Let the callback fire before its time."),
-    Action("cancel", "x", "cancel", "Callbacks", "callbacks", "It does not fire again; asks once more."),
-    Action("copy", "y", "copy", "Callbacks", "callbacks", "Copy the message, or all that is known."),
-)  # fmt: skip
+    _callbacks("open", "enter", "message", "Go to the whole message."),
+    _callbacks("fire", "r", "fire now", "Let the callback fire before its time."),
+    _callbacks("cancel", "x", "cancel", "It does not fire again; asks once more."),
+    _callbacks("copy", "y", "copy", "Copy the message, or all that is known."),
 
-TODO: tuple[Action, ...] = (
-    Action("fold", "enter,space", "fold", "Tasks", "todo", "Hide the steps of the task, or show them."),
-    Action("copy", "y", "copy", "Tasks", "todo", "Copy the task with its steps, or the line."),
-)  # fmt: skip
+    _todo("fold", "enter,space", "fold", "Hide the steps of the task, or show them."),
+    _todo("copy", "y", "copy", "Copy the task with its steps, or the line."),
 
-PLAN: tuple[Action, ...] = (
-    Action("copy", "y", "copy", "Plan", "plan", "Copy the plan, its file or its goal."),
-)  # fmt: skip
+    _plan("copy", "y", "copy", "Copy the plan, its file or its goal."),
 
-QUESTION: tuple[Action, ...] = (
-    Action("choose", "space,1,2,3,4,5,6,7,8,9,0", "choose", "Question", "question",
+    _question("choose", "space,1,2,3,4,5,6,7,8,9,0", "choose",
         "A digit chooses its option, space the one under the cursor."),
-    Action("next_page", "enter", "next", "Question", "question", "Go on; on the last page, answer."),
-    Action("previous_page", "backspace", "back", "Question", "question"),
-    Action("decline", "d", "decline", "Question", "question", "Asks for a reason, which may be empty."),
-    Action("cancel", "c", "cancel", "Question", "question",
-        "Close a form or a link without saying yes or no.", footer=False),
-    Action("open_link", "o", "open link", "Question", "question",
+    _question("next_page", "enter", "next", "Go on; on the last page, answer."),
+    _question("previous_page", "backspace", "back"),
+    _question("decline", "d", "decline", "Asks for a reason, which may be empty."),
+    _question("cancel", "c", "cancel", "Close a form or a link without saying yes or no.", footer=False),
+    _question("open_link", "o", "open link",
         "Open the link in the browser; nothing is opened by itself.", footer=False),
-    Action("copy_link", "y", "copy link", "Question", "question", footer=False),
-    Action("next_question", "n", "next question", "Question", "question",
+    _question("copy_link", "y", "copy link", footer=False),
+    _question("next_question", "n", "next question",
         "Put this one off and go to the next that waits.", footer=False),
-    Action("later", "escape", "later", "Question", "question", "Leave it waiting; what was chosen is kept."),
-    Action("move(-1)", "up,k", "up", "Question", "question", footer=False),
-    Action("move(1)", "down,j,tab", "down", "Question", "question", footer=False),
-    Action("scroll(-1)", "pageup", "page up", "Question", "question", footer=False),
-    Action("scroll(1)", "pagedown", "page down", "Question", "question", footer=False),
-)  # fmt: skip
+    _question("later", "escape", "later", "Leave it waiting; what was chosen is kept."),
+    _question("move(-1)", "up,k", "up", footer=False),
+    _question("move(1)", "down,j,tab", "down", footer=False),
+    _question("scroll(-1)", "pageup", "page up", footer=False),
+    _question("scroll(1)", "pagedown", "page down", footer=False),
 
-CLIENTS: tuple[Action, ...] = (
-    Action("copy", "y", "copy", "Clients", "clients", "Copy the name, the line, or everything known."),
-    Action("open_traffic", "enter", "its traffic", "Clients", "clients",
-        "Show only the messages of that client."),
-    Action("sort", "s", "sort", "Clients", "clients", "Sort by the next column."),
-    Action("disconnect", "d", "disconnect", "Clients", "clients",
-        "End the session or connection of the client; asks once more."),
-)  # fmt: skip
+    _clients("copy", "y", "copy", "Copy the name, the line, or everything known."),
+    _clients("open_traffic", "enter", "its traffic", "Show only the messages of that client."),
+    _clients("sort", "s", "sort", "Sort by the next column."),
+    _clients("disconnect", "d", "disconnect", "End the session or connection of the client; asks once more."),
 
-LOGS: tuple[Action, ...] = (
-    Action("filter", "slash", "filter", "Logs", "logs", "Words that must occur in text, source or place."),
-    Action("level", "l", "level", "Logs", "logs", "Hide everything below a level; each press raises it."),
-    Action("source", "o", "source", "Logs", "logs", "Show one source only: server, stderr, print, a logger."),
-    Action("follow", "f", "follow", "Logs", "logs", "Stay at the newest line, or stop."),
-    Action("copy", "y", "copy", "Logs", "logs", "Copy the text, the place or the whole line."),
-    Action("details", "enter", "whole text", "Logs", "logs", "Show all lines of an entry, and hide them."),
-    Action("reset", "escape", "show all", "Logs", "logs", "Drop filter, level and source.", footer=False),
-)  # fmt: skip
+    _logs("filter", "slash", "filter", "Words that must occur in text, source or place."),
+    _logs("level", "l", "level", "Hide everything below a level; each press raises it."),
+    _logs("source", "o", "source", "Show one source only: server, stderr, print, a logger."),
+    _logs("follow", "f", "follow", "Stay at the newest line, or stop."),
+    _logs("copy", "y", "copy", "Copy the text, the place or the whole line."),
+    _logs("details", "enter", "whole text", "Show all lines of an entry, and hide them."),
+    _logs("reset", "escape", "show all", "Drop filter, level and source.", footer=False),
 
-ACTIONS: tuple[Action, ...] = (
-    *WORKBENCH,
-    *CATALOGUE,
-    *FORM,
-    *FIELDS,
-    *RESULT,
-    *JSON,
-    *TRAFFIC,
-    *ACTIVITY,
-    *INBOX,
-    *JOBS,
-    *CALLBACKS,
-    *TODO,
-    *PLAN,
-    *QUESTION,
-    *CLIENTS,
-    *LOGS,
-    *MAIN,
-    *APP,
+    _main_desk("jump", "ctrl+o", "jump", "Show a letter over every pane; press it to go there."),
+
+    _main_screens("show_screen('workbench')", "1", "Workbench", "Call tools.", footer=False),
+    _main_screens("show_screen('traffic')", "2", "Traffic", "Watch every message.", footer=False),
+    _main_screens("show_screen('activity')", "3", "Activity",
+        "Questions, jobs, callbacks, tasks.", footer=False),
+    _main_screens("show_screen('clients')", "4", "Clients", "Who is connected.", footer=False),
+    _main_screens("show_screen('logs')", "5", "Logs", "What servers and tools say.", footer=False),
+
+    _main_desk("open_question", "a,f2", "answer",
+        "Open the question of the banner, or the one that has waited longest; F2 works while typing.",
+        footer=False),
+    _main_desk("standing_approvals", "A", "standing approvals",
+        "Which clients may call which tools without being approved; enter ends one.", footer=False),
+    _main_desk("zoom", "z", "maximise", "Give the focused pane the whole screen, and back.", footer=False),
+
+    _main_server("copy_url", "u", "copy URL", "Copy where the server can be reached.", footer=False),
+    _main_server("client_config", "U", "client configuration",
+        "Copy what Claude Desktop, Cursor, VS Code or Claude Code needs to connect.", footer=False),
+    _main_server("pick_server", "S", "pick server", "Switch to another hosted server.", footer=False),
+    _main_server("give_token", "T,f6", "token",
+        "Call the server as whoever a token is of, until it ends; F6 works while typing.", footer=False),
+    _main_server("reload", "f5", "reload", "Look at the server's folder again now.", footer=False),
+
+    _app("palette", "ctrl+p", "palette", "Find any action by name.", priority=True),
+    _app("show_help", "question_mark,f1", "help", "The keys of the focused pane."),
+    _app("pick_theme", "t", "theme", "Choose a theme; the screen shows each as you pass.", footer=False),
+    _app("ask_quit", "ctrl+q", "quit", "Asks first when something would be lost.", priority=True),
+    _app("interrupt", "ctrl+c", "copy or quit",
+        "Copies selected text; else, twice within two seconds, quits at once.", footer=False, priority=True),
 )
+# fmt: on
 
 
 BY_ID = {action.id: action for action in ACTIONS}

@@ -25,7 +25,7 @@ from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.key_queue import KeyQueue
 from mcpdesk.tui.screens.main_screen import PANES, MainApp, MainScreen, Panes
 from mcpdesk.tui.terminal import TerminalGate
-from mcpdesk.tui.themes import ThemeShelf, with_visible_cursor, without_auto, without_colour
+from mcpdesk.tui.themes import ThemeChoice, with_visible_cursor, without_auto, without_colour
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,6 +42,8 @@ MENU_GROUP = "menu"
 """Workers that open a dialog, or act on what was chosen in one."""
 COPY_DOUBT = 75_000
 """Characters beyond which some terminals refuse a copy."""
+_NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
+"""What takes the colours out of a line, by whether the theme is of the terminal's own colours."""
 
 
 class DeskApp(MainApp):
@@ -75,8 +77,8 @@ class DeskApp(MainApp):
         self.link = link
         self.history_path = history
         self.main = self.make_main(link, panes, place)
-        self.shelf = ThemeShelf()
-        self.shelf.dress(self, theme)
+        self.themes = ThemeChoice()
+        self.themes.apply_first(self, theme)
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
@@ -117,8 +119,15 @@ class DeskApp(MainApp):
         return DeskDriver
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """The toolkit's, then ours: every line of every widget passes it on its way to the terminal."""
-        return [*super().get_line_filters(), self._gate]
+        """Textual's filters, then ours: every line of every widget passes them on its way to the terminal.
+
+        NO_COLOR needs another filter for a theme of the terminal's own colours; Textual chooses only once.
+        """
+        filters = super().get_line_filters()
+        if self.no_color:
+            kept = [one for one in filters if not isinstance(one, (Monochrome, NoColor))]
+            filters = [*kept, _NO_COLOUR[self.native_ansi_color]]
+        return [*filters, self._gate]
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy what is meant: stand-ins of a field are the terminal's affair. The toolkit encodes it."""
@@ -179,12 +188,6 @@ class DeskApp(MainApp):
             return False
         return widget.parent is None and not isinstance(widget, Screen)
 
-    def watch_theme(self) -> None:
-        """NO_COLOR needs another filter for the terminal's own colours; the toolkit chooses once only."""
-        if self.no_color:
-            kept = [one for one in self._filters if not isinstance(one, (Monochrome, NoColor))]
-            self._filters = [*kept, NoColor() if self.native_ansi_color else Monochrome()]
-
     def frame_is_painted(self) -> None:
         """Let the core begin."""
         self._begin()
@@ -195,17 +198,17 @@ class DeskApp(MainApp):
         """Ring. Textual also rings while it handles an exception that ends the application: keep that one."""
         error = sys.exception()
         if self.return_code and error is not None:
-            self._keep(error)
+            self._remember_crash(error)
         super().bell()
 
     def panic(self, *renderables: RenderableType) -> None:
         """End the application; Textual calls this for exceptions that render themselves."""
         error = next((one for one in renderables if isinstance(one, BaseException)), sys.exception())
         if error is not None:
-            self._keep(error)
+            self._remember_crash(error)
         super().panic(*renderables)
 
-    def _keep(self, error: BaseException) -> None:
+    def _remember_crash(self, error: BaseException) -> None:
         """Remember the first exception, and where the person is."""
         if self.crash is None:
             self.crash = Crash.of(error, self.main.place())
@@ -213,7 +216,7 @@ class DeskApp(MainApp):
     def server_is_painted(self) -> None:
         """Do what can wait until a server is on the screen."""
         self._settled()
-        self.shelf.fill(self)
+        self.themes.register_all(self)
 
     def copy(self, text: str, what: str) -> None:
         """Put `text` on the clipboard through the terminal and say that `what` was copied."""
@@ -239,7 +242,7 @@ class DeskApp(MainApp):
     @work
     async def action_pick_theme(self) -> None:
         """Choose a theme, with a preview."""
-        await self.shelf.pick(self)
+        await self.themes.pick(self)
 
     @work
     async def action_ask_quit(self) -> None:
@@ -248,11 +251,11 @@ class DeskApp(MainApp):
             return
         self._asking = True
         losses = self.link.busy()
-        if not losses or await self._really(losses):
+        if not losses or await self._confirms_quitting(losses):
             self.exit()
         self._asking = False
 
-    async def _really(self, losses: tuple[str, ...]) -> bool:
+    async def _confirms_quitting(self, losses: tuple[str, ...]) -> bool:
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
         choices = [

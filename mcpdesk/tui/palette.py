@@ -77,4 +77,4 @@ async def _open(app: DeskApp, kind: ItemKind, name: str) -> None:
 
 
 async def _wear(app: DeskApp, name: str) -> None:
-    app.shelf.wear(app, name)
+    app.themes.use(app, name)

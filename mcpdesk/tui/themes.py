@@ -1,6 +1,7 @@
-"""Themes from TOML files: ours, then the person's own, which may replace ours of the same name.
+"""Themes from TOML files, ours, then the person's own, and which of them is applied and remembered.
 
-A file holds the fields of `textual.theme.Theme`; a broken one is reported with file and line and left out.
+A theme of the person replaces ours of the same name. A file has the fields of `textual.theme.Theme`; one
+that is broken is reported with file and line and left out.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def _line_of(text: str, key: str) -> int:
     return next((n for n, line in enumerate(lines, 1) if re.match(rf'\s*[\["]*{re.escape(key)}\b', line)), 1)
 
 
-class ThemeShelf:
+class ThemeChoice:
     """Ours and the person's themes. `folders` are searched in order, later ones winning."""
 
     def __init__(self, folders: Sequence[Path] | None = None, memory: Path | None = None) -> None:
@@ -172,10 +173,10 @@ class ThemeShelf:
         self._memory = memory or state_folder() / "theme"
         self._complaints: list[str] = []
 
-    def dress(self, app: App[None], wanted: str | None) -> None:
-        """Put one theme on before anything is drawn: the wanted, the remembered, or the default."""
+    def apply_first(self, app: App[None], wanted: str | None) -> None:
+        """Apply one theme before anything is drawn: the wanted one, the remembered one, or the default."""
         name = wanted or self._remembered() or DEFAULT
-        theme = self._quick(name) or app.get_theme(name) or self._quick(DEFAULT)
+        theme = self._load_one(name) or app.get_theme(name) or self._load_one(DEFAULT)
         if theme is not None:
             app.register_theme(theme)
             app.theme = theme.name
@@ -183,8 +184,8 @@ class ThemeShelf:
         if wanted and (theme is None or theme.name != wanted):
             self._complaints.append(f"There is no theme called {wanted}.")
 
-    def fill(self, app: App[None]) -> None:
-        """Register all themes and tell of the broken ones."""
+    def register_all(self, app: App[None]) -> None:
+        """Register all themes and show a toast for each broken one."""
         themes, problems = load_themes(self._folders)
         for theme in themes.values():
             app.register_theme(theme)
@@ -192,7 +193,7 @@ class ThemeShelf:
             app.notify(one_line(complaint, 160), severity="warning", markup=False)
 
     async def pick(self, app: App[None]) -> None:
-        """Let the person choose; the screen wears each theme the cursor passes."""
+        """Let the person choose; each theme under the cursor is applied."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
         before = app.theme
@@ -206,12 +207,12 @@ class ThemeShelf:
         menu = Menu("Theme", choices, filtered=True, cursor=names.index(before), passed=preview)
         chosen = await app.push_screen_wait(menu)
         if chosen:
-            self.wear(app, chosen)
+            self.use(app, chosen)
         else:
             app.theme = before
 
-    def wear(self, app: App[None], name: str) -> None:
-        """Put a theme on and remember it."""
+    def use(self, app: App[None], name: str) -> None:
+        """Apply a theme and remember it."""
         app.theme = name
         with contextlib.suppress(OSError):
             self._memory.parent.mkdir(parents=True, exist_ok=True)
@@ -220,7 +221,7 @@ class ThemeShelf:
     def _own(self) -> set[str]:
         return {path.stem for folder in self._folders for path in folder.glob("*.toml")}
 
-    def _quick(self, name: str) -> Theme | None:
+    def _load_one(self, name: str) -> Theme | None:
         paths = [folder / f"{name}.toml" for folder in reversed(self._folders)]
         loaded = (load_theme(path) for path in paths if path.is_file())
         return next((theme for theme in loaded if isinstance(theme, Theme)), None)

@@ -88,4 +88,4 @@ async def test_a_capture_without_a_message_says_so(tmp_path: Path) -> None:
         pane = app.main.pane
         assert isinstance(pane, TrafficPane)
         pane.show_view(app.link.view())
-        assert "No message has passed" in "".join(cell for cell, _ in pane.listing.lesson)
+        assert "No message has passed" in "".join(cell for cell, _ in pane.listing.empty_text)

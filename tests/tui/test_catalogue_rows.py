@@ -21,8 +21,8 @@ def names(found: list[CatalogueRow]) -> list[str]:
 
 def test_groups_come_with_their_counts_and_problems_with_their_reason() -> None:
     found = rows(sample_catalogue(), "", frozenset())
-    shelves = [row for row in found if isinstance(row, GroupRow)]
-    assert [(shelf.kind, shelf.total) for shelf in shelves] == [
+    groups = [row for row in found if isinstance(row, GroupRow)]
+    assert [(group.kind, group.total) for group in groups] == [
         (ItemKind.TOOL, 4),
         (ItemKind.RESOURCE, 4),
         (ItemKind.TEMPLATE, 2),

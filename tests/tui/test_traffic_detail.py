@@ -54,7 +54,7 @@ async def test_it_says_how_to_choose_a_line_first() -> None:
     app = DetailApp(busy_recording())
     async with app.run_test():
         assert app.query_one(".nothing").display and not app.query_one(".title").display
-        app.detail.look()
+        app.detail.update_exchange()
 
 
 async def test_both_messages_are_trees_with_secrets_masked() -> None:
@@ -108,7 +108,7 @@ async def test_a_response_fills_in_when_it_comes() -> None:
         recording.frame(1, OUT, progress(1, 5))
         recording.frame(1, OUT, text(1, "done", is_error=True))
         settle(recording)
-        app.detail.look()
+        app.detail.update_exchange()
         await pilot.pause()
         assert "done" in app.tree_text(".response") and "tool error" in app.text(".title")
         assert request.cursor == 2
@@ -214,12 +214,12 @@ async def test_a_round_more_is_shown_as_it_comes() -> None:
         assert "asks the client" in app.text(".title") and "Which account?" in app.tree_text(".response")
         recording.frame(1, IN, retry(2, "pay", "s", account={"name": "main"}))
         settle(recording)
-        app.detail.look()
+        app.detail.update_exchange()
         await pilot.pause()
         assert 'name: "main"' in app.tree_text("#steps") and "pending" in app.tree_text("#steps")
         recording.frame(1, OUT, text(2, "paid"))
         settle(recording)
-        app.detail.look()
+        app.detail.update_exchange()
         await pilot.pause()
         assert '"paid"' in app.tree_text("#steps") and app.text(".title").startswith("tools/call pay #1  ok")
 

@@ -69,7 +69,7 @@ async def running(
     app = ListApp(recording, compact=compact)
     async with app.run_test(size=size) as pilot:
         app.listing.focus()
-        app.listing.look(1)
+        app.listing.update_lines(1)
         await pilot.pause()
         yield app, pilot
 
@@ -78,7 +78,7 @@ async def test_it_follows_the_newest_line() -> None:
     async with running(many(50)) as (app, _):
         assert "tool-49" in app.shown()[-1]
         more(app.recording, 5, "new")
-        app.listing.look(1)
+        app.listing.update_lines(1)
         assert "new-4" in app.shown()[-1] and app.listing.selected == 54
         assert app.picked() == []
 
@@ -89,7 +89,7 @@ async def test_moving_ends_following_and_nothing_jumps() -> None:
         assert not app.listing.following and app.picked() == [48, 47]
         before = app.shown()
         more(app.recording, 20, "new")
-        app.listing.look(1)
+        app.listing.update_lines(1)
         assert app.shown() == before and app.listing.selected == 47
         await pilot.press("f")
         assert "new-19" in app.shown()[-1]
@@ -117,7 +117,7 @@ async def test_a_pause_takes_nothing_in_and_loses_nothing() -> None:
         await pilot.press("p")
         before = app.shown()
         more(app.recording, 7, "new")
-        app.listing.look(1)
+        app.listing.update_lines(1)
         assert app.shown() == before and app.listing.view.held_back == 7
         await pilot.press("p")
         assert "new-6" in app.shown()[-1] and app.listing.view.held_back == 0
@@ -155,7 +155,7 @@ async def test_a_line_that_leaves_the_filter_leaves_the_selection_nearby() -> No
         await pilot.press("g", "j")
         assert app.listing.selected == 1
         recording.frame(1, OUT, text(1, "x"))
-        app.listing.look(1)
+        app.listing.update_lines(1)
         assert app.listing.selected == 2
 
 
@@ -216,7 +216,7 @@ async def test_the_scroll_bar_is_there_when_it_is_needed() -> None:
         bar = app.listing.query_one("ScrollBar")
         assert not bar.visible
         more(app.recording, 50, "new")
-        app.listing.look(1)
+        app.listing.update_lines(1)
         assert bar.visible
 
 
@@ -225,21 +225,21 @@ async def test_a_pending_line_has_a_running_clock() -> None:
     async with running(recording, size=(80, 20)) as (app, _):
         assert "… pending" in app.shown()[13]
         recording.frame(1, OUT, text("six", "done"))
-        app.listing.look(1)
+        app.listing.update_lines(1)
         assert "✓ ok" in app.shown()[13]
 
 
 async def test_nothing_is_drawn_anew_while_nothing_changes() -> None:
     async with running(many(20)) as (app, _):
-        app.listing.look(1)
-        assert not app.listing.look(1)
+        app.listing.update_lines(1)
+        assert not app.listing.update_lines(1)
         more(app.recording, 1)
-        assert app.listing.look(1)
+        assert app.listing.update_lines(1)
 
 
 async def test_an_empty_list_teaches() -> None:
     async with running(Recording(None)) as (app, pilot):
-        app.listing.lesson = [("connect a client:", ""), ("claude mcp add", "traffic--peer")]
+        app.listing.empty_text = [("connect a client:", ""), ("claude mcp add", "traffic--peer")]
         assert app.shown()[1:3] == ["connect a client:", "claude mcp add"]
         await pilot.press("j", "G", "g", "enter", "m", "w", "p", "f", "pagedown")
         assert app.heard == []

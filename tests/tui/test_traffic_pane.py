@@ -145,7 +145,7 @@ async def test_nothing_found_says_how_to_see_all() -> None:
     async with running() as (_, pilot, pane):
         await typed(pilot, pane, "nothing-has-this")
         pane.show_view(pane.link.view())
-        assert any("Esc drops it" in cell for cell, _ in pane.listing.lesson)
+        assert any("Esc drops it" in cell for cell, _ in pane.listing.empty_text)
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ async def test_an_exchange_can_be_opened_from_elsewhere() -> None:
 @pytest.mark.slow
 async def test_an_empty_pane_teaches_how_to_connect() -> None:
     async with running(Recording(None)) as (_, __, pane):
-        words = " ".join(cell for cell, _ in pane.listing.lesson)
+        words = " ".join(cell for cell, _ in pane.listing.empty_text)
         assert "No message has passed yet" in words and "http://127.0.0.1:3333/mcp/profiles" in words
 
 

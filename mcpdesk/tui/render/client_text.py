@@ -1,4 +1,4 @@
-"""One connected client as text: its capabilities, session, subscriptions, and what it is waited for. Pure."""
+"""One connected client as text: its capabilities, session, subscriptions, and what it has to answer. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def client_text(client: ClientView, detail: ClientDetail, now: float, width: int
     `now` is Unix time in seconds.
     """
     lines: list[Content] = []
-    for label, told in _told(client, detail, now):
-        for at, text in enumerate(_wrapped(told, width - LABEL_CELLS)):
+    for label, texts in _facts(client, detail, now):
+        for at, text in enumerate(_wrapped(texts, width - LABEL_CELLS)):
             head = label if at == 0 else ""
             lines.append(
                 Content.assemble((f"{head:<{LABEL_CELLS}}", "$text-accent"), Content(one_line(text)))
@@ -64,12 +64,12 @@ def capabilities_text(capabilities: dict[str, Any]) -> str:
     return " · ".join(parts) or "none declared"
 
 
-def pace(seconds: float | None) -> str:
+def duration_or_dash(seconds: float | None) -> str:
     """A figure of its calls; a dash before the first."""
     return "–" if seconds is None else duration(seconds)
 
 
-def _told(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tuple[str, list[str]]]:
+def _facts(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tuple[str, list[str]]]:
     if client.left is not None:
         yield "left", [f"{since(now - client.left)} ago"]
     if client.caller:
@@ -77,7 +77,11 @@ def _told(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tupl
     if client.mode:
         yield "mode", [client.mode]
     yield "capabilities", [capabilities_text(detail.capabilities)]
-    figures = f" · p50 {pace(client.p50_s)} · p95 {pace(client.p95_s)}" if client.p50_s is not None else ""
+    figures = (
+        f" · p50 {duration_or_dash(client.p50_s)} · p95 {duration_or_dash(client.p95_s)}"
+        if client.p50_s is not None
+        else ""
+    )
     failed = f"{client.errors} error{'' if client.errors == 1 else 's'}"
     yield "calls", [f"{client.calls} · {failed}{figures}"]
     yield (
@@ -102,10 +106,10 @@ def _told(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tupl
         )
 
 
-def _wrapped(told: list[str], width: int) -> list[str]:
+def _wrapped(texts: list[str], width: int) -> list[str]:
     if width <= 0:
-        return told
-    return [part for text in told for part in wrap(one_line(text), width) or [""]]
+        return texts
+    return [part for text in texts for part in wrap(one_line(text), width) or [""]]
 
 
 def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:

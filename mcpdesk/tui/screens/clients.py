@@ -21,7 +21,7 @@ from mcpdesk.link.values import ClientView, CoreView, Presence, ServerView
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import since
-from mcpdesk.tui.render.client_text import PRESENCES, client_text, era, pace, seen_text, title_of
+from mcpdesk.tui.render.client_text import PRESENCES, client_text, duration_or_dash, era, seen_text, title_of
 from mcpdesk.tui.render.safe_text import one_line, shown
 from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.menu import Choice, Menu
@@ -152,8 +152,8 @@ def cells(client: ClientView, now: float) -> tuple[str, ...]:
         since((client.left or now) - client.opened),
         str(client.calls),
         str(client.errors),
-        pace(client.p50_s),
-        pace(client.p95_s),
+        duration_or_dash(client.p50_s),
+        duration_or_dash(client.p95_s),
         client.tools.value,
         one_line(client.caller, 24) or "–",
     )
@@ -210,7 +210,7 @@ class ClientsPane(Vertical):
         super().__init__()
         self.link = link
         self._order = 0
-        self._taught: tuple[ServerView, int] | None = None
+        self._lesson_shown: tuple[ServerView, int] | None = None
 
     def compose(self) -> ComposeResult:
         """Heads, rows, the detail, and the lesson."""
@@ -223,7 +223,7 @@ class ClientsPane(Vertical):
         yield lesson
 
     def show_view(self, view: CoreView) -> None:
-        """Show who is there now."""
+        """Show the clients there are now."""
         alone = all(client.transport == "memory" for client in view.clients)
         self.set_class(alone, "-alone")
         if self.listing.show(self._sorted(view.clients), time.time()):
@@ -231,9 +231,9 @@ class ClientsPane(Vertical):
         self._show_detail()
         server = next((one for one in view.servers if one.name == self.app.server), None)
         width = self.query_one(".teach").content_size.width
-        if alone and server is not None and (server, width) != self._taught:
-            self._taught = server, width
-            self._teach(server, view.api_key, width)
+        if alone and server is not None and (server, width) != self._lesson_shown:
+            self._lesson_shown = server, width
+            self._show_how_to_connect(server, view.api_key, width)
 
     @property
     def listing(self) -> ClientList:
@@ -331,7 +331,7 @@ class ClientsPane(Vertical):
             found = sorted(clients, key=lambda one: str(getattr(one, field)))
         return sorted(found, key=lambda one: one.left is not None)
 
-    def _teach(self, server: ServerView, key: str, width: int) -> None:
+    def _show_how_to_connect(self, server: ServerView, key: str, width: int) -> None:
         lessons = (
             ("Claude Code", self.link.client_config(server.name, "claude-code")),
             ("Any client that starts its servers itself", f"mcpdesk stdio {server.folder}"),

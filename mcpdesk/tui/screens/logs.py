@@ -90,7 +90,7 @@ class LogList(LineList):
             del self.lines[: len(self.lines) - BOUND * 4 // 5]
             self._rebuild()
         else:
-            self._settle(self.selected)
+            self._restore_cursor(self.selected)
 
     def narrow(self, wanted: LogFilter) -> None:
         """Show other lines; the selected one stays selected if it is still shown."""
@@ -117,7 +117,7 @@ class LogList(LineList):
         room = max(10, width - (36 if width >= 70 else 32) - cell_len(where))
         others = line.text.count("\n")
         more = f" (+{others} lines)" if others else ""
-        text = one_line(_telling(line.text), room - len(more)) + more
+        text = one_line(_main_line(line.text), room - len(more)) + more
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield where, "lines--muted"
 
@@ -145,9 +145,9 @@ class LogList(LineList):
     def _rebuild(self) -> None:
         chosen = self.selected
         self.rows = [line for line in self.lines if self.filter.admits(line)]
-        self._settle(chosen)
+        self._restore_cursor(chosen)
 
-    def _settle(self, chosen: LogLine | None) -> None:
+    def _restore_cursor(self, chosen: LogLine | None) -> None:
         self.rows_changed()
         if self.following or chosen is None:
             self.cursor = len(self.rows) - 1
@@ -156,7 +156,7 @@ class LogList(LineList):
         self.post_message(self.Moved())
 
 
-def _telling(text: str) -> str:
+def _main_line(text: str) -> str:
     """The line that says most: the first, or of a stack the last, where it says what happened."""
     first, *others = text.rstrip().split("\n")
     is_stack = first.lstrip().startswith(('File "', "Traceback (most recent"))
@@ -205,7 +205,7 @@ class LogsPane(Vertical):
         yield Static(classes="status", markup=False)
 
     def show_view(self, view: CoreView) -> None:
-        """Take the lines that came since."""
+        """Add the lines that came since the last time."""
         if fresh := self.link.logs(self._newest):
             self._newest = fresh[-1].number
             self.listing.extend(fresh)

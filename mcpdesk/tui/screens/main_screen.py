@@ -324,8 +324,8 @@ class MainScreen(Screen[None]):
         self._last_focus: dict[str, Widget] = {}
         self._has_server = False
         self._lead = ("", 0.0)
-        self._adding = asyncio.Lock()
         """The part of the activity screen the last notice was about, and when."""
+        self._mounting = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
         """The frame; panes come at their first visit."""
@@ -406,14 +406,14 @@ class MainScreen(Screen[None]):
             self.minimize()
         if self.shown and self.focused is not None:
             self._last_focus[self.shown] = self.focused
-        await self._ensure(name)
+        await self._mount_pane(name)
         self.switcher.current = name
         self.tabs.mark(name)
         self._focus_pane(name)
         part, at = self._lead
         if name == "activity" and part and time.monotonic() - at < LEAD_S:
             self._lead = ("", 0.0)
-            self._show_part(part)
+            self._show_section(part)
 
     def place(self) -> ScreenPlace:
         """Where the person is. Never raises: it is asked while an exception ends the screen."""
@@ -431,13 +431,13 @@ class MainScreen(Screen[None]):
         if part:
             self._lead = (part, time.monotonic())
 
-    def _show_part(self, part: str) -> None:
+    def _show_section(self, part: str) -> None:
         if isinstance(self.pane, SectionedPane):
             self.pane.show_section(part)
 
-    async def _ensure(self, name: str) -> None:
+    async def _mount_pane(self, name: str) -> None:
         # A click and a key may ask for the same pane at once; the second finds what the first has added.
-        async with self._adding:
+        async with self._mounting:
             if self.switcher.query_children(f"#{name}"):
                 return
             pane = self._panes[name](self.link)
@@ -484,7 +484,7 @@ class MainScreen(Screen[None]):
     async def action_show_part(self, part: str) -> None:
         """A click on what the header says of a part of the activity screen."""
         await self.show_screen("activity")
-        self._show_part(part)
+        self._show_section(part)
 
     @work
     async def action_standing_approvals(self) -> None:

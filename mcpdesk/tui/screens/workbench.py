@@ -476,7 +476,7 @@ class WorkbenchPane(Vertical):
 
         strip.border_title = "Traffic"
         listing = TrafficList(self._link.traffic, compact=True)
-        listing.lesson = [(_NO_TRAFFIC, "traffic--muted")]
+        listing.empty_text = [(_NO_TRAFFIC, "traffic--muted")]
         strip.mount(listing)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:

@@ -1,4 +1,4 @@
-"""What HTTP said around the messages of an exchange, each header with what is known of it."""
+"""Texts about one exchange: its HTTP headers, each with its verdict, and the steps of an operation."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
     ones = [whole, *(index.exchange(row) for row in whole.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
     for one in ones:
-        said = list(_blocks(index, one, schema if one.method == whole.method else None))
-        if said and len(ones) > 1:
-            said.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
-        blocks += said
+        texts = list(_blocks(index, one, schema if one.method == whole.method else None))
+        if texts and len(ones) > 1:
+            texts.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
+        blocks += texts
     return Content("\n\n").join(blocks) if blocks else Content("This did not pass over HTTP.")
 
 
@@ -36,14 +36,14 @@ def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
     if one.request is not None and (asked := http_checked(index, one, one.request, schema)) is not None:
         line, headers = asked
         if line.startswith("POST "):
-            yield _block(line, [_checked(header) for header in sorted(headers, key=_weight)])
+            yield _block(line, [_checked(header) for header in sorted(headers, key=_order_of)])
         else:
-            yield from _as_it_was(index, one, one.request)
+            yield from _plain_block(index, one, one.request)
     if one.response is not None:
-        yield from _as_it_was(index, one, one.response)
+        yield from _plain_block(index, one, one.response)
 
 
-def _as_it_was(index: Index, one: Exchange, frame: int) -> Iterator[Content]:
+def _plain_block(index: Index, one: Exchange, frame: int) -> Iterator[Content]:
     if (said := http(index, one, frame)) is not None:
         yield _block(said[0], [_plain(name, value) for name, value in said[1]])
 
@@ -69,7 +69,7 @@ def _plain(name: str, value: str) -> Content:
     return Content.assemble("  ", (f"{one_line(name)}: ", _name_style(name)), one_line(value))
 
 
-def _weight(header: Checked) -> int:
+def _order_of(header: Checked) -> int:
     """Faults come first, then what was judged, then the rest."""
     return 0 if header.verdict is Verdict.BAD else 1 if header.words else 2
 
@@ -87,7 +87,7 @@ MAX_STEPS = 100
 
 def steps(index: Index, whole: Exchange, schema: Any = None) -> dict[str, Any]:
     """Title -> what was said in that step. `schema` is the called tool's input schema, if it is known."""
-    return {title: _said(index, one, whole, schema) for one, title in _titled(index, whole)}
+    return {title: _step(index, one, whole, schema) for one, title in _titled(index, whole)}
 
 
 def title_of(index: Index, whole: Exchange, number: int) -> str | None:
@@ -106,7 +106,7 @@ def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
         what = f"round {rounds}" if repeats and whole.rounds > 1 else one.method
         begun = "" if one is whole else f"at +{duration(max(0.0, one.started - whole.started))}, "
         ended = _ended(index, one)
-        titled.append((ended, one, f"{what} #{one.id} · {begun}{_fate(one, ended)}"))
+        titled.append((ended, one, f"{what} #{one.id} · {begun}{_outcome(one, ended)}"))
     titled.sort(key=lambda step: step[0])
     return [(one, title) for _, one, title in titled[-MAX_STEPS:]]
 
@@ -118,14 +118,14 @@ def _ended(index: Index, one: Exchange) -> float:
     return inf if ended is None else ended
 
 
-def _fate(one: Exchange, ended: float) -> str:
+def _outcome(one: Exchange, ended: float) -> str:
     if ended == inf:
         return Status.PENDING.value
     words = Status.ASKS.value if one.rounds > 1 else one.status.value
     return f"{words} after {duration(max(0.0, ended - one.started))}"
 
 
-def _said(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str, Any]:
+def _step(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str, Any]:
     """A step: first what matters of it, then its whole messages."""
     repeats = is_round(one, whole)
     request = _message(index, one, one.request, schema if repeats else None)

@@ -1,4 +1,4 @@
-"""One exchange in full: both messages as trees, its steps, what HTTP said, and what came along while it ran.
+"""One exchange in full: both messages as trees, its steps, its HTTP headers, and notifications while it ran.
 
 Only the tab in sight is filled; a message is decoded when it is shown.
 """
@@ -110,7 +110,7 @@ class TrafficDetail(Vertical):
         """What the sides show: a frame, or why there is none."""
         self._stale: set[str] = set()
         """Tabs that show something older than `shown`."""
-        self._aim: int | None = None
+        self._wanted_step: int | None = None
         """The step to go to when the steps are filled in."""
 
     def compose(self) -> ComposeResult:
@@ -140,23 +140,23 @@ class TrafficDetail(Vertical):
             self.add_class("-empty")
             return
         whole = self.index.operations.whole.get(number, number)
-        self._aim = number if number != whole else None
+        self._wanted_step = number if number != whole else None
         if self.shown is None or self.shown.number != whole:
             self.shown = None
             self._load(self.index.exchange(whole))
-        elif self._aim is not None:
+        elif self._wanted_step is not None:
             self._stale.add("steps")
             self._show_tab("steps")
 
-    def look(self) -> None:
-        """Take up what changed since: the response, more notifications, the running clock."""
+    def update_exchange(self) -> None:
+        """Show what changed since: the response, more notifications, the running clock."""
         if self.shown is None:
             return
         fresh = self.index.exchange(self.shown.number)
         if fresh != self.shown:
             self._load(fresh)
         elif fresh.ended is None or fresh.asked_at is not None:
-            self._describe(fresh)
+            self._show_facts(fresh)
 
     def action_show_tab(self, by: int) -> None:
         """Go to another tab."""
@@ -188,12 +188,12 @@ class TrafficDetail(Vertical):
         self.query_one(ContentSwitcher).current = tab
         if self.shown is not None:
             self._fill(self.shown)
-            self._describe(self.shown)
+            self._show_facts(self.shown)
         if had_focus:
             self.focus_first()
 
     def _load(self, exchange: Exchange) -> None:
-        """Take up what is new of an exchange; trees that show the same frame stay as they are."""
+        """Show a newer state of an exchange; trees that show the same frame stay as they are."""
         before = self.shown
         self.shown = exchange
         self.remove_class("-empty")
@@ -230,7 +230,7 @@ class TrafficDetail(Vertical):
 
     def _fill_side(self, exchange: Exchange, side: str, frame: int | None) -> None:
         box = self.query_one(f".{side}", Vertical)
-        value, problem = _awaited(exchange, side), ""
+        value, problem = _missing_text(exchange, side), ""
         if frame is not None:
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
@@ -242,7 +242,7 @@ class TrafficDetail(Vertical):
     def _fill_steps(self, exchange: Exchange) -> None:
         tree = self.query_one("#steps JsonTree", JsonTree)
         tree.load(steps(self.index, exchange, self._schema_of(exchange)), folded=(MESSAGES,))
-        title = None if self._aim is None else title_of(self.index, exchange, self._aim)
+        title = None if self._wanted_step is None else title_of(self.index, exchange, self._wanted_step)
         if title is not None:
             tree.reveal((title,))
 
@@ -264,7 +264,7 @@ class TrafficDetail(Vertical):
             events or "no progress and no log messages came with it"
         )
 
-    def _describe(self, exchange: Exchange) -> None:
+    def _show_facts(self, exchange: Exchange) -> None:
         self.query_one(".title", Static).update(_title(exchange, time()), layout=False)
         info = self.index.connections.get(exchange.connection)
         facts = _facts(exchange, info.transport if info else "", time())
@@ -282,7 +282,7 @@ class TrafficDetail(Vertical):
         self.query_one(TabLine).show(parts[:-1])
 
 
-def _awaited(exchange: Exchange, side: str) -> str:
+def _missing_text(exchange: Exchange, side: str) -> str:
     """What stands where a message is missing."""
     if side == "request":
         return "no request with this id was seen"

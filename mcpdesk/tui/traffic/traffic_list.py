@@ -1,7 +1,7 @@
 """The traffic, one line per exchange or raw frame, however many there are.
 
-Draws only the lines in sight, from the index, twenty times a second at most; keeps its own offset, so that a
-flood of messages costs no layout. Looks when told to (`look`), never by itself.
+Draws only the lines in sight, from the index, and keeps its own offset, so that a flood of messages costs no
+layout. It reads the index when `update_lines` is called, never by itself.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class TrafficList(Widget, can_focus=True):
 
     @dataclass
     class Shifted(Message):
-        """Following, pausing, marks or the form of the lines changed."""
+        """Following, pausing, marks, or whether raw frames are shown, changed."""
 
         listing: TrafficList
 
@@ -116,8 +116,8 @@ class TrafficList(Widget, can_focus=True):
         self.paused = False
         self.marks: set[int] = set()
         """Numbers of marked exchanges."""
-        self.lesson: Sequence[Cell] = ()
-        """Lines shown while there are none."""
+        self.empty_text: Sequence[Cell] = ()
+        """Lines shown while there are no others."""
         self._bar = ScrollBar(vertical=True, thickness=1)
         self._offset = 0
         self._top: int | None = None
@@ -132,7 +132,7 @@ class TrafficList(Widget, can_focus=True):
 
     # What it shows
 
-    def look(self, budget_s: float = _SLICE_S) -> bool:
+    def update_lines(self, budget_s: float = _SLICE_S) -> bool:
         """Pair and filter what came since, for about `budget_s` seconds; True when it is drawn anew."""
         self.index.catch_up(budget_s)
         changed = self.view.advance(budget_s) or self.index.version != self._seen
@@ -142,7 +142,7 @@ class TrafficList(Widget, can_focus=True):
         self._seen = self.index.version
         if self.marks and min(self.marks) < (oldest := self.index.table.base):
             self.marks = {mark for mark in self.marks if mark >= oldest}
-        self._settle()
+        self._place_lines()
         return True
 
     @property
@@ -199,7 +199,7 @@ class TrafficList(Widget, can_focus=True):
     def action_open(self) -> None:
         """Ask for the details of the selected line, and stay on it."""
         if self._line is not None:
-            self._stay()
+            self._stop_following()
             self.post_message(self.Opened(self, self.selected))
 
     def action_follow(self) -> None:
@@ -207,17 +207,17 @@ class TrafficList(Widget, can_focus=True):
         self.following = not self.following
         if self.following and self.paused:
             self._resume()
-        self._settle()
+        self._place_lines()
         self.post_message(self.Shifted(self))
 
     def action_pause(self) -> None:
-        """Take in no more lines, or take in all that came meanwhile."""
+        """Add no more lines, or add all that came meanwhile."""
         if self.paused:
             self._resume()
         else:
             self.paused = True
             self.view.hold()
-        self._settle()
+        self._place_lines()
         self.post_message(self.Shifted(self))
 
     def action_mark(self) -> None:
@@ -277,7 +277,7 @@ class TrafficList(Widget, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the selected line in sight."""
-        self._settle(reveal=True)
+        self._place_lines(reveal=True)
 
     # Drawing
 
@@ -291,7 +291,7 @@ class TrafficList(Widget, can_focus=True):
                 return strips.head() if lines else strips.text()
             y -= 1
         if not lines:
-            return strips.text([self.lesson[y]] if y < len(self.lesson) else ())
+            return strips.text([self.empty_text[y]] if y < len(self.empty_text) else ())
         if (position := self._offset + y) >= len(lines):
             return strips.text()
         line = lines[position]
@@ -300,10 +300,10 @@ class TrafficList(Widget, can_focus=True):
             return strips.frame(line, cursor=line == self._line, marked=marked)
         return strips.exchange(line, cursor=line == self._line, marked=line in self.marks)
 
-    # Where it stands
+    # Offset and selection
 
     def _position(self) -> int:
-        """Where the selected line stands."""
+        """Position of the selected line."""
         return 0 if self._line is None else self.view.position(self._line)
 
     def _go(self, position: int) -> None:
@@ -313,12 +313,12 @@ class TrafficList(Widget, can_focus=True):
             return
         before = self._line
         self._line = lines[max(0, min(position, len(lines) - 1))]
-        self._stay()
-        self._settle(reveal=True)
+        self._stop_following()
+        self._place_lines(reveal=True)
         if self._line != before:
             self.post_message(self.Picked(self, self.selected))
 
-    def _stay(self) -> None:
+    def _stop_following(self) -> None:
         if self.following:
             self.following = False
             self.post_message(self.Shifted(self))
@@ -329,10 +329,10 @@ class TrafficList(Widget, can_focus=True):
         event.prevent_default()
         end = self._end()
         if self.following and offset < end:
-            self._stay()
+            self._stop_following()
         self._offset = max(0, min(offset, end))
         self._remember_top()
-        self._settle()
+        self._place_lines()
 
     def _end(self) -> int:
         return max(0, len(self.view.lines) - self.rows_visible)
@@ -342,7 +342,7 @@ class TrafficList(Widget, can_focus=True):
         self.view.release()
 
     def _rebuild(self, raw: bool) -> None:
-        """Begin the view anew under another filter or form."""
+        """Make a new view with another filter, or of frames instead of exchanges."""
         chosen = self.selected
         self.view = View(self.index, self.node, raw=raw)
         if self.paused:
@@ -351,29 +351,29 @@ class TrafficList(Widget, can_focus=True):
         if chosen is not None:
             self._line = self._line_of(chosen)
         self._strips.clear()
-        self._work_off()
+        self._search_all()
 
     @work(exclusive=True, group="traffic-search")
-    async def _work_off(self) -> None:
-        """Filter all there is as fast as slices allow that let keys through between them."""
+    async def _search_all(self) -> None:
+        """Filter all lines in short slices, so that keys are handled between them."""
         drawn = 0.0
         while True:
             self.view.advance(_SLICE_S)
             if self.view.done >= 1 or monotonic() - drawn > _PROGRESS_S:
-                self._settle(reveal=True)
+                self._place_lines(reveal=True)
                 drawn = monotonic()
             if self.view.done >= 1:
                 return
             await asyncio.sleep(0)
 
-    def _settle(self, *, reveal: bool = False) -> None:
+    def _place_lines(self, *, reveal: bool = False) -> None:
         """Bring offset, selection and scroll bar in line with the lines there are, and draw."""
         lines = self.view.lines
         if self.following and not self.paused:
             self._line = lines[-1] if lines else None
             self._offset = self._end()
         elif lines:
-            self._hold_still(lines, reveal=reveal)
+            self._keep_place(lines, reveal=reveal)
         self._remember_top()
         self._clock_at, self._strips.has_clock = monotonic(), False
         if self._bar.visible != (self._end() > 0):
@@ -383,7 +383,7 @@ class TrafficList(Widget, can_focus=True):
         self._bar.position = self._offset
         self.refresh()
 
-    def _hold_still(self, lines: Sequence[int], *, reveal: bool) -> None:
+    def _keep_place(self, lines: Sequence[int], *, reveal: bool) -> None:
         """Keep the same lines in the same places."""
         position = min(self._position(), len(lines) - 1)
         if self._line is None or (lines[position] != self._line and self.view.done >= 1):

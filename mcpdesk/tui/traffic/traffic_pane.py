@@ -74,8 +74,7 @@ class TrafficPane(Vertical):
         super().__init__()
         self.link = link
         self._filters: SavedFilters | None = None
-        self._taught = ""
-        self._said: tuple[object, ...] = ()
+        self._status: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         """Filter, what is wrong with it, list, details, status."""
@@ -97,14 +96,14 @@ class TrafficPane(Vertical):
         return self.query_one(TrafficDetail)
 
     def show_view(self, view: CoreView) -> None:
-        """Show what came since; cheap when nothing did."""
+        """Show what came since the last time; this costs little when nothing did."""
         listing = self.listing
         if not listing.view.lines:
-            self._teach(view)
-        listing.look()
+            self._show_empty_text(view)
+        listing.update_lines()
         if self.detail.display:
-            self.detail.look()
-        self._count(view)
+            self.detail.update_exchange()
+        self._show_status(view)
 
     def place(self) -> tuple[str, int | None]:
         """The filter, and the selected exchange unless the newest one is followed."""
@@ -159,12 +158,12 @@ class TrafficPane(Vertical):
             self._filters = SavedFilters(history.with_name(FILE_NAME) if history else None)
         saved = self._filters
         menu = filters_menu(saved, self.query_one(LineField).true_text)
-        deed, query = await self.app.push_screen_wait(menu) or ("", "")
-        if deed == "use":
+        chosen, query = await self.app.push_screen_wait(menu) or ("", "")
+        if chosen == "use":
             self.set_filter(query)
-        elif deed == "keep":
+        elif chosen == "keep":
             saved.add(query)
-        elif deed == "drop":
+        elif chosen == "drop":
             saved.remove(query)
 
     @work
@@ -186,10 +185,10 @@ class TrafficPane(Vertical):
     def _write(self, numbers: Sequence[int], ending: str) -> None:
         """Write a file into the working folder, away from the screen's thread."""
         try:
-            said, severity = write(self.link.traffic, numbers, ending), "information"
+            message, severity = write(self.link.traffic, numbers, ending), "information"
         except OSError as error:
-            said, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
-        self.app.call_from_thread(self.notify, said, severity=severity, markup=False)
+            message, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
+        self.app.call_from_thread(self.notify, message, severity=severity, markup=False)
 
     def action_compare(self) -> None:
         """Show in what two exchanges differ: the two marked, or the one marked and the selected."""
@@ -206,7 +205,7 @@ class TrafficPane(Vertical):
         """Send the request again, as the desk."""
         if (found := self._repeatable()) is not None:
             server, (method, params) = found
-            if await self._is_meant(server, method, params):
+            if await self._is_confirmed(server, method, params):
                 self.link.request(server, method, params)
                 name = params.get("name") or params.get("uri") or ""
                 self.notify(one_line(f"sent again as desk: {method} {name}"), markup=False)
@@ -228,7 +227,7 @@ class TrafficPane(Vertical):
         if edit is not None:
             edit(*item)
 
-    # What happens in the parts
+    # Messages of the parts
 
     @on(Input.Changed)
     def filter_typed(self, event: Input.Changed) -> None:
@@ -271,12 +270,12 @@ class TrafficPane(Vertical):
 
     @on(TrafficList.Shifted)
     def shifted(self) -> None:
-        """Say at once that following or pausing changed."""
-        self._count(self.link.view())
+        """Show at once that following or pausing changed."""
+        self._show_status(self.link.view())
 
     @on(JsonTree.CopyRequested)
     def copy_requested(self, event: JsonTree.CopyRequested) -> None:
-        """A value of a message is wanted."""
+        """Copy a value of a message."""
         event.stop()
         self.app.copy(event.text, event.what)
 
@@ -286,7 +285,7 @@ class TrafficPane(Vertical):
         self.set_class(beside, "-beside")
         self.detail.set_class(beside, "-beside")
 
-    # The rest
+    # Helpers
 
     def _drop_filter(self) -> None:
         field = self.query_one(Input)
@@ -319,7 +318,7 @@ class TrafficPane(Vertical):
             self.notify(one_line(f"not sent: {error}"), severity="warning", markup=False)
             return None
 
-    async def _is_meant(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
+    async def _is_confirmed(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
         """Ask before a tool runs again that says it destroys something."""
         items = self.link.catalogue(server).items if method == "tools/call" else ()
         named = (one for one in items if one.kind is ItemKind.TOOL and one.name == params.get("name"))
@@ -338,21 +337,21 @@ class TrafficPane(Vertical):
         found = (item for item in items if item.kind is ItemKind.TOOL and item.name == exchange.name)
         return next((item.definition.get("inputSchema") for item in found), None)
 
-    def _teach(self, view: CoreView) -> None:
-        """Say what to do while there is nothing to see."""
+    def _show_empty_text(self, view: CoreView) -> None:
+        """Say what to do while there are no lines."""
         if self.listing.view.total:
-            lesson: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
+            text: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
         else:
-            lesson = how_to_connect(self.link, view, self.listing.size.width)
-        if lesson != self.listing.lesson:
-            self.listing.lesson = lesson
+            text = how_to_connect(self.link, view, self.listing.size.width)
+        if text != self.listing.empty_text:
+            self.listing.empty_text = text
             self.listing.refresh()
 
-    def _count(self, view: CoreView) -> None:
+    def _show_status(self, view: CoreView) -> None:
         """The status line: counts left, what is switched on at the right."""
         listing = self.listing
         lines = listing.view
-        said = (
+        status = (
             len(lines.lines),
             lines.total,
             lines.raw,
@@ -364,9 +363,9 @@ class TrafficPane(Vertical):
             self.size.width,
             view.capture_path,
         )
-        if said == self._said:
+        if status == self._status:
             return
-        self._said = said
+        self._status = status
         left, right = counts(listing), mode(listing)
         gap = max(2, self.size.width - 2 - cell_len(left) - cell_len(right))
         self.query_one(".status", Static).update(

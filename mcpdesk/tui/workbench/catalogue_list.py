@@ -70,7 +70,7 @@ class CatalogueList(LineList):
         self._rows: list[CatalogueRow] = []
         self._folded: frozenset[ItemKind] = frozenset()
         self._query = ""
-        self._told: tuple[ItemKind, str] | None = None
+        self._announced: tuple[ItemKind, str] | None = None
 
     @property
     def row_count(self) -> int:
@@ -147,7 +147,7 @@ class CatalogueList(LineList):
     def watch_cursor(self) -> None:
         """Tell which item is under the cursor."""
         super().watch_cursor()
-        self._tell()
+        self._announce()
 
     def action_cursor(self, by: int) -> None:
         """Move by items; reasons are passed over."""
@@ -188,8 +188,8 @@ class CatalogueList(LineList):
         for number, mode in enumerate(self._modes, 1):
             missing = f", {len(mode.missing)} missing" if mode.missing else ""
             hint = _tools(len(mode.tools)) + missing
-            told = mode.description or ", ".join(mode.tools)
-            choices.append(Choice(mode.name, number, hint, str(number) if number < 10 else "", help=told))
+            text = mode.description or ", ".join(mode.tools)
+            choices.append(Choice(mode.name, number, hint, str(number) if number < 10 else "", help=text))
         current = modes.index(self.mode) if self.mode in modes else 0
         chosen = await self.app.push_screen_wait(Menu("Tools of a mode", choices, cursor=current))
         if chosen is not None:
@@ -229,8 +229,8 @@ class CatalogueList(LineList):
         self.rows_changed()
         if at is not None:
             self.cursor = at
-        self._told = None
-        self._tell()
+        self._announced = None
+        self._announce()
 
     def _find(self, kind: ItemKind, name: str) -> int | None:
         wanted = (kind, name)
@@ -243,10 +243,10 @@ class CatalogueList(LineList):
             None,
         )
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         item = self.item
-        if item is not None and self._told != (item.kind, item.name):
-            self._told = (item.kind, item.name)
+        if item is not None and self._announced != (item.kind, item.name):
+            self._announced = (item.kind, item.name)
             self.post_message(self.Highlighted(item))
 
 
