@@ -16,6 +16,7 @@ import orjson
 from msgspec import structs
 
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.link.link import Link
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,
@@ -412,7 +413,7 @@ def sample_recording(now: float) -> Recording:
     return recording
 
 
-class FakeLink:
+class FakeLink(Link):
     """Implements `link.Link` from attributes a test may replace."""
 
     def __init__(self, now: float | None = None) -> None:
