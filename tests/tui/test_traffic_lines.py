@@ -166,7 +166,7 @@ def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-async def test_a_finished_line_is_drawn_once_and_anew_when_its_peer_has_a_name() -> None:
+async def test_a_line_shows_the_new_name_of_its_peer_and_the_cursor() -> None:
     recording = busy_recording()
     async with running(recording, size=(90, 20)) as (app, _):
         strips = app.listing._strips
@@ -175,11 +175,10 @@ async def test_a_finished_line_is_drawn_once_and_anew_when_its_peer_has_a_name()
             return strips.exchange(0, cursor=False, marked=False)
 
         strips.fit(90, False)
-        first = draw()
-        assert draw() is first and first.cell_length == 90
+        assert draw().cell_length == 90
         recording.connect(connection(1, "renamed"))
         assert "renamed" in draw().text
-        assert strips.exchange(0, cursor=True, marked=False) is not draw()
+        assert list(strips.exchange(0, cursor=True, marked=False)) != list(draw())
 
 
 async def test_a_pending_line_is_drawn_every_time() -> None:
@@ -203,12 +202,3 @@ async def test_another_theme_draws_everything_anew() -> None:
         await pilot.pause()
         after = app.listing.render_line(1)
         assert before.text == after.text and list(before) != list(after)
-
-
-async def test_strips_kept_are_bounded() -> None:
-    async with running(busy_recording()) as (app, _):
-        strips = app.listing._strips
-        for _ in range(100):
-            for number in range(12):
-                strips.exchange(number, cursor=False, marked=bool(number % 2))
-        assert len(strips._strips) <= 300

@@ -1,4 +1,4 @@
-"""One line of the traffic as styled cells. Knows no widget; styles are names of component classes."""
+"""Lines of the traffic: an exchange or a raw frame as styled cells, and those as what a widget draws."""
 
 from __future__ import annotations
 
@@ -322,8 +322,6 @@ _CELLS: dict[str, Callable[[Exchange, float], list[Cell]]] = {
 _PARTS = ("head", "in", "out", "method", "name", "peer", "mark", "good", "bad", "warn", "clock", "muted")
 STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))
 """The component classes lines are drawn in."""
-_KEPT = 300
-"""Strips kept: a few screens full."""
 
 
 class TrafficStrips:
@@ -337,12 +335,10 @@ class TrafficStrips:
         self._width = 0
         self._raw = False
         self._columns: tuple[LineColumn, ...] = ()
-        self._strips: dict[tuple[object, ...], Strip] = {}
         self._styles: dict[str, Style] = {}
 
-    def clear(self) -> None:
-        """Forget everything: styles or lines are others now."""
-        self._strips.clear()
+    def forget_styles(self) -> None:
+        """Look the styles up again: the theme or the focus changed."""
         self._styles.clear()
 
     def fit(self, width: int, raw: bool) -> None:
@@ -350,7 +346,6 @@ class TrafficStrips:
         if (width, raw) != (self._width, self._raw):
             self._width, self._raw = width, raw
             self._columns = columns_for(width - 2, raw=raw)
-            self._strips.clear()
 
     def head(self) -> Strip:
         """The titles of the columns."""
@@ -361,36 +356,21 @@ class TrafficStrips:
         return self._strip(cells)
 
     def exchange(self, number: int, *, cursor: bool, marked: bool) -> Strip:
-        """The line of an exchange; one that is pending is drawn anew every time."""
+        """The line of an exchange."""
         exchange = self._index.exchange(number)
         if exchange.ended is None or exchange.asked_at is not None:
             self.has_clock = True
-            return self._strip(exchange_cells(exchange, self._columns, time(), marked=marked), _over(cursor))
-        return self._cached(
-            (*_face(exchange), cursor, marked),
-            lambda: exchange_cells(exchange, self._columns, 0.0, marked=marked),
-            cursor,
-        )
+        cells = exchange_cells(exchange, self._columns, time(), marked=marked)
+        return self._strip(cells, "traffic--cursor" if cursor else "")
 
     def frame(self, number: int, *, cursor: bool, marked: bool) -> Strip:
         """The line of a raw frame."""
-        return self._cached((number, cursor, marked), lambda: self._frame_cells(number, marked), cursor)
-
-    def _frame_cells(self, number: int, marked: bool) -> list[Cell]:
         frame = self._index.frame(number)
         connection = self._index.connections.get(frame.connection) if frame else None
         row = next(iter(self._index.rows_of(number)), None)
         revision = self._index.revision(row) if row is not None else connection.revision if connection else ""
-        return frame_cells(frame, connection, self._columns, revision, marked=marked)
-
-    def _cached(self, key: tuple[object, ...], cells: Callable[[], list[Cell]], cursor: bool) -> Strip:
-        key = (*key, self._widget.has_focus)
-        strip = self._strips.get(key)
-        if strip is None:
-            if len(self._strips) >= _KEPT:
-                self._strips.clear()
-            strip = self._strips[key] = self._strip(cells(), _over(cursor))
-        return strip
+        cells = frame_cells(frame, connection, self._columns, revision, marked=marked)
+        return self._strip(cells, "traffic--cursor" if cursor else "")
 
     def _strip(self, cells: Sequence[Cell], line_style: str = "") -> Strip:
         base = self._style("")
@@ -410,20 +390,3 @@ class TrafficStrips:
             style = widget.get_component_rich_style(name, partial=True) if name else widget.rich_style
             self._styles[name] = style
         return style
-
-
-def _over(cursor: bool) -> str:
-    return "traffic--cursor" if cursor else ""
-
-
-def _face(exchange: Exchange) -> tuple[object, ...]:
-    """Everything about a finished exchange that shows."""
-    told = (
-        exchange.peer,
-        exchange.revision,
-        exchange.is_slow,
-        exchange.parts,
-        exchange.waited,
-        exchange.size,
-    )
-    return exchange.number, exchange.status, exchange.ended, *told

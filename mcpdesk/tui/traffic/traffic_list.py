@@ -37,7 +37,7 @@ _WHEEL = 3
 class TrafficList(Widget, can_focus=True):
     """Follows the newest line until the person moves; then the selection stays where it is.
 
-    Its component classes are `traffic_strips.STYLES`.
+    Its component classes are `traffic_lines.STYLES`.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(STYLES)
@@ -174,8 +174,8 @@ class TrafficList(Widget, can_focus=True):
         return self.index.operations.whole.get(exchange, exchange)
 
     def notify_style_update(self) -> None:
-        """Forget what was drawn in other colours."""
-        self._strips.clear()
+        """Look the styles up again."""
+        self._strips.forget_styles()
         super().notify_style_update()
 
     # Actions
@@ -350,7 +350,6 @@ class TrafficList(Widget, can_focus=True):
         self._top = self._line = None
         if chosen is not None:
             self._line = self._line_of(chosen)
-        self._strips.clear()
         self._search_all()
 
     @work(exclusive=True, group="traffic-search")
