@@ -15,11 +15,11 @@ from urllib.parse import quote
 from mcpdesk.errors import DeskUserError
 
 Over = Literal["stdio", "http", ""]
-"""How a client is to reach a server; empty: as suits the client best."""
+"""How a client is to reach a server; empty for what suits the client best."""
 
 
 class ServerAddress(NamedTuple):
-    """What a configuration says of a server."""
+    """How a client can reach a server: its command, and its URL where it is served over HTTP."""
 
     server: str
     """Its name."""
@@ -27,11 +27,11 @@ class ServerAddress(NamedTuple):
     url: str = ""
     """Where it is served over HTTP; empty when it is not, `unix:PATH` on a socket."""
     key: str = ""
-    """Empty when none is asked for."""
+    """The key callers must send; empty for none."""
     header: str = "X-API-Key"
     mode: str = ""
     command: tuple[str, ...] = ("mcpdesk",)
-    """What starts this program from anywhere."""
+    """The command that starts this program from any folder."""
 
     @property
     def is_served(self) -> bool:
@@ -45,7 +45,7 @@ class ServerAddress(NamedTuple):
 
     @property
     def pipe(self) -> list[str]:
-        """What a client starts."""
+        """The command a client starts for stdio."""
         return [*self.command, "stdio", self.folder, *(["--mode", self.mode] if self.mode else [])]
 
 
@@ -56,7 +56,7 @@ class _Client(NamedTuple):
 
 
 def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
-    """What to paste for `client`.
+    """The text to paste for `client`.
 
     Raises: DeskUserError for a client we do not know, or one that cannot be reached `over` that.
     """
@@ -77,7 +77,7 @@ def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
 
 
 def own_command(script: str = "", executable: str = "") -> tuple[str, ...]:
-    """What starts this very program from any folder, whatever the PATH; by default as it was started."""
+    """The command that starts this program from any folder, whatever the PATH."""
     script, executable = script or sys.argv[0], executable or sys.executable
     for place in (Path(script), Path(executable).with_name("mcpdesk")):
         if place.name in ("mcpdesk", "mcpdesk.exe") and place.is_file() and os.access(place, os.X_OK):
@@ -97,7 +97,7 @@ def _remote(facts: ServerAddress) -> dict[str, Any]:
 def _listed(
     root: str, make: Callable[[ServerAddress], dict[str, Any]], **more: str
 ) -> Callable[[ServerAddress], str]:
-    """A JSON file with the server under its name."""
+    """A maker of a JSON file with the server under its name."""
     return lambda facts: json.dumps(
         {root: {facts.server: {**more, **make(facts)}}}, indent=2, ensure_ascii=False
     )
@@ -113,7 +113,7 @@ def _claude_url(facts: ServerAddress) -> str:
 
 
 def _claude_name(facts: ServerAddress) -> str:
-    """It takes letters, digits, `-` and `_` only."""
+    """The name as `claude` accepts it: letters, digits, `-` and `_`."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", facts.server)
 
 

@@ -1,6 +1,7 @@
-"""Variables of a folder's env file that are no settings: they are in our environment while it lacks them.
+"""The environment of this process: a folder's variables, and what stays hidden from other programs.
 
-What the environment says itself wins, and so does the folder that was read first.
+Linux shows a process's memory and first environment (`/proc/PID/environ`) to every process of the same user,
+programs that hosted code starts among them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class FolderVariables:
-    """Those of one folder."""
+    """Puts variables of one folder's env file that are no settings into the environment.
+
+    A variable the environment has already, or that an earlier folder set, stays as it is.
+    """
 
     def __init__(self, folder: Path, environment: MutableMapping[str, str] = os.environ) -> None:
         self._path = folder / ENV_FILE
         self._environment = environment
         self._given: set[str] = set()
-        """What is in the environment because of us."""
+        """The variables this folder put into the environment."""
 
     def refresh(self) -> None:
-        """Read the file again. Raises: DeskUserError for a mistake in it; nothing has changed then."""
+        """Read the file again. Raises: DeskUserError for a mistake in it, and changes nothing then."""
         wanted = {}
         for name, value, line in read_env_file(self._path):
             if not NAME.fullmatch(name) or "\0" in value:
@@ -44,20 +48,20 @@ class FolderVariables:
                 self._given.add(name)
 
     def withdraw(self) -> None:
-        """The folder is hosted no longer."""
+        """Remove the variables again."""
         for name in self._given:
             self._environment.pop(name, None)
         self._given.clear()
 
 
 SET_DUMPABLE = 4
-"""An option of prctl(2). A process that cannot be dumped cannot be looked into without privileges either."""
+"""An option of prctl(2). A process that cannot be dumped cannot be inspected without privileges either."""
 
 
 def make_private() -> None:
     """Close this process to programs of the same user, and wipe the environment the system shows of it.
 
-    Python goes on to know its environment. Elsewhere than on Linux nothing is done, nor is there `/proc`.
+    `os.environ` stays as it is. Does nothing elsewhere than on Linux, where there is no `/proc`.
     """
     if sys.platform != "linux":
         return
@@ -76,7 +80,7 @@ def make_private() -> None:
 
 
 def withhold(variables: Iterable[str]) -> None:
-    """Keep variables from programs that inherit this process's environment; `os.environ` still has them."""
+    """Hide variables from programs that inherit this process's environment; `os.environ` still has them."""
     for name in variables:
         if name in os.environ:
             os.unsetenv(name)

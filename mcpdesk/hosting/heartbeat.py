@@ -14,11 +14,11 @@ from msgspec import Struct
 
 BEAT_S = 0.2
 STUCK_S = 0.5
-"""Seconds without a beat from which on the loop counts as stuck."""
+"""Seconds without a beat after which the loop counts as stuck."""
 
 
 class Stuck(Struct, frozen=True):
-    """The core's loop has not turned for a while, and this is where it stands."""
+    """The core's loop has not turned for a while; where it stands."""
 
     seconds: float
     tool: str
@@ -29,19 +29,20 @@ class Stuck(Struct, frozen=True):
 class Heartbeat:
     """Beats on the core's loop; any other thread may ask whether it still does.
 
-    `tool_at` names the tool whose function begins on one of some lines of a file in a hosted folder;
-    `folders` gives those folders. `told` hears, on a thread of its own, each time it is stuck in their code.
+    `folders` returns the hosted folders. `tool_at` names the tool whose function begins on one of the given
+    lines of a file there. `on_stuck` is called, on a thread of its own, each time the loop is stuck in the
+    code of a hosted folder.
     """
 
     def __init__(
         self,
         folders: Callable[[], list[Path]],
         tool_at: Callable[[Path, str, range], str],
-        told: Callable[[Stuck], None] = lambda _: None,
+        on_stuck: Callable[[Stuck], None] = lambda _: None,
     ) -> None:
         self._folders = folders
         self._tool_at = tool_at
-        self._told = told
+        self._on_stuck = on_stuck
         self._over = threading.Event()
         self._last = time.monotonic()
         self._thread_id = 0
@@ -75,13 +76,13 @@ class Heartbeat:
         self._handle = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def _watch(self) -> None:
-        """Tell once of each time the loop is stuck in code of a hosted folder."""
+        """Report each time the loop is stuck in code of a hosted folder, once."""
         was_stuck = False
         while not self._over.wait(BEAT_S):
             stuck = self.stuck()
             is_authors = stuck is not None and bool(stuck.where)  # importing libraries takes its time, too
             if stuck is not None and is_authors and not was_stuck:
-                self._told(stuck)
+                self._on_stuck(stuck)
             was_stuck = is_authors
 
     def _place(self, innermost: FrameType) -> tuple[str, str]:

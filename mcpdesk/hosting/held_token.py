@@ -1,7 +1,4 @@
-"""A token that somebody gave a dialogue within this process: whose it is, as long as it counts.
-
-The token itself is not kept.
-"""
+"""A token given to a dialogue within this process: its holder, while it is valid. The token is not kept."""
 
 from __future__ import annotations
 
@@ -25,26 +22,26 @@ log = logging.getLogger("mcpdesk.auth")
 
 
 class TokenView(Struct, frozen=True):
-    """Whose token is held."""
+    """The holder of a token, for a front end."""
 
     name: str
     scopes: frozenset[str]
-    """What it allows, and what that includes."""
+    """What the token allows, with the scopes those include."""
     expires: float | None = None
-    """When it ends, Unix time in seconds."""
+    """When it expires, Unix time in seconds."""
     ended: str = ""
-    """Why it counts no more, in words that follow `it`; empty: it counts."""
+    """Why it is no longer valid, in words that follow `it`; empty while it is valid."""
 
 
 class _Held(NamedTuple):
-    """Who a token made the dialogue, and under which rules it counted."""
+    """The holder of a token, and the rules under which it was valid."""
 
     principal: Principal
     access: Access
 
     @property
     def lacks(self) -> frozenset[str]:
-        """What every request of a token has to be allowed, and it is not."""
+        """Scopes that every request needs and the token lacks."""
         return self.access.scopes - self.principal.scopes
 
 
@@ -69,7 +66,7 @@ class HeldToken:
         self._checks: set[asyncio.Task[_Held]] = set()
 
     def view(self) -> TokenView | None:
-        """Whose is held; None: none was given, or it was taken back. For any thread."""
+        """The holder; None without a token. Any thread may ask."""
         held = self._held
         if held is None:
             return None
@@ -77,10 +74,10 @@ class HeldToken:
         return TokenView(who.name, who.scopes, who.expires, self._end_of(held))
 
     def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Be whom a token is of from now on; from any thread.
+        """Check a token and act as its holder from now on; from any thread.
 
-        The future has those of `needs` that it does not allow: with any, it was not taken. It fails with
-        ValueError and the reason for a token that does not count. Cancelled in time, nothing is taken.
+        The future holds those of `needs` the token does not allow; with any, the token is not used. It fails
+        with ValueError and the reason for an invalid token. Cancelled in time, nothing changes.
         """
         done: Future[tuple[str, ...]] = Future()
 
@@ -93,23 +90,23 @@ class HeldToken:
         return done
 
     def drop(self) -> None:
-        """Be nobody in particular again; from any thread."""
+        """Forget the token; from any thread."""
 
         def forget() -> None:
             self._held = None
-            self.settle()
+            self.apply()
 
         self._run(forget)
 
-    def settle(self) -> None:
-        """Be who the token says, while it counts; on the core's loop, before anything is sent."""
+    def apply(self) -> None:
+        """Give the dialogue the token's principal while it is valid. On the core's loop, before a send."""
         held = self._held
         principal = OPEN if held is None or self._end_of(held) else held.principal
         if self._dialogue.conversation.principal is not principal:
             self._dialogue.identify(principal)
 
     def close(self) -> None:
-        """Check nothing more."""
+        """Cancel checks under way."""
         for task in self._checks:
             task.cancel()
 
@@ -130,11 +127,11 @@ class HeldToken:
         lacking = tuple(scope for scope in needs if scope not in held.principal.scopes)
         if not lacking:
             self._held = held
-            self.settle()
+            self.apply()
         done.set_result(lacking)
 
     async def _verified(self, text: str) -> _Held:
-        """Raises: ValueError with the reason, in words that follow `it`."""
+        """Check a token. Raises: ValueError with the reason, in words that follow `it`."""
         from mcpdesk.auth.keys import KeysMissing
         from mcpdesk.auth.tokens import Rejected
 

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 DRAWING_S = 1.5
 LEAVE_S = 0.5
-"""How long pumps may take to go to somebody else when this core ends."""
+"""How long pumps may take to go to another server when this core ends."""
 ROUND_KEY = "request-state-key"
-"""File in the state folder with the key that signs `requestState`: another core of its may go on."""
+"""File in the state folder with the key that signs `requestState`, which other cores share."""
 CAPTURE_CHECK_S = 0.5
-"""Between two looks at whether the capture is written."""
+"""How often to check whether the capture is written."""
 
 
 class Host:
@@ -82,14 +82,14 @@ class Host:
         self.http: HttpService | None = None
         self.jobs: AsyncCalls  # There are none before it listens for HTTP.
         self._key = ""
-        """What callers over HTTP send, once it was due."""
+        """The key callers over HTTP must send, once one was needed."""
         self.board: Callable[[], Board] | None = None
-        """Makes what the dashboard shows, on any thread; None: there is none."""
+        """Makes what the dashboard shows, on any thread; None without a dashboard."""
         self._records: dict[str, JobRecords] = {}
-        """What is on disk of each server's jobs, once there is something."""
+        """The records on disk of each server's jobs, once there are any."""
         self._places: list[UnixListener] = []
-        self._successions: set[asyncio.Task[None]] = set()
-        """Folders that another process answers for as long as it lives."""
+        self._waiting_successors: set[asyncio.Task[None]] = set()
+        """Tasks that wait for the end of another process that answers for a folder."""
         self._is_leaving = False
         self._watches: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()
@@ -120,7 +120,7 @@ class Host:
 
     @cached_property
     def rules(self) -> Rules:
-        """What holds for callers over HTTP, until something changes."""
+        """The rules for callers over HTTP, until something changes."""
         from mcpdesk.auth import api_key
         from mcpdesk.hosting.host import rules_of
 
@@ -141,7 +141,7 @@ class Host:
 
     @property
     def is_exposed(self) -> bool:
-        """Whether other machines can call a server of it without a key and without a token."""
+        """Whether other machines can call one of its servers without a key and without a token."""
         from mcpdesk.auth.http_origin import is_loopback
 
         if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
@@ -150,7 +150,7 @@ class Host:
         return is_anybodys and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
-        """The server of that name, seen in a mode; the first one for an empty name.
+        """The server of that name, in a mode; the first one for an empty name.
 
         Raises: UnknownMode, which names the modes it has.
         """
@@ -171,7 +171,7 @@ class Host:
         return self.recording.health
 
     def figures(self) -> list[Figure]:
-        """What is counted now."""
+        """What `/metrics` shows now."""
         from mcpdesk.hosting.figures import figures
 
         return figures(self)
@@ -194,8 +194,8 @@ class Host:
     def load(self) -> None:
         """Read every folder. Needs no loop.
 
-        Raises: ManifestError for a folder that cannot be hosted, unless it is to be withheld till it
-        is mended; DeskUserError for two of one name, and for a folder without the mode that is asked for.
+        Raises: ManifestError for a folder that cannot be hosted, unless the plan says to withhold it until it
+        is mended; DeskUserError for two of one name, and for a folder without the mode asked for.
         """
         for folder in self.plan.folders:
             late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
@@ -208,7 +208,7 @@ class Host:
             self.folders[name] = hosted
             server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
             self.by_name[name] = HostedEndpoint(server, self.services, self.recording)
-            server.tools.subscribe(lambda _: self._settle_rules())
+            server.tools.subscribe(lambda _: self._refresh_rules())
             assert hosted.server.home is not None
             hosted.server.home.on_callback = partial(self._called_back, name)
             hosted.server.home.tell = partial(self._tell_person, name)
@@ -219,10 +219,10 @@ class Host:
                 hosted.hold_back(f"its settings come from {first.folder / FILE}, which has a mistake")
         for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders)):
             self.journal.log("warning", "settings", warning)
-        self._settle_rules()
+        self._refresh_rules()
 
     def screen_drawn(self) -> None:
-        """The screen shows what is hosted; from any thread."""
+        """Note that the screen shows what is hosted; from any thread."""
         self.call_soon(self._drawn.set)
 
     async def start(self) -> None:
@@ -234,7 +234,7 @@ class Host:
         await self.open()
 
     async def wake(self) -> None:
-        """Load what is not loaded, and take up what a previous run left: calls can be answered then.
+        """Load what is not loaded, and restore what a previous run left. Calls can be answered then.
 
         Raises: DeskError for folders that cannot be used.
         """
@@ -250,7 +250,7 @@ class Host:
         self._pending.clear()
         await asyncio.gather(*(hosted.wake() for hosted in self.folders.values()))
         self.services.on_job = self._note_job
-        self.services.on_session = self._greet
+        self.services.on_session = self._report_missed_callbacks
         for name, hosted in self.folders.items():
             if hosted.server.home is not None and hosted.server.home.has_state:
                 await self._recall_jobs(name)
@@ -258,7 +258,7 @@ class Host:
     async def open(self) -> None:
         """Listen for clients, and watch the folders. Raises: DeskError for addresses that cannot be used."""
         if self.plan.meet:
-            await self._meet()
+            await self._listen_for_pumps()
         if self.plan.http:
             if self.plan.draws_first:
                 with contextlib.suppress(TimeoutError):
@@ -270,7 +270,7 @@ class Host:
 
     async def stop(self) -> None:
         """End calls, streams and listeners; write what is left of the capture."""
-        ending = self._watches | self._successions
+        ending = self._watches | self._waiting_successors
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -291,7 +291,7 @@ class Host:
         self.recording.close()
 
     async def send_pumps_away(self) -> None:
-        """Let the clients behind pumps go on elsewhere, but for those whose calls are under way here."""
+        """Send pumps to another server, except those with calls under way here."""
         if not self._is_leaving:
             self._is_leaving = True
             await asyncio.gather(*(place.send_away(LEAVE_S) for place in self._places))
@@ -318,7 +318,7 @@ class Host:
         return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes)
 
     def disconnect(self, connection: int) -> bool:
-        """End the session or connection of a peer; False when there is none of that number."""
+        """End the session or connection of a peer. Returns False when there is none of that number."""
         dialogues = (endpoint.dialogues.get(connection) for endpoint in self.by_name.values())
         dialogue = next((each for each in dialogues if each is not None), None)
         if dialogue is None:
@@ -329,25 +329,25 @@ class Host:
         return True
 
     def reload(self, name: str) -> None:
-        """Look at a server's folder again now."""
+        """Read a server's folder again now."""
         self._reload(self.folders[name])
 
     def cycle_policy(self, server: str, tool: str) -> None:
-        """Take the next policy for a tool of a server: allow, ask, deny."""
-        self._do(self.folders[server].cycle_policy(tool))
+        """Set the next policy for a tool of a server: allow, ask, deny."""
+        self._start_chore(self.folders[server].cycle_policy(tool))
 
     def revoke(self, server: str, tool: str, peer: str) -> None:
         """Ask again before a peer calls a tool."""
-        self._do(self.folders[server].revoke(tool, peer))
+        self._start_chore(self.folders[server].revoke(tool, peer))
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run what was asked for at the desk."""
+    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work asked for at the desk as a task."""
         chore = asyncio.get_running_loop().create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
     def _unknown_tools(self) -> list[str]:
-        """What the setting says of tools that no server has."""
+        """Complaints about approvals for tools that no server has."""
         known = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
         named = policies_of(self.settings.approvals)
         return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
@@ -361,7 +361,7 @@ class Host:
         settings = self.settings
         if settings.socket and self.plan.origins.get("socket", "").startswith("flag"):
             await self.http.listen_unix(settings.socket)
-            return self._settle_rules()
+            return self._refresh_rules()
         try:
             port = await self.http.listen_tcp(settings.host, settings.port, self.plan.may_move)
         except ListeningForbidden as error:
@@ -371,17 +371,17 @@ class Host:
         else:
             if settings.port and port != settings.port:
                 self.journal.notify(f"Port {settings.port} is taken: serving on {port}", Severity.WARNING)
-        self._settle_rules()
+        self._refresh_rules()
 
-    async def _meet(self) -> None:
-        """Listen where pumps look for us; where another process does, once that has ended."""
+    async def _listen_for_pumps(self) -> None:
+        """Listen where pumps look for a core; where another process listens, once that has ended."""
         for name, hosted in self.folders.items():
-            if not await self._occupy(name, hosted.folder):
+            if not await self._listen_at(name, hosted.folder):
                 self.journal.log("info", "server", f"another process already answers for {hosted.folder}")
-                self._successions.add(asyncio.create_task(self._succeed(name, hosted.folder)))
+                self._waiting_successors.add(asyncio.create_task(self._take_over_later(name, hosted.folder)))
 
-    async def _occupy(self, name: str, folder: Path) -> bool:
-        """Answer for a folder, and tell clients with cores of their own; False while somebody else does."""
+    async def _listen_at(self, name: str, folder: Path) -> bool:
+        """Listen at a folder's meeting point, and tell lone cores. False while another process does."""
         from mcpdesk.transports.unix import UnixListener
 
         try:
@@ -396,9 +396,9 @@ class Host:
             self.journal.log("warning", "server", f"no meeting point for {folder}: {error}")
         return True
 
-    async def _succeed(self, name: str, folder: Path) -> None:
-        """Wait for the end of whoever answers for a folder, and take its place."""
-        while not await self._occupy(name, folder):
+    async def _take_over_later(self, name: str, folder: Path) -> None:
+        """Wait for the end of the process that answers for a folder, and take its place."""
+        while not await self._listen_at(name, folder):
             with contextlib.suppress(OSError):
                 other = await asyncio.to_thread(rendezvous.find_desk, folder, self._chosen_state)
                 if other is not None:
@@ -410,7 +410,7 @@ class Host:
 
     @property
     def _chosen_state(self) -> str:
-        """The state folder, if one was chosen: others do not meet us."""
+        """The state folder if one was chosen, else empty: cores with different state folders do not meet."""
         is_chosen = self.plan.origins.get("state_dir", "default") != "default"
         return str(self.settings.state_dir) if is_chosen else ""
 
@@ -418,7 +418,7 @@ class Host:
         await hosted.watch(lambda: self._reload(hosted))
 
     async def _watch_capture(self) -> None:
-        """Tell when the capture cannot be written, and when it can again."""
+        """Report when the capture cannot be written, and when it can again."""
         failing, missing = "", 0
         while True:
             now = self.recording.failing
@@ -439,7 +439,7 @@ class Host:
         asked = hosted.server.access
         changes = hosted.reload()
         if hosted.server.access is not asked:
-            self._settle_rules()
+            self._refresh_rules()
         if not next(iter(self.folders.values())).server.withheld:
             for other in self.folders.values():
                 other.release()
@@ -473,11 +473,11 @@ class Host:
     def _tell_clients(self, name: str, level: str, data: Any) -> list[str]:
         return self.services.subscriptions.log(name, level, "callback", data)
 
-    def _greet(self, subscriber: Subscriber) -> None:
-        """Tell a client that has just connected what fired while it was away."""
+    def _report_missed_callbacks(self, subscriber: Subscriber) -> None:
+        """Tell a client that has just connected which callbacks fired while it was away."""
         home = self.folders[subscriber.server].server.home
         if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
-            self._do(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
+            self._start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
 
     async def _tell_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
         from mcpdesk.server.state.callback_timers import said
@@ -496,7 +496,7 @@ class Host:
                 f"Callback {callback.id} of {name}: {callback.message}", Severity.INFO, "activity/callbacks"
             )
 
-    def _settle_rules(self) -> None:
+    def _refresh_rules(self) -> None:
         self.__dict__.pop("rules", None)
         withhold(secret_variables(self._secret_variables()))
 
@@ -548,7 +548,7 @@ def _masked(value: Any, schema: Any = None) -> Any:
 
 
 def rules_of(settings: Settings, key: str) -> Rules:
-    """What holds for callers; `key` is asked of them unless it is empty."""
+    """The rules for callers over HTTP; they must send `key` unless it is empty."""
     return Rules(
         api_key=key,
         api_key_header=settings.api_key_header,

@@ -38,21 +38,21 @@ class HostPlan(Struct, frozen=True):
     """Listen where `mcpdesk stdio FOLDER` looks for a running core."""
     watch: bool = True
     draws_first: bool = False
-    """Listen on HTTP only once the screen says it is drawn, or soon all the same."""
+    """Wait for the screen to be drawn, at most a moment, before listening for HTTP."""
     capture: Path | None = None
     """The capture file; None keeps frames in memory only."""
     mode: str = ""
-    """Serve every folder in this mode, and nothing else of it."""
+    """Serve every folder in this mode only."""
     waits: bool = False
-    """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not begin at all."""
+    """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not start at all."""
     is_unsure: bool = False
-    """What the `mcp.json` of the first folder sets could not be read."""
+    """Whether the settings in the `mcp.json` of the first folder could not be read."""
 
 
 def effective_settings(
     flags: Mapping[str, object], environ: Mapping[str, str], folder: Path | None = None
 ) -> Resolved:
-    """The settings in force, with what `folder` says in its env file and manifest.
+    """The settings in force, with those of `folder`'s env file and manifest.
 
     Raises: DeskUserError for a bad value; ManifestError for an unusable manifest.
     """
@@ -77,7 +77,7 @@ def plan_for(
     mode: str = "",
     waits: bool = False,
 ) -> HostPlan:
-    """What a core is to host, and in which mode alone. The first folder's settings are the core's.
+    """Plan what a core hosts, and in which mode. The first folder's settings are the core's.
 
     With `waits` a folder with a mistake in its manifest is withheld until it is mended. While that leaves the
     settings of the first folder unknown (`is_unsure`), the others are withheld as well: it may ask for a key.
@@ -108,8 +108,8 @@ def plan_for(
 
 
 def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> list[str]:
-    """Settings of a mended manifest that would have counted, like `settings.port`, had the core been able to
-    read them. Those of other folders than the first never count."""
+    """Settings of a mended manifest, like `settings.port`, that the core could not read when it started and
+    that only count from its next start. Those of other folders than the first never count."""
     if not plan.is_unsure or not is_first:
         return []
     return sorted(
@@ -121,7 +121,7 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
 
 
 def ignored_settings(folders: Sequence[Path]) -> list[str]:
-    """What is told of settings that folders behind the first one bring: they do not count."""
+    """Warnings about settings of folders after the first one, which do not count."""
     found = []
     for folder in folders[1:]:
         try:
@@ -136,6 +136,6 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
 
 
 def capture_path(state: Path, folders: Sequence[Path]) -> Path:
-    """A new capture's file: `captures/2026-11-20T09-30-00-profiles.jsonl`."""
+    """The path of a new capture: `captures/2026-11-20T09-30-00-profiles.jsonl`."""
     name = folders[0].name if folders else "desk"
     return paths.captures_folder(state) / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}.jsonl"

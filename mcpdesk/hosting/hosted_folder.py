@@ -43,7 +43,7 @@ MEANINGS = {
 
 
 class HostedFolder:
-    """Keeps a server equal to its folder. What no longer loads leaves the previous version serving."""
+    """Keeps a server equal to its folder. Where a file no longer loads, its previous version serves."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class HostedFolder:
         late: Callable[[Manifest], list[str]] | None = None,
         mode: str = "",
     ) -> None:
-        """Read the folder. With `late`, one with a mistake in its manifest is withheld until that is mended;
-        `late` tells which parts of a mended one count from the next start only, and keep it back. `mode` is
-        the only one it is served in, which a mended one must have.
+        """Read the folder. With `late`, a folder with a mistake in its manifest is withheld until that is
+        mended; `late` returns the parts of a mended manifest that only count from the next start, and keep it
+        withheld. `mode` is the only mode it is served in, which a mended manifest must have.
 
         Raises: ManifestError when it cannot be hosted at all.
         """
@@ -101,7 +101,7 @@ class HostedFolder:
         await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
 
     def reload(self) -> Changes:
-        """Read the folder again and put what changed in place; says so in the journal."""
+        """Read the folder again, serve what changed, and report it in the journal."""
         began = time.perf_counter()
         name, warnings, lost = self.server.name, self.warnings, self.modes.lost
         self._refresh_variables(self.folder)
@@ -121,7 +121,7 @@ class HostedFolder:
         changes = self._apply()
         if self.server.withheld:
             self.server.withheld = ""
-            self.modes.settle()
+            self.modes.refresh()
             self._journal.notify(f"{name}: {FILE} is mended, {name} is served", Severity.INFO, "workbench")
         if self._loaded.manifest.name != name:
             self._journal.notify(f"{name}: a new name counts from the next start", Severity.WARNING)
@@ -158,18 +158,18 @@ class HostedFolder:
             self.reload()
 
     def _withhold(self, mistake: ManifestError) -> None:
-        """Serve nothing, and tell why where it was not told before."""
+        """Serve nothing, and report why unless that was reported before."""
         if str(mistake) == self.server.withheld:
             return
         self.server.withheld = str(mistake)
         source = FILE if mistake.line is None else f"{FILE}:{mistake.line}"
         self.server.tools.replace((), [Unavailable(FILE, mistake.message, source)])
         told = f"{self.server.name} is not served: {mistake}"
-        self.modes.settle()
+        self.modes.refresh()
         self._journal.notify(told, Severity.ERROR, "workbench")
 
     def _check_mended(self, manifest: Manifest) -> None:
-        """Raises: ManifestError for what only a core that began with it could keep to."""
+        """Raises: ManifestError for parts of a mended manifest that only count from the start of a core."""
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
         late = self._late(manifest) if self._late is not None else []
@@ -181,7 +181,7 @@ class HostedFolder:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the manifest says of tools that are not there, or of tokens and does not mean."""
+        """Warnings about tools the manifest names and that do not exist, and about its rules for tokens."""
         manifest, known = self._loaded.manifest, self.tools
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [
@@ -200,7 +200,7 @@ class HostedFolder:
 
     @property
     def tools(self) -> frozenset[str]:
-        """What may be named where tools are: those that serve, those that do not, and all."""
+        """The names a list of tools may hold: available tools, unavailable ones, and `*`."""
         tools = self.server.tools
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
@@ -218,12 +218,12 @@ class HostedFolder:
 
     @property
     def secret_variable(self) -> str:
-        """The environment variable whose value signs tokens; empty: there is none."""
+        """The environment variable whose value signs tokens; empty for none."""
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 
     async def wake(self) -> None:
-        """Take up what a previous run left."""
+        """Restore what a previous run left."""
         assert self.server.home is not None
         try:
             await self.server.home.wake()
@@ -231,12 +231,12 @@ class HostedFolder:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
 
     def stop(self) -> None:
-        """Begin no calls of tools any more."""
+        """Stop starting calls of tools."""
         assert self.server.home is not None
         self.server.home.stop()
 
     async def close(self) -> None:
-        """End what the server still does."""
+        """End everything the server still does."""
         if self._variables is not None:
             self._variables.withdraw()
         self._gate.close()
@@ -244,7 +244,7 @@ class HostedFolder:
             await self.server.home.close()
 
     async def cycle_policy(self, tool: str) -> None:
-        """Take the next policy for a tool, and say so."""
+        """Set the next policy for a tool, and report it."""
         assert self.server.home is not None
         approvals = self.server.home.approvals
         until = ""
@@ -257,7 +257,7 @@ class HostedFolder:
         self._journal.notify(said, Severity.WARNING if until else Severity.INFO)
 
     async def revoke(self, tool: str, peer: str) -> None:
-        """Ask again before a peer calls a tool, and say so."""
+        """Ask again before a peer calls a tool, and report it."""
         assert self.server.home is not None
         name = peer.partition(":")[2]
         try:
@@ -294,9 +294,9 @@ class HostedFolder:
             elif isinstance(each, ResourceTemplate) and each.uri_template not in own:
                 self._loaded.templates.append(each)
         self.modes.choose(self._loaded.manifest.modes)
-        self.server.access = self._gate.settle(self._loaded.manifest.auth)
+        self.server.access = self._gate.update(self._loaded.manifest.auth)
         changes = apply(self._loaded, self.server, known, refused)
-        self.modes.settle()
+        self.modes.refresh()
         assert self.server.home is not None
         manifest = self._loaded.manifest
         self.server.home.approvals.configure(
@@ -311,7 +311,7 @@ class HostedFolder:
 
 
 def no_tool(name: str, known: Iterable[str]) -> str:
-    """What is told of a tool that is named and not there."""
+    """The message about a tool that is named and does not exist."""
     import difflib
 
     near = difflib.get_close_matches(name, known, n=1)
@@ -319,7 +319,7 @@ def no_tool(name: str, known: Iterable[str]) -> str:
 
 
 def _without_place(warning: str) -> str:
-    """What is said, wherever it stands by now."""
+    """A warning without its line number, which may have changed."""
     return warning.partition(": ")[2]
 
 
@@ -328,7 +328,7 @@ def _unknown(name: str) -> str:
 
 
 def _state_name(name: str, folder: Path) -> str:
-    """Readable, and different for two folders whose servers have the same name."""
+    """A folder name that is readable, and different for two servers of the same name."""
     return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
 
 
@@ -362,16 +362,16 @@ def _limits(settings: Settings) -> Limits:
 
 
 class BuiltIn:
-    """Where built-in tools come from: no file of the folder."""
+    """The origin of built-in tools, in place of a file of the folder."""
 
     def place(self, function: Function) -> str:
-        """What clients and authors are told."""
+        """The place shown for a built-in tool."""
         return "built-in"
 
 
 @cache
 def built_in(name: str) -> Tool:
-    """The tool of that name. Raises: KeyError when there is none."""
+    """The built-in tool of that name. Raises: KeyError."""
     for function, note in _noted(import_module(BUILTINS[name])):
         if note.kind == "tool" and note.name == name:
             return typed_tool(BuiltIn(), function, note, name)
@@ -379,7 +379,7 @@ def built_in(name: str) -> Tool:
 
 
 def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
-    """What comes with built-in tools, each once."""
+    """The resources and templates that come with built-in tools, each once."""
     return [each for module in dict.fromkeys(BUILTINS[name] for name in names) for each in _resources(module)]
 
 
@@ -403,7 +403,10 @@ def _noted(module: ModuleType) -> Iterator[tuple[Function, Note]]:
 
 
 class Modes:
-    """Those of one server. A mode that is given up keeps its view, which offers no tool any more."""
+    """The modes of a server: named selections of its tools, which clients ask for with `?mode=NAME`.
+
+    A mode that was removed keeps its view, which offers no tools.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -415,31 +418,31 @@ class Modes:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Modes somebody asked for that are there no more."""
+        """Modes a client asked for that no longer exist."""
         return frozenset(self._views.keys() - self._modes.keys())
 
     def describe(self) -> Mapping[str, Mode]:
-        """What the manifest says of each."""
+        """The modes of the manifest, by name."""
         return self._modes
 
     def choose(self, modes: Mapping[str, Mode]) -> None:
-        """Take what the manifest says now. It counts from `settle` on."""
+        """Set the modes of the manifest. Call `refresh` once the server has its tools."""
         self._modes = modes
         self._server.modes = tuple(modes)
         for name, (_, tools) in self._views.items():
             mode = modes.get(name)
             tools.names = frozenset(mode.tools if mode is not None else ())
 
-    def settle(self) -> None:
-        """The server is what it is to be: its views follow."""
+    def refresh(self) -> None:
+        """Update the views to what the server offers now."""
         for view, tools in self._views.values():
             view.keep_up(self._server)
             tools.follow()
 
     def view(self, name: str) -> Server:
-        """The server as it is seen in a mode; one that is withheld may have any once it is mended.
+        """The server as it is seen in a mode. While it is withheld any mode may exist once it is mended.
 
-        Raises: UnknownMode, naming those there are.
+        Raises: UnknownMode, which names the existing modes.
         """
         mode = self._modes.get(name)
         if mode is None and not self._server.withheld:

@@ -1,4 +1,4 @@
-"""What a core has to say: log lines and notices, numbered and bounded, safe to read from any thread."""
+"""Log lines and notices of a core, numbered and bounded, and Python's logging as a source of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Severity(StrEnum):
 
 
 class Notice(Struct, frozen=True):
-    """Something worth a toast: reload, connect, disconnect, error. `screen` is where the detail is."""
+    """A short message for the person at the screen. `screen` names the pane with the detail."""
 
     number: int
     text: str
@@ -53,7 +53,7 @@ class LogLine(Struct, frozen=True):
     """`tools/slow.py:14` where known."""
     server: str = ""
     trace: str = ""
-    """Id of the trace the caller says its request belongs to."""
+    """The id of the trace its request belongs to."""
 
 
 class _Numbered(Protocol):
@@ -61,23 +61,23 @@ class _Numbered(Protocol):
     def number(self) -> int: ...
 
 
-Entry = TypeVar("Entry", bound=_Numbered)
+NumberedEntry = TypeVar("NumberedEntry", bound=_Numbered)
 
 
-class _Kept(Generic[Entry]):
-    """The newest entries. Appended by any thread; readers get copies."""
+class _Kept(Generic[NumberedEntry]):
+    """The newest entries. Any thread appends; readers get copies."""
 
     def __init__(self, most: int) -> None:
-        self._entries: deque[Entry] = deque(maxlen=most)
+        self._entries: deque[NumberedEntry] = deque(maxlen=most)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: NumberedEntry) -> None:
         self._entries.append(entry)
 
-    def after(self, number: int) -> list[Entry]:
+    def after(self, number: int) -> list[NumberedEntry]:
         """Entries numbered above `number`, oldest first."""
         if not self._entries or self._entries[-1].number <= number:
             return []
-        fresh: list[Entry] = []
+        fresh: list[NumberedEntry] = []
         # The newest are at the end; a copy is made because another thread may append meanwhile.
         for entry in reversed(self._entries.copy()):
             if entry.number <= number:
@@ -88,7 +88,7 @@ class _Kept(Generic[Entry]):
 
 
 class Journal:
-    """Log lines and notices of one core."""
+    """The log lines and notices of one core. Any thread may write and read."""
 
     def __init__(self) -> None:
         self._lines: _Kept[LogLine] = _Kept(KEPT_LINES)
@@ -123,7 +123,7 @@ Folders = Callable[[], Sequence[Path]]
 
 
 class JournalHandler(logging.Handler):
-    """Hands records to a journal; a record from a hosted folder's file knows its place there."""
+    """A logging handler that writes to a journal, with the place of records from hosted folders."""
 
     def __init__(self, journal: Journal, folders: Folders) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class JournalHandler(logging.Handler):
         self._folders = folders
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one record. Never raises: a bad format of theirs is shown as it is."""
+        """Write one record. Never raises: a bad format is shown as it is."""
         try:
             text = record.getMessage()
         except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""From the `auth` part of a manifest to what a server asks of its callers."""
+"""From the `auth` part of a manifest to what a server asks of its callers, and its keys for tokens."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from mcpdesk.settings import BY_NAME
 
 
 class AccessGate:
-    """Keeps what one server asks equal to its manifest. Known keys stay while the manifest says the same."""
+    """Keeps what one server asks of callers equal to its manifest. Keys stay while it says the same."""
 
     def __init__(
         self,
         realm: str,
         folder: Path,
-        told: Callable[[str], None],
+        report: Callable[[str], None],
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """`realm` is the server's name; `told` hears of trouble with keys."""
+        """`realm` is the server's name; `report` is called with trouble about keys."""
         self._realm = realm
         self._folder = folder
-        self._told = told
+        self._report = report
         self._environment = environment
         self._built: tuple[Auth, str] | None = None
         self.access: Access = NOTHING_ASKED
 
-    def settle(self, auth: Auth) -> Access:
-        """What a manifest asks for."""
+    def update(self, auth: Auth) -> Access:
+        """Work out what a manifest asks of callers; keeps the present result when nothing differs."""
         secret = self._environment.get(auth.jwt.secret_env, "") if auth.jwt is not None else ""
         if self._built != (auth, secret):
             self.close()
@@ -44,7 +44,7 @@ class AccessGate:
         return self.access
 
     def close(self) -> None:
-        """Look for keys no more."""
+        """Stop reading keys."""
         if self.access.verifier is not None:
             self.access.verifier.close()
 
@@ -55,8 +55,8 @@ class AccessGate:
         from mcpdesk.hosting.server_access import key_source
 
         if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):
-            self._told(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token counts")
-        source = key_source(auth.jwt, self._folder, self._environment, self._told, _fetch)
+            self._report(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token counts")
+        source = key_source(auth.jwt, self._folder, self._environment, self._report, _fetch)
         terms = Terms(
             algorithms=frozenset(auth.jwt.algorithms),
             issuer=auth.jwt.issuer,
@@ -76,7 +76,7 @@ class AccessGate:
 
 
 def guarded(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
-    """Tools with what the manifest asks for besides."""
+    """The tools, with what the manifest asks of their callers in addition."""
     for tool in tools:
         needs = auth.tools.get(tool.name)
         if needs is None:
@@ -89,7 +89,7 @@ def guarded(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
 
 
 def complaints(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What refuses callers that should pass, or lets too many pass; with its place in the manifest."""
+    """Mistakes that refuse everybody or accept too many, each with its path in the manifest."""
     asking = [tool.name for tool in tools if tool.requires_jwt]
     if auth.jwt is None:
         if asking:
@@ -103,12 +103,12 @@ def complaints(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, .
 
 
 def secret_variables(secret: Iterable[str]) -> set[str]:
-    """These environment variables, and those that may hold the key of the desk."""
+    """The given environment variables, and those that may hold the key of the desk."""
     return {*BY_NAME["api_key"].environment, *secret} - {""}
 
 
 def public_environment(secret: Iterable[str]) -> dict[str, str]:
-    """The process environment without these variables, and without the key of the desk."""
+    """The process environment without the given variables and without the key of the desk."""
     hidden = secret_variables(secret)
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
@@ -120,23 +120,23 @@ async def _fetch(url: str, most: int) -> bytes:
 
 
 LARGEST = 256 << 10
-"""Bytes of a document with keys."""
+"""The largest document with keys, in bytes."""
 
 Fetch = Callable[[str, int], Awaitable[bytes]]
-"""Gets at most so many bytes of a document. Raises: OSError or ValueError with a reason."""
+"""Fetches a document of at most so many bytes. Raises: OSError or ValueError with a reason."""
 
 
 def key_source(
-    jwt: Jwt, folder: Path, environment: Mapping[str, str], told: Callable[[str], None], fetch: Fetch
+    jwt: Jwt, folder: Path, environment: Mapping[str, str], report: Callable[[str], None], fetch: Fetch
 ) -> KeySource:
-    """The keys a manifest names. `told` hears of trouble with them; no word of it holds a secret."""
+    """The keys a manifest names. `report` is called with trouble about them, which never holds a secret."""
     allowed = tuple(jwt.algorithms)
     if jwt.secret_env:
         place, pace = f"secret_env {jwt.secret_env}", CONSTANT
         secret = environment.get(jwt.secret_env, "")
         keys = secret_keys(secret.encode(), allowed) if secret else KeySet(())
         if keys.complaints:
-            told(f"auth.jwt: {place}: {'; '.join(keys.complaints)}")
+            report(f"auth.jwt: {place}: {'; '.join(keys.complaints)}")
         load = constant(KeySet(keys.keys))
     elif jwt.jwks_file:
         place, pace = f"jwks_file {jwt.jwks_file}", FILE
@@ -144,11 +144,11 @@ def key_source(
     else:
         place, pace = f"jwks_url {jwt.jwks_url}", URL
         load = url_keys(jwt.jwks_url, allowed, fetch)
-    return KeySource(load, pace, lambda trouble: told(f"auth.jwt: {place}: {trouble}"))
+    return KeySource(load, pace, lambda trouble: report(f"auth.jwt: {place}: {trouble}"))
 
 
 def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
-    """Reads a JWK set from a file, again whenever the file is another one."""
+    """A loader that reads a JWK set from a file, again whenever the file changes."""
     seen: tuple[int, int, int] | None = None
     allowed = tuple(algorithms)
 
@@ -174,7 +174,7 @@ def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
 
 
 def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
-    """Reads a JWK set from an address."""
+    """A loader that fetches a JWK set from a URL."""
     allowed = tuple(algorithms)
 
     async def load() -> KeySet:

@@ -149,7 +149,7 @@ class DeskClient:
         return self._channel
 
     def _check_token(self) -> None:
-        self.token.settle()
+        self.token.apply()
 
     def _is_required_task(self, name: str) -> bool:
         """A tool that need not be a task is called plainly: such a call shows progress and logs."""

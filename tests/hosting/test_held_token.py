@@ -122,19 +122,19 @@ async def test_it_ends_when_it_expires() -> None:
     holder.later_s = 36_001.0
     held = holder.held.view()
     assert held is not None and (held.name, held.ended) == ("ada", EXPIRED)
-    holder.held.settle()
+    holder.held.apply()
     assert holder.caller == ""
 
 
 async def test_it_ends_when_the_server_asks_something_else() -> None:
     holder = Holder()
     await holder.give(token("HS256"))
-    holder.held.settle()
+    holder.held.apply()
     assert holder.caller == "token of ada"
     holder.server.access = access()
     held = holder.held.view()
     assert held is not None and held.ended == CHANGED
-    holder.held.settle()
+    holder.held.apply()
     assert holder.caller == ""
 
 

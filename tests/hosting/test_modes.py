@@ -100,7 +100,7 @@ def test_view_follows_the_server_and_its_mode() -> None:
     modes.choose({"few": Mode(tools=["steps"])})
     server.title = "Another"
     assert names(view) == ["echo", "boom"]
-    modes.settle()
+    modes.refresh()
     assert (names(view), view.title, view.modes) == (["steps"], "Another", ())
     assert server.modes == ("few",)
     assert modes.view("few") is view
@@ -111,7 +111,7 @@ def test_mode_that_is_given_up_offers_nothing_to_who_still_has_it() -> None:
     modes.choose({"few": Mode(tools=["echo"])})
     view = modes.view("few")
     modes.choose({})
-    modes.settle()
+    modes.refresh()
     assert names(view) == []
     assert modes.lost == {"few"}
     with pytest.raises(UnknownMode, match="no mode 'few'"):

@@ -105,7 +105,7 @@ def test_changed_helper_reloads_its_users_and_nobody_else(opened: list[Namespace
     reload(namespace, {"c.py": "VALUE = 22"})
     assert value(namespace, "a.py") == 22
     assert value(namespace, "d.py") is untouched
-    namespace.settle()
+    namespace.restore_unchanged()
     assert [source.path.name for source in namespace.users(namespace.folder / "a.py")] == ["b.py", "c.py"]
 
 
@@ -116,7 +116,7 @@ def test_module_that_breaks_is_put_back_and_tried_again(opened: list[Namespace],
         reload(namespace, {"b.py": "VALUE = = 2"})
         with pytest.raises(SyntaxError):
             namespace.load(namespace.folder / "a.py")
-        namespace.settle()
+        namespace.restore_unchanged()
         assert sys.modules[before.__name__] is before
     reload(namespace, {"b.py": "VALUE = 3"})
     assert value(namespace, "a.py") == 3

@@ -43,13 +43,13 @@ def shared(**more: Any) -> Auth:
 
 
 def test_nothing_is_asked_where_nothing_is_said(tmp_path: Path) -> None:
-    assert AccessGate("wallet", tmp_path, print).settle(Auth()) is NOTHING_ASKED
+    assert AccessGate("wallet", tmp_path, print).update(Auth()) is NOTHING_ASKED
 
 
 async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
     gate = AccessGate("wallet", tmp_path, print, {"S": SECRET})
     servers = ["https://i.example"]
-    access = gate.settle(
+    access = gate.update(
         shared(requires_jwt=True, scopes=["a"], includes={"b": ["a"]}, authorization_servers=servers)
     )
     assert access.requires_token and access.authorization_servers == tuple(servers)
@@ -62,12 +62,12 @@ async def test_tokens_are_checked_as_the_manifest_says(tmp_path: Path) -> None:
 def test_known_keys_stay_while_manifest_and_secret_are_the_same(tmp_path: Path) -> None:
     environment = {"S": SECRET}
     gate = AccessGate("wallet", tmp_path, print, environment)
-    first = gate.settle(shared())
-    assert gate.settle(shared()) is first
-    assert gate.settle(shared(requires_jwt=True)) is not first
-    second = gate.settle(shared())
+    first = gate.update(shared())
+    assert gate.update(shared()) is first
+    assert gate.update(shared(requires_jwt=True)) is not first
+    second = gate.update(shared())
     environment["S"] = SECRET * 2
-    assert gate.settle(shared()) is not second
+    assert gate.update(shared()) is not second
     gate.close()
 
 
@@ -77,19 +77,19 @@ def test_keys_that_do_not_count_any_more_are_looked_for_no_more(
     closed: list[Verifier] = []
     monkeypatch.setattr(Verifier, "close", lambda self: closed.append(self))
     gate = AccessGate("wallet", tmp_path, print, {"S": SECRET})
-    first = gate.settle(shared()).verifier
-    second = gate.settle(shared(requires_jwt=True)).verifier
+    first = gate.update(shared()).verifier
+    second = gate.update(shared(requires_jwt=True)).verifier
     assert closed == [first]
     gate.close()
     assert closed == [first, second]
-    gate.settle(Auth())
+    gate.update(Auth())
     gate.close()
     assert closed == [first, second, second]
 
 
 def test_a_secret_that_is_not_set_is_told_at_once(tmp_path: Path) -> None:
     told: list[str] = []
-    AccessGate("wallet", tmp_path, told.append, {}).settle(shared())
+    AccessGate("wallet", tmp_path, told.append, {}).update(shared())
     assert told == ["auth.jwt: S is not set, so no token counts"]
 
 
@@ -140,7 +140,7 @@ async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(
     path, told = tmp_path / "keys.json", list[str]()
     path.write_bytes(jwks(jwk("ES256", "first")))
     named = Jwt(algorithms=["ES256"], jwks_file="keys.json", issuer=ISSUER, audience=AUDIENCE)
-    verifier = AccessGate("wallet", tmp_path, told.append).settle(Auth(jwt=named)).verifier
+    verifier = AccessGate("wallet", tmp_path, told.append).update(Auth(jwt=named)).verifier
     assert verifier is not None
     old, new = token("ES256", "first"), token("ES256", "second")
     assert (await verifier.verify(old)).name == "ada"

@@ -81,7 +81,7 @@ def load_folder(
             _read_commands(loaded, previous, environment)
         context_problems = _read_context(loaded, previous)
     finally:
-        namespace.settle()
+        namespace.restore_unchanged()
     whole = without_duplicates(_without_helpers(loaded))
     shelves: dict[type, list[Any]] = {
         Tool: loaded.tools,

@@ -68,7 +68,7 @@ class Namespace:
                 self._replaced[name] = module, source
                 _unbind(name)
 
-    def settle(self) -> None:
+    def restore_unchanged(self) -> None:
         """Put back what was set aside and not made anew, except what is gone from the folder."""
         for name, (module, source) in self._replaced.items():
             if name not in sys.modules and source.path.is_file():
