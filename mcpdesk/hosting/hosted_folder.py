@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
-from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, stand_in
+from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.server_access import AccessGate, complaints
+from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
 from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
@@ -72,7 +72,7 @@ class HostedFolder:
         except ManifestError as error:
             if late is None:
                 raise
-            manifest, mistake = stand_in(folder), error
+            manifest, mistake = placeholder_manifest(folder), error
             self._loaded = LoadedFolder(manifest, Namespace(manifest.folder))
         self.folder = self._loaded.manifest.folder
         name = self._loaded.manifest.name
@@ -195,7 +195,7 @@ class HostedFolder:
             for trail, where, name in (*approvals, *modes, *needs)
             if name not in known or (name == EVERY and trail[0] != "approvals")
         ]
-        about = complaints(manifest.auth, self.server.tools)
+        about = access_warnings(manifest.auth, self.server.tools)
         return (*missing, *(f"{manifest.source(*trail)}: {'.'.join(trail)}: {told}" for trail, told in about))
 
     @property

@@ -75,7 +75,7 @@ class AccessGate:
         )
 
 
-def guarded(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
+def with_required_tokens(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
     """The tools, with what the manifest asks of their callers in addition."""
     for tool in tools:
         needs = auth.tools.get(tool.name)
@@ -88,7 +88,7 @@ def guarded(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
         )
 
 
-def complaints(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
+def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Mistakes that refuse everybody or accept too many, each with its path in the manifest."""
     asking = [tool.name for tool in tools if tool.requires_jwt]
     if auth.jwt is None:

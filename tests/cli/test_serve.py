@@ -368,7 +368,7 @@ def test_an_only_folder_with_a_mistake_is_served_in_its_mode_once_it_is_mended(
     first.mkdir()
     (first / "mcp.json").write_text('{"version": 1}')
     service = serve(str(first), "--port", "0", "--mode", "review")
-    service.says(f"not serving first until it is mended: {first}/mcp.json:1:2: version: has to be a text")
+    service.says(f"not serving first until it is mended: {first}/mcp.json:1:2: version: must be a text")
     (first / "mcp.json").write_text("{}")
     service.says("has no mode 'review'")
     (first / "mcp.json").write_text('{"modes": {"review": {"tools": []}}}')

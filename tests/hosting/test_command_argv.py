@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.commands.command_argv import Placeholder, build, check_template, names_in, parsed
+from mcpdesk.hosting.commands.command_argv import Placeholder, build, check_template, names_in, parse_template
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import run
 
 
 def argv(run: list[str], **values: Any) -> list[str]:
-    return build([parsed(each) for each in run], values, {"folder": "/srv"})
+    return build([parse_template(each) for each in run], values, {"folder": "/srv"})
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def argv(run: list[str], **values: Any) -> list[str]:
     ],
 )
 def test_template_is_texts_and_placeholders(text: str, template: tuple[str | Placeholder, ...]) -> None:
-    assert parsed(text) == template
+    assert parse_template(text) == template
 
 
 @pytest.mark.parametrize("text", ["{", "}", "{a", "a}", "{}", "{a b}", "{1}", "{{a}"])
 def test_brace_that_belongs_to_none_is_a_mistake(text: str) -> None:
     with pytest.raises(ValueError, match="write it twice"):
-        parsed(text)
+        parse_template(text)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_value_no_program_can_be_given_is_refused(text: str) -> None:
 )  # fmt: skip
 def test_value_never_says_which_option_it_is(text: str, is_fit: bool) -> None:
     if is_fit:
-        return check_template(parsed(text))
+        return check_template(parse_template(text))
     with pytest.raises(ValueError, match="may not become the name of an option"):
-        check_template(parsed(text))
+        check_template(parse_template(text))
 
 
 TEXTS = st.one_of(
@@ -166,7 +166,7 @@ def test_no_value_can_stand_where_a_flag_is_read(run: list[str], a: Any, b: Any)
         made = argv(run, a=a, b=b)
     except BadArgument:
         assume(False)
-    own = {each for each in run if not names_in(parsed(each))}
+    own = {each for each in run if not names_in(parse_template(each))}
     fixed = tuple(each[: each.index("{")] for each in run if each.startswith("-") and "{" in each)
     for number, element in enumerate(made):
         if "--" in made[:number] and "--" in own:

@@ -48,8 +48,8 @@ def test_entry_is_a_program_with_a_schema(tmp_path: Path) -> None:
     ("changes", "line", "complaint"),
     [
         ({"run": ...}, 3, "lacks the key run"),
-        ({"run": "ls"}, 6, "run: has to be a list"),
-        ({"run": ["ls", 5]}, 6, "run[1]: has to be a text"),
+        ({"run": "ls"}, 6, "run: must be a list"),
+        ({"run": ["ls", 5]}, 6, "run[1]: must be a text"),
         ({"run": []}, 6, "run: is empty"),
         ({"run": [""]}, 6, "run[0]: the program has no name"),
         ({"run": ["{input}"]}, 6, "run[0]: the program itself cannot be an argument"),
@@ -60,12 +60,12 @@ def test_entry_is_a_program_with_a_schema(tmp_path: Path) -> None:
         ({"run": ["ls", "--{input}"]}, 6, "run[1]: a value may not become the name of an option"),
         ({"run": ["ls", "a\0b"]}, 6, "run[1]: must not contain a NUL"),
         ({"stage": "a b"}, 4, "stage: 'a b' is not allowed"),
-        ({"stage": 5}, 4, "stage: has to be a text"),
+        ({"stage": 5}, 4, "stage: must be a text"),
         ({"command": ""}, 5, "command: '' is not allowed"),
         ({"command": "c" * 200}, 5, "more than 128 characters"),
-        ({"parameters": []}, 7, "parameters: has to be an object"),
-        ({"parameters": {"type": "array"}}, 7, 'parameters.type: has to say "type": "object"'),
-        ({"parameters": {"properties": []}}, 7, "parameters.properties: has to be an object"),
+        ({"parameters": []}, 7, "parameters: must be an object"),
+        ({"parameters": {"type": "array"}}, 7, 'parameters.type: must say "type": "object"'),
+        ({"parameters": {"properties": []}}, 7, "parameters.properties: must be an object"),
         ({"parameters": {"properties": {"folder": {}}}}, 7, "'folder' is a placeholder of mcpdesk's own"),
         (
             {"parameters": {"properties": {"input": {"type": "txt"}, "width": {}}}},
@@ -74,14 +74,14 @@ def test_entry_is_a_program_with_a_schema(tmp_path: Path) -> None:
         ),
         ({"folder": "nowhere"}, 8, "folder: there is no folder 'nowhere'"),
         ({"folder": "../.."}, 8, "folder: '../..' leaves the server folder"),
-        ({"produces": ["/etc/x"]}, 8, "produces[0]: has to lie in the working folder"),
-        ({"produces": ["a/../../{input}"]}, 8, "produces[0]: has to lie in the working folder"),
+        ({"produces": ["/etc/x"]}, 8, "produces[0]: must lie in the working folder"),
+        ({"produces": ["a/../../{input}"]}, 8, "produces[0]: must lie in the working folder"),
         ({"produces": [""]}, 8, "produces[0]: is empty"),
         ({"produces": ["{folder}/x"]}, 8, "produces[0]: paths begin in the working folder"),
         ({"produces": ["{nope}"]}, 8, "there is no parameter 'nope'"),
         ({"progress": "lines"}, 8, "progress: 'lines' is not allowed; allowed: json-lines, percent"),
-        ({"timeout_ms": 0}, 8, "timeout_ms: has to be from 1 to 86400000, not 0"),
-        ({"timeout_ms": 1.5}, 8, "timeout_ms: has to be a whole number"),
+        ({"timeout_ms": 0}, 8, "timeout_ms: must be from 1 to 86400000, not 0"),
+        ({"timeout_ms": 1.5}, 8, "timeout_ms: must be a whole number"),
         ({"environment": ["A B"]}, 8, "environment: 'A B' is no name of a variable"),
         ({"requires_env": ["A="]}, 8, "requires_env: 'A=' is no name of a variable"),
         ({"annotations": {"readOnly": True}}, 8, "annotations.readOnly: 'readOnly' cannot be True"),
@@ -106,7 +106,7 @@ def test_entry_that_is_no_object_is_named(tmp_path: Path, given: Any) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps({"commands": [GOOD, given]}))
     wrong = CommandEntry(read_manifest(tmp_path), 1, {})
     assert wrong.name == "commands[1]"
-    with pytest.raises(RegistrationError, match="has to be an object"):
+    with pytest.raises(RegistrationError, match="must be an object"):
         wrong.ready()
 
 

@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.commands.command_argv import Template, parsed
+from mcpdesk.hosting.commands.command_argv import Template, parse_template
 from mcpdesk.hosting.commands.command_files import (
     OUTPUT_DIR,
     OutputPlace,
-    claimed,
+    claim_files,
+    expected_files,
+    made_files,
     output_names,
-    placed,
-    produced,
-    settled,
-    wanted,
+    release_files,
+    resolve_path,
 )
 from mcpdesk.jobs.call_files import MadeFiles
 
@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> OutputPlace:
 
 
 def templates(*texts: str) -> tuple[Template, ...]:
-    return tuple(map(parsed, texts))
+    return tuple(map(parse_template, texts))
 
 
 def fixed(place: OutputPlace) -> dict[str, str]:
@@ -44,16 +44,16 @@ def test_parameters_that_begin_a_path_are_outputs() -> None:
 
 
 def test_relative_path_leads_into_the_folder_of_the_call(place: OutputPlace) -> None:
-    assert placed("out", "map.png", place) == str(place.output / "map.png")
-    assert placed("out", "a/./b/../map.png", place) == str(place.output / "a/map.png")
-    assert placed("out", ["a", "b"], place) == [str(place.output / "a"), str(place.output / "b")]
-    assert placed("out", None, place) is None
+    assert resolve_path("out", "map.png", place) == str(place.output / "map.png")
+    assert resolve_path("out", "a/./b/../map.png", place) == str(place.output / "a/map.png")
+    assert resolve_path("out", ["a", "b"], place) == [str(place.output / "a"), str(place.output / "b")]
+    assert resolve_path("out", None, place) is None
 
 
 def test_whole_path_may_lead_below_what_is_allowed(place: OutputPlace) -> None:
     shared = place.allowed[0]
-    assert placed("out", f"{shared}/x/map.png", place) == f"{shared}/x/map.png"
-    assert placed("out", f"{place.output}/map.png", place) == f"{place.output}/map.png"
+    assert resolve_path("out", f"{shared}/x/map.png", place) == f"{shared}/x/map.png"
+    assert resolve_path("out", f"{place.output}/map.png", place) == f"{place.output}/map.png"
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_path_that_leads_elsewhere_is_refused(place: OutputPlace, path: str) -> 
     (shared / "file-link").symlink_to(place.folder / "mcp.json")
     path = path.replace("{server}", str(place.folder)).replace("{shared}", str(shared))
     with pytest.raises(BadArgument, match=r"out: no file may be written at .*output_dirs"):
-        placed("out", path, place)
+        resolve_path("out", path, place)
 
 
 @pytest.mark.parametrize("path", ["", ".", "/", "a/", "..", "a/.."])
 def test_path_without_a_name_is_refused(place: OutputPlace, path: str) -> None:
     with pytest.raises(BadArgument, match="is no name of a file"):
-        placed("out", path, place)
+        resolve_path("out", path, place)
 
 
 PARTS = st.sampled_from(["..", ".", "", "a", "link", "tools", "~", "%2e%2e", "..\\", "…"])
@@ -88,7 +88,9 @@ def test_no_path_leads_out(place: OutputPlace, parts: list[str], is_whole: bool)
     roots = (place.output, *place.allowed)
     text = ("/" if is_whole else "") + "/".join(parts)
     try:
-        made = wanted(templates("{out}"), {"out": placed("out", text, place)}, fixed(place), place)
+        made = expected_files(
+            templates("{out}"), {"out": resolve_path("out", text, place)}, fixed(place), place
+        )
     except BadArgument:
         return
     for each in made:
@@ -97,7 +99,7 @@ def test_no_path_leads_out(place: OutputPlace, parts: list[str], is_whole: bool)
 
 
 def make(place: OutputPlace, *texts: str, **values: Any) -> list[str]:
-    made = wanted(templates(*texts), values, fixed(place), place)
+    made = expected_files(templates(*texts), values, fixed(place), place)
     return [str(each.path) for each in made]
 
 
@@ -123,32 +125,35 @@ def test_authors_folders_are_made_and_values_are_parts_of_names(place: OutputPla
 def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: OutputPlace, path: str) -> None:
     refused = pytest.raises(BadArgument, match=r"out: it makes a path that is too long: .* 255 bytes")
     with refused:
-        make(place, "{out}.json", out=placed("out", path, place))
+        make(place, "{out}.json", out=resolve_path("out", path, place))
     with refused:
-        make(place, "{out}.json", out=placed("out", f"{place.allowed[0]}/{path}", place))
+        make(place, "{out}.json", out=resolve_path("out", f"{place.allowed[0]}/{path}", place))
     assert not [*place.output.iterdir(), *place.allowed[0].iterdir()]
     with pytest.raises(BadArgument, match="name: it makes a path that is too long"):
         make(place, "{output_dir}/{name}.json", name="x" * 252)
-    assert make(place, "{out}.json", out=placed("out", "x" * 250, place))
+    assert make(place, "{out}.json", out=resolve_path("out", "x" * 250, place))
 
 
 def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: OutputPlace) -> None:
     made, shared = MadeFiles(), place.allowed[0]
     texts = templates("{out}", "{out}.json", "{out}-*.png", "own.txt")
-    asked = wanted(texts, {"out": f"{shared}/new/o"}, fixed(place), place)
+    asked = expected_files(texts, {"out": f"{shared}/new/o"}, fixed(place), place)
     assert not (shared / "new").exists()
-    assert claimed(wanted(texts, {"out": f"{place.output}/o"}, fixed(place), place), place, made) == ()
+    assert (
+        claim_files(expected_files(texts, {"out": f"{place.output}/o"}, fixed(place), place), place, made)
+        == ()
+    )
     for _ in range(2):
-        own = claimed(asked, place, made)
+        own = claim_files(asked, place, made)
         for name in ("o", "o.json", "o-1.png", "o-2.png"):
             (shared / "new" / name).write_text(name)
-        settled(asked, own, made)
+        release_files(asked, own, made)
     for name in ("o.json", "o-3.png"):
         (shared / "new" / name).write_text("precious")
         with pytest.raises(BadArgument, match=f"out: .*{name}.* was not made here.* choose another name"):
-            claimed(asked, place, made)
+            claim_files(asked, place, made)
         (shared / "new" / name).unlink()
-    claimed(asked, place, made)
+    claim_files(asked, place, made)
 
 
 def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_claimed(
@@ -159,18 +164,18 @@ def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_cla
     texts = templates("{first}", "{second}")
     values = {"first": f"{shared}/new", "second": f"{shared}/file/below/x"}
     with pytest.raises(BadArgument, match=r"second: '.*/file/below/x': .*; choose another name"):
-        claimed(wanted(texts, values, fixed(place), place), place, made)
+        claim_files(expected_files(texts, values, fixed(place), place), place, made)
     (shared / "new").write_text("somebody's")
     with pytest.raises(BadArgument, match=r"first: .*/new.* was not made here"):
-        claimed(wanted(texts, values, fixed(place), place), place, made)
+        claim_files(expected_files(texts, values, fixed(place), place), place, made)
 
 
 def test_only_what_is_there_was_produced(place: OutputPlace) -> None:
-    asked = wanted(templates("a.txt", "b.txt", "{output_dir}/*.png"), {}, fixed(place), place)
+    asked = expected_files(templates("a.txt", "b.txt", "{output_dir}/*.png"), {}, fixed(place), place)
     (place.folder / "a.txt").write_text("a")
     for name in ("1.png", "2.png", "3.jpg"):
         (place.output / name).write_text(name)
-    files, notes = produced(asked, place)
+    files, notes = made_files(asked, place)
     assert files == [place.folder / "a.txt", place.output / "1.png", place.output / "2.png"]
     assert notes == [f"{place.folder}/b.txt was not written"]
 
@@ -178,17 +183,21 @@ def test_only_what_is_there_was_produced(place: OutputPlace) -> None:
 def test_marks_in_values_are_no_pattern(place: OutputPlace) -> None:
     for name in ("[a].png", "a.png", "x.png"):
         (place.output / name).write_text(name)
-    files, _ = produced(wanted(templates("{output_dir}/{n}.*"), {"n": "[a]"}, fixed(place), place), place)
+    files, _ = made_files(
+        expected_files(templates("{output_dir}/{n}.*"), {"n": "[a]"}, fixed(place), place), place
+    )
     assert [file.name for file in files] == ["[a].png"]
-    files, _ = produced(wanted(templates("{output_dir}/{n}.png"), {"n": "*"}, fixed(place), place), place)
+    files, _ = made_files(
+        expected_files(templates("{output_dir}/{n}.png"), {"n": "*"}, fixed(place), place), place
+    )
     assert files == []
 
 
 def test_link_that_leads_out_is_not_given_out(place: OutputPlace, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
-    asked = wanted(templates("{output_dir}/*"), {}, fixed(place), place)
+    asked = expected_files(templates("{output_dir}/*"), {}, fixed(place), place)
     (place.output / "link.txt").symlink_to(secret)
-    files, notes = produced(asked, place)
+    files, notes = made_files(asked, place)
     assert files == []
     assert "may not be given out" in notes[0]

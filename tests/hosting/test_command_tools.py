@@ -97,7 +97,7 @@ def test_mistakes_leave_out_one_each_and_are_told_with_their_lines(folder: Path)
     told = {(line.where, line.text) for line in journal.lines()}
     assert told == {
         ("mcp.json:4", "go-typo: run[1]: '{x}': there is no parameter 'x'; parameters: none"),
-        ("mcp.json:5", "commands[2]: has to be an object, not 5"),
+        ("mcp.json:5", "commands[2]: must be an object, not 5"),
         (
             "mcp.json:6",
             "go-good: the tool 'go-good' is defined twice: in mcp.json:3 (serving) and in mcp.json:6",

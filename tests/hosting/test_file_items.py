@@ -7,7 +7,7 @@ from mcpdesk.hosting.folder.file_items import (
     FileItems,
     kind_of,
     name_of,
-    nothing_new,
+    unreadable_file,
     without_duplicates,
 )
 from mcpdesk.server.offer.prompts import Prompt
@@ -60,7 +60,7 @@ def test_broken_item_is_replaced_by_its_previous_version() -> None:
 def test_unreadable_file_keeps_what_it_yielded() -> None:
     before = FileItems([tool("a")])
     before.refuse("tool", "b", RegistrationError("needs X", "a.py:5"))
-    now = nothing_new(before, "tool", "file", "SyntaxError", "a.py:1")
+    now = unreadable_file(before, "tool", "file", "SyntaxError", "a.py:1")
     assert now.items == before.items
     assert [each for _, each in now.broken] == [
         Unavailable("a", "SyntaxError", "a.py:1", serving=True),
@@ -69,5 +69,5 @@ def test_unreadable_file_keeps_what_it_yielded() -> None:
 
 
 def test_unreadable_file_that_never_yielded_is_one_broken_item() -> None:
-    now = nothing_new(FileItems(), "prompt", "file", "why", "file.md:1")
+    now = unreadable_file(FileItems(), "prompt", "file", "why", "file.md:1")
     assert now.broken == [("prompt", Unavailable("file", "why", "file.md:1"))]

@@ -76,7 +76,7 @@ def test_a_broken_manifest_leaves_everything_serving(folder: Path) -> None:
     ("text", "place", "told"),
     [
         ('{"name": "own",\n', "mcp.json:2:1", "not JSON"),
-        ('{"name": "own",\n "modes": []}', "mcp.json:2:2", "modes: has to be an object"),
+        ('{"name": "own",\n "modes": []}', "mcp.json:2:2", "modes: must be an object"),
         ('{"name": "own",\n "aproval": {}}', "mcp.json:2:2", "aproval: unknown key"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.folder.manifest import Manifest, certain_settings, read_manifest, stand_in
+from mcpdesk.hosting.folder.manifest import Manifest, certain_settings, placeholder_manifest, read_manifest
 from mcpdesk.server.asks.approval_policies import Policy
 
 
@@ -51,12 +51,12 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
     [
         ('{\n"name": "x",}', ":2:1", "not JSON"),
         ("", ":1:1:", "not JSON"),
-        ("[]", ":1:1:", "has to be an object"),
+        ("[]", ":1:1:", "must be an object"),
         ('{"name": "x",\n "tols": 1}', ":2:2:", "tols: unknown key; allowed: name, title"),
         ('{"verson": "1"}', ":1:2:", "did you mean version?"),
         ('{"port": 1}', ":1:2:", 'belongs into "settings"'),
         ('{"name": "a", "name": "b"}', ":1:15:", "given twice"),
-        ('{"name": 3}', ":1:2:", "name: has to be a text, got a whole number"),
+        ('{"name": 3}', ":1:2:", "name: must be a text, got a whole number"),
         ('{"name": "a b"}', ":1:2:", "letters, digits"),
         ('{"name": "a/b"}', ":1:2:", "letters, digits"),
         (
@@ -66,8 +66,8 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
         ),
         ('{"approvals": {"*": 1}}', ":1:16:", "approvals.*: 1 is not allowed"),
         ('{"approvals": {"*": ["ask"]}}', ":1:16:", "approvals.*: ['ask'] is not allowed"),
-        ('{"approvals": ["Bash"]}', ":1:2:", "approvals: has to be an object"),
-        ('{"builtins": ["Bash", 3]}', ":1:23:", "builtins[1]: has to be a text"),
+        ('{"approvals": ["Bash"]}', ":1:2:", "approvals: must be an object"),
+        ('{"builtins": ["Bash", 3]}', ":1:23:", "builtins[1]: must be a text"),
         ('{"icons": [{}]}', ":1:12:", "icons[0]: lacks the key src"),
         ('{"icons": [{"src": "a", "size": "b"}]}', ":1:25:", "did you mean sizes?"),
         ('{"icons": [{"src": "data:,"}, {"src": "javascript:x"}]}', ":1:31:", "icons[1]: src begins with"),
@@ -89,16 +89,16 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
         (
             '{"modes": {"a": {"tools": []},\n "b": ["x"]}}',
             ":2:2:",
-            "modes.b: has to be an object, got a list",
+            "modes.b: must be an object, got a list",
         ),
         (
             '{"modes": {"a": {"tools": []},\n "b": {"tools": "x"}}}',
             ":2:8:",
-            "modes.b.tools: has to be a list",
+            "modes.b.tools: must be a list",
         ),
-        ('{"auth": {"includes": {"all": "x"}}}', ":1:24:", "auth.includes.all: has to be a list"),
-        ('{"auth": {"tools": {"x": {"scopes": ["a", 2]}}}}', "", "auth.tools.x.scopes[1]: has to be a text"),
-        ('{"commands": {}}', ":1:2:", "commands: has to be a list"),
+        ('{"auth": {"includes": {"all": "x"}}}', ":1:24:", "auth.includes.all: must be a list"),
+        ('{"auth": {"tools": {"x": {"scopes": ["a", 2]}}}}', "", "auth.tools.x.scopes[1]: must be a text"),
+        ('{"commands": {}}', ":1:2:", "commands: must be a list"),
         ("[" * 100_000, "", "nested too deeply"),
     ],
 )
@@ -141,8 +141,8 @@ def test_a_file_with_a_mistake_has_the_name_it_seems_to_have(tmp_path: Path, tex
     folder = tmp_path / "the folder"
     folder.mkdir()
     (folder / "mcp.json").write_text(text)
-    assert stand_in(folder).name == name
-    assert stand_in(folder) == Manifest(folder.resolve(), name)
+    assert placeholder_manifest(folder).name == name
+    assert placeholder_manifest(folder) == Manifest(folder.resolve(), name)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,6 @@ def test_settings_are_certain_when_the_mistake_is_somewhere_else(
 
 
 def test_of_a_missing_folder_nothing_is_guessed(tmp_path: Path) -> None:
-    for look in (stand_in, certain_settings):
+    for look in (placeholder_manifest, certain_settings):
         with pytest.raises(ManifestError, match="does not exist"):
             look(tmp_path / "missing")

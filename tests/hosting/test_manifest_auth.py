@@ -69,7 +69,7 @@ def test_a_token_is_for_the_server_itself_unless_something_else_is_said(tmp_path
         ({"jwt": OTHERS | {"jwks_url": "https://[::1"}}, "auth.jwt.jwks_url"),
         ({"jwt": SECRET | {"leeway_s": -1}}, "0 to 600 are allowed, not -1"),
         ({"jwt": SECRET | {"leeway_s": 601}}, "0 to 600 are allowed, not 601"),
-        ({"jwt": SECRET, "resource": "h.example/mcp"}, "auth.resource: has to be an address"),
+        ({"jwt": SECRET, "resource": "h.example/mcp"}, "auth.resource: must be an address"),
         ({"jwt": SECRET, "scopes": ["two words"]}, "'two words' is no scope"),
         ({"jwt": SECRET, "includes": {"a": ['"']}}, "is no scope"),
         ({"jwt": SECRET, "tools": {"x": {"scopes": [""]}}}, "'' is no scope"),
@@ -80,7 +80,7 @@ def test_a_token_is_for_the_server_itself_unless_something_else_is_said(tmp_path
             {"jwt": SECRET, "tools": {"x": {"scope": "a"}}},
             "auth.tools.x.scope: unknown key; did you mean scopes",
         ),
-        ({"jwt": SECRET, "tools": {"x": 5}}, "has to be an object"),
+        ({"jwt": SECRET, "tools": {"x": 5}}, "must be an object"),
     ],
 )
 def test_what_does_not_go_together_is_named(tmp_path: Path, auth: dict[str, Any], told: str) -> None:

@@ -109,9 +109,9 @@ class Outer(Struct):
 @pytest.mark.parametrize(
     ("given", "way", "told"),
     [
-        ([], "", "has to be an object, got a list"),
-        ({"entries": 5}, "entries", "has to be a list, got a whole number"),
-        ({"entries": [{"run": ["x", None]}]}, "entries[0].run[1]", "has to be a text, got null"),
+        ([], "", "must be an object, got a list"),
+        ({"entries": 5}, "entries", "must be a list, got a whole number"),
+        ({"entries": [{"run": ["x", None]}]}, "entries[0].run[1]", "must be a text, got null"),
         ({"entries": [{}]}, "entries[0]", "lacks the key run"),
         ({"entries": [{"run": [], "how": "c"}]}, "entries[0].how", "'c' is not allowed; allowed: a, b"),
     ],

@@ -10,7 +10,13 @@ import pytest
 
 from mcpdesk import fail
 from mcpdesk.errors import RegistrationError, RemoteProtocolError
-from mcpdesk.hosting.folder.module_items import awaitable, check_arguments, completers, dashed, listed
+from mcpdesk.hosting.folder.module_items import (
+    awaitable,
+    check_arguments,
+    choice_completer,
+    completers,
+    dashed,
+)
 from mcpdesk.hosting.folder.text_items import read_prompt_file
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
@@ -51,7 +57,7 @@ async def test_a_handler_of_all_arguments_finds_the_claims_among_them(tmp_path: 
 
 async def test_scopes_that_are_no_texts_are_refused(tmp_path: Path) -> None:
     found = found_in(tmp_path, "SCOPES = 5\nasync def handler(args):\n    return args\n")
-    assert "SCOPES has to be a text or a list of texts" in found.broken[0][1].reason
+    assert "SCOPES must be a text or a list of texts" in found.broken[0][1].reason
 
 
 async def test_decorator_says_what_hints_cannot(tmp_path: Path) -> None:
@@ -113,7 +119,7 @@ async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_
         ("async def handler(): ...", "handler takes (args)", 1),
         ("NAME = 'no spaces'\nasync def handler(args): ...", "is not a tool name", 2),
         ("\nINPUT_SCHEMA = {'type': 'strin'}\nasync def handler(args): ...", '"type": "object"', 2),
-        ("INPUT_SCHEMA = []\nasync def handler(args): ...", "has to be a dict, not list", 1),
+        ("INPUT_SCHEMA = []\nasync def handler(args): ...", "must be a dict, not list", 1),
         (
             "INPUT_SCHEMA = {'type': 'object', 'required': 'everything'}\nasync def handler(args): ...",
             "INPUT_SCHEMA cannot be used: not a valid JSON Schema",
@@ -126,7 +132,7 @@ async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_
         ),
         (
             "from mcpdesk import tool\n@tool(timeout=0)\nasync def a(): ...",
-            "timeout has to be more than 0",
+            "timeout must be more than 0",
             3,
         ),
         (
@@ -337,7 +343,7 @@ async def test_prompt_takes_its_parameters_as_arguments(tmp_path: Path) -> None:
     [
         ({}, "Prompt p lacks the required argument a"),
         ({"a": "x", "c": "y"}, "Prompt p does not know the argument c; allowed: a, b"),
-        ({"a": 5}, "Prompt p: the argument a has to be a string"),
+        ({"a": 5}, "Prompt p: the argument a must be a string"),
     ],
 )
 def test_arguments_of_a_prompt_are_checked(given: dict[str, Any], complaint: str) -> None:
@@ -357,7 +363,7 @@ async def values(source: Any, typed: str = "", **given: str) -> list[str]:
 
 
 async def test_choices_that_start_so_come_before_those_that_contain_it() -> None:
-    assert list(await listed(["blue", "Ebony", "beige", "blue"])("B", {}, CONTEXT)) == [
+    assert list(await choice_completer(["blue", "Ebony", "beige", "blue"])("B", {}, CONTEXT)) == [
         "blue",
         "beige",
         "Ebony",

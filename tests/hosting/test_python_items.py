@@ -142,7 +142,7 @@ def test_what_clients_would_refuse_a_whole_list_for_is_not_offered(tmp_path: Pat
             "tool",
             "_meta or annotations: Not expressible as JSON: Type is not JSON serializable: type",
         ),
-        ("tool", "title has to be a text"),
+        ("tool", "title must be a text"),
     ]
 
 
@@ -173,7 +173,7 @@ def test_handler_module_may_need_variables_too(tmp_path: Path) -> None:
     assert (left_out.is_fit, found.items, found.asked) == (True, [], {"UNSET": 0})
     assert [name_of(item) for item in found_in(tmp_path, code.format("()")).items] == ["my-file"]
     ((_, wrong),) = found_in(tmp_path, code.format("5")).broken
-    assert wrong.reason == "REQUIRES_ENV has to be a name or a list of names, not 5"
+    assert wrong.reason == "REQUIRES_ENV must be a name or a list of names, not 5"
     assert (wrong.source, wrong.is_fit) == ("tools/my_file.py:1", False)
 
 

@@ -16,12 +16,12 @@ from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, Needs
 from mcpdesk.hosting.server_access import (
     LARGEST,
     AccessGate,
-    complaints,
+    access_warnings,
     file_keys,
-    guarded,
     key_source,
     public_environment,
     url_keys,
+    with_required_tokens,
 )
 from mcpdesk.server.offer.tool import Tool
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
@@ -102,7 +102,7 @@ def test_a_manifest_may_ask_more_of_a_tool_and_never_less() -> None:
         }
     )
     tools = [tool("Bash"), tool("send", scopes=("read",)), tool("own", requires_jwt=True), tool("free")]
-    found = {each.name: (each.requires_jwt, each.scopes) for each in guarded(tools, auth)}
+    found = {each.name: (each.requires_jwt, each.scopes) for each in with_required_tokens(tools, auth)}
     assert found == {
         "Bash": (True, ()),
         "send": (True, ("read", "send")),
@@ -113,15 +113,15 @@ def test_a_manifest_may_ask_more_of_a_tool_and_never_less() -> None:
 
 def test_what_would_surprise_is_told_with_its_place() -> None:
     asking = [tool("send", requires_jwt=True), tool("free")]
-    assert list(complaints(Auth(), [tool("free")])) == []
-    assert list(complaints(shared(), asking)) == []
-    ((trail, told),) = complaints(Auth(), asking)
+    assert list(access_warnings(Auth(), [tool("free")])) == []
+    assert list(access_warnings(shared(), asking)) == []
+    ((trail, told),) = access_warnings(Auth(), asking)
     assert trail == ("auth",) and "nobody can call send" in told
     public = Auth(jwt=Jwt(algorithms=["RS256"], jwks_url="https://i.example/keys"))
-    ((trail, told),) = complaints(public, asking)
+    ((trail, told),) = access_warnings(public, asking)
     assert trail == ("auth", "jwt", "audience") and "give an audience" in told
     own = Auth(jwt=Jwt(algorithms=["HS256"], secret_env="S"))
-    assert list(complaints(own, asking)) == [], "who shares the secret is trusted"
+    assert list(access_warnings(own, asking)) == [], "who shares the secret is trusted"
 
 
 def test_programs_see_neither_the_secrets_of_tokens_nor_the_key_of_the_desk(

@@ -78,8 +78,8 @@ def test_arguments_become_what_the_hints_say() -> None:
     ("arguments", "complaint"),
     [
         ({"at": {"x": 1}, "when": "soon"}, "when: .*date"),
-        ({"at": {"x": 1}, "count": 1e30}, "count: has to be a whole number of 64 bits"),
-        ({"at": {"x": 1e30}}, r"at\.x: has to be a whole number of 64 bits"),
+        ({"at": {"x": 1}, "count": 1e30}, "count: must be a whole number of 64 bits"),
+        ({"at": {"x": 1e30}}, r"at\.x: must be a whole number of 64 bits"),
     ],
 )
 def test_argument_of_no_use_is_a_readable_failure(arguments: dict[str, Any], complaint: str) -> None:

@@ -215,7 +215,7 @@ async def test_undeclared_placeholder_stays_and_is_remarked(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ("text", "has to be a list"),
+        ("text", "must be a list"),
         ("[{description: x}]", "needs a name"),
         ("[{name: a, requried: true}]", "unknown key 'requried'"),
         ("[{name: a, required: maybe}]", "true or false"),
@@ -255,7 +255,7 @@ def test_empty_front_matter_is_no_mistake() -> None:
         ("---\ntitle: x\nbody", "a.md:1", "not closed"),
         ("---\ntitle: x\nbad: [1\n---\n", "a.md:4", "cannot be read"),
         ("---\na: &x 1\nb: *x\n---\n", "a.md:2", "alias"),
-        ("---\n- one\n---\n", "a.md:1", "has to be a mapping"),
+        ("---\n- one\n---\n", "a.md:1", "must be a mapping"),
         ("---\n!!python/object:os.system {}\n---\n", "a.md:2", "cannot be read"),
         ("---\na: " + "x" * 70_000 + "\n---\n", "a.md:1", "longer than"),
     ],
@@ -272,7 +272,7 @@ def test_fields_have_to_be_texts_and_mappings() -> None:
     assert mapping_of({}, "annotations", "a.md") == {}
     with pytest.raises(RegistrationError, match="quotes"):
         text_of({"title": True}, "title", "a.md")
-    with pytest.raises(RegistrationError, match="has to be a mapping"):
+    with pytest.raises(RegistrationError, match="must be a mapping"):
         mapping_of({"annotations": []}, "annotations", "a.md")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.hosting.folder.module_items import completers, listed
+from mcpdesk.hosting.folder.module_items import choice_completer, completers
 from mcpdesk.protocol.revisions import REVISIONS
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
@@ -48,12 +48,12 @@ def _peer() -> Peer:
                 "travel",
                 _none,
                 arguments=tuple(map(PromptArgument, names)),
-                completers=suggest | {"country": listed(["de", "fr"])},
+                completers=suggest | {"country": choice_completer(["de", "fr"])},
             )
         ]
     )
     server.templates.replace(
-        [ResourceTemplate("item://{id}", "item", _none, completers={"id": listed(["one", "two"])})]
+        [ResourceTemplate("item://{id}", "item", _none, completers={"id": choice_completer(["one", "two"])})]
     )
     return Peer(server)
 

@@ -21,24 +21,24 @@ from mcpdesk.errors import BadArgument
 
 _PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
-"""What may stand before a placeholder in an element that is an option: its name cannot change any more."""
+"""What may precede a placeholder in an option: a text after which its name cannot change any more."""
 END_OF_OPTIONS = "--"
 WHOLE = 10**16
-"""Numbers from there on are written with an exponent."""
+"""JSON writes numbers from here on with an exponent."""
 
 
 class Placeholder(Struct, frozen=True):
-    """A placeholder."""
+    """A placeholder in a template, by the name of its parameter."""
 
     name: str
 
 
 Template = tuple[str | Placeholder, ...]
-"""Texts and placeholders in turns; no text is empty."""
+"""The texts and placeholders of one element; no text is empty."""
 
 
-def parsed(text: str) -> Template:
-    """What a text with `{placeholders}` consists of; `{{` and `}}` are braces.
+def parse_template(text: str) -> Template:
+    """Parse a text with `{placeholders}`; `{{` and `}}` stand for braces.
 
     Raises: ValueError for a brace that belongs to none.
     """
@@ -64,7 +64,7 @@ def names_in(template: Template) -> list[str]:
 
 
 def check_template(template: Template) -> None:
-    """Raises: ValueError for an element whose value would say which option it is."""
+    """Raises: ValueError for an element in which an argument could choose the option."""
     before = template[0] if template and isinstance(template[0], str) else ""
     if len(template) > 1 and before.startswith("-") and not _FIXED_FLAG.match(before):
         raise ValueError(
@@ -79,7 +79,7 @@ def is_flag_text(text: str) -> bool:
 
 
 def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
-    """The argv of one call. `fixed` are placeholders of ours, and count as the author's text.
+    """Build the argv of one call. `fixed` holds mcpdesk's own placeholders, which count as the author's text.
 
     Raises: BadArgument naming the argument that cannot be one.
     """
@@ -103,7 +103,7 @@ def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str
 
 
 def texts_of(name: str, value: Any) -> list[str]:
-    """The texts of one value; none for a value that is not there.
+    """The texts of one value; none for a missing value.
 
     Raises: BadArgument for what no program can be given.
     """

@@ -17,7 +17,7 @@ from mcpdesk.hosting.commands.command_argv import (
     Template,
     check_template,
     names_in,
-    parsed,
+    parse_template,
 )
 from mcpdesk.hosting.commands.command_files import OUTPUT_DIR, is_own
 from mcpdesk.hosting.folder.manifest import Manifest
@@ -34,7 +34,7 @@ from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
 PYTHON, FOLDER = "python", "folder"
 OURS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
-"""Placeholders that are no parameters: the interpreter that runs us, the working folder, that of the call."""
+"""Placeholders that are no parameters: our interpreter, the working folder, and the folder of the call."""
 PART = re.compile(r"[A-Za-z0-9_.-]+")
 LONGEST_NAME = 128
 MAX_MS = 24 * 3600 * 1000
@@ -42,7 +42,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Command(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What an entry may say."""
+    """The fields of an entry."""
 
     stage: str
     command: str
@@ -52,28 +52,28 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     parameters: dict[str, Any] = {}
     produces: list[str] = []
     folder: str = ""
-    """Where it runs; relative to the server folder."""
+    """Its working folder, relative to the server folder."""
     environment: list[str] = []
-    """Variables it gets besides the usual ones."""
+    """Environment variables it gets in addition to the usual ones."""
     requires_env: list[str] = []
     timeout_ms: int | None = None
     progress: Literal["json-lines", "percent"] | None = None
     annotations: dict[str, Any] = {}
     requires_jwt: bool = False
     scopes: list[str] = []
-    """What a caller's token has to allow."""
+    """Scopes a caller's token must allow."""
     task: Literal["optional", "required"] | None = None
 
 
 class ReadyCommand(Struct, frozen=True):
-    """An entry without a mistake, on a system that has its program."""
+    """A checked entry on a system that has its program."""
 
     command: Command
     name: str
     program: str
-    """Its path."""
+    """The path of the program."""
     run: tuple[Template, ...]
-    """What follows it."""
+    """The elements after the program."""
     produces: tuple[Template, ...]
     folder: Path
     schema: dict[str, Any]
@@ -83,7 +83,7 @@ class ReadyCommand(Struct, frozen=True):
 
 
 class CommandEntry:
-    """The entry at a position of the list."""
+    """Checks the entry at one position of the list."""
 
     def __init__(self, manifest: Manifest, index: int, environment: Mapping[str, str]) -> None:
         self._manifest = manifest
@@ -93,18 +93,18 @@ class CommandEntry:
 
     @property
     def name(self) -> str:
-        """`<stage>-<command>` as far as they are given, else its position."""
+        """The tool's name `<stage>-<command>`, or the position where one of them is missing."""
         given = self._given if isinstance(self._given, dict) else {}
         parts = [given.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
         return "-".join(texts)[:LONGEST_NAME] if len(texts) == 2 else f"commands[{self._index}]"
 
     def source(self, *trail: Step) -> str:
-        """`mcp.json:12`."""
+        """The place of the entry, or of a value in it, as `mcp.json:12`."""
         return self._manifest.source("commands", self._index, *trail)
 
     def ready(self) -> ReadyCommand:
-        """Check everything. Raises: RegistrationError; MissingPrecondition where nothing is wrong with it."""
+        """Check everything. Raises: RegistrationError; MissingPrecondition for what is not there."""
         command = self._converted()
         self._check_names(command)
         schema = self._schema(command)
@@ -140,7 +140,7 @@ class CommandEntry:
 
     def _converted(self) -> Command:
         if not isinstance(self._given, dict):
-            raise self._mistake(f"has to be an object, not {self._given!r}"[:200])
+            raise self._mistake(f"must be an object, not {self._given!r}"[:200])
         for key in self._given:
             if key not in Command.__struct_fields__:
                 raise self._unknown(key)
@@ -168,15 +168,15 @@ class CommandEntry:
         if not command.run:
             raise self._mistake("is empty; its first element is the program", "run")
         if command.timeout_ms is not None and not 1 <= command.timeout_ms <= MAX_MS:
-            raise self._mistake(f"has to be from 1 to {MAX_MS}, not {command.timeout_ms}", "timeout_ms")
+            raise self._mistake(f"must be from 1 to {MAX_MS}, not {command.timeout_ms}", "timeout_ms")
 
     def _schema(self, command: Command) -> dict[str, Any]:
         given = command.parameters
         if "type" in given and given["type"] != "object":
-            raise self._mistake('has to say "type": "object": arguments are an object', "parameters", "type")
+            raise self._mistake('must say "type": "object": arguments are an object', "parameters", "type")
         properties = given.get("properties", {})
         if not isinstance(properties, dict):
-            raise self._mistake("has to be an object", "parameters", "properties")
+            raise self._mistake("must be an object", "parameters", "properties")
         for name in properties:
             if name in OURS:
                 told = f"{name!r} is a placeholder of mcpdesk's own; give the parameter another name"
@@ -202,7 +202,7 @@ class CommandEntry:
     def _template(self, known: set[str], text: str, key: str, number: int) -> Template:
         if "\0" in text:
             raise self._mistake("must not contain a NUL character", key, number)
-        template: Template = self._attempt(parsed, text, key, number)
+        template: Template = self._attempt(parse_template, text, key, number)
         for name in names_in(template):
             if name not in known and name not in OURS:
                 raise self._mistake(f"{text!r}: {_no_parameter(name, known)}", key, number)
@@ -216,7 +216,7 @@ class CommandEntry:
             raise self._mistake("paths begin in the working folder by themselves", "produces", number)
         literal = "".join("x" if isinstance(part, Placeholder) else part for part in template)
         if not is_own(template) and (os.path.isabs(literal) or ".." in literal.split("/")):
-            told = "has to lie in the working folder, or begin with a placeholder"
+            told = "must lie in the working folder, or begin with a placeholder"
             raise self._mistake(told, "produces", number)
 
     def _program(self, template: Template, folder: Path) -> str:

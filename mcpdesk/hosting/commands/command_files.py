@@ -23,9 +23,9 @@ from mcpdesk.jobs.call_files import MadeFiles, NotMadeHere
 OUTPUT_DIR = "output_dir"
 """The placeholder for the folder of a call."""
 MOST = 1000
-"""Files of one pattern."""
+"""The most files one pattern may match."""
 LONGEST_NAME, LONGEST_PATH = 255, 4095
-"""Bytes, as Linux and macOS have it."""
+"""The limits of Linux and macOS, in bytes."""
 _MARKS = ("*", "?")
 
 
@@ -33,22 +33,22 @@ class OutputPlace(Struct, frozen=True):
     """Where one call may put files."""
 
     folder: Path
-    """The folder the program runs in; relative paths of the author's mean it."""
+    """The folder the program runs in, to which the author's paths are relative."""
     output: Path
-    """The call's own."""
+    """The folder of this call."""
     allowed: tuple[Path, ...] = ()
-    """Further folders clients may name paths in."""
+    """Further folders in which clients may name paths."""
     server: Path | None = None
     """The server folder."""
 
 
 class ExpectedFile(Struct, frozen=True):
-    """A file that is to be made, or with a `pattern` any number of them."""
+    """A file the program should make; with a `pattern`, any number of files."""
 
     path: Path
     pattern: str = ""
     argument: str = ""
-    """Whose value the path begins with."""
+    """The argument whose value begins the path."""
 
 
 def is_own(template: Template) -> bool:
@@ -57,18 +57,18 @@ def is_own(template: Template) -> bool:
 
 
 def output_names(produces: Sequence[Template]) -> frozenset[str]:
-    """The parameters that are paths of files to be made."""
+    """The parameters that hold paths of files to make."""
     first = (template[0] for template in produces if template)
     return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
 
-def placed(name: str, value: Any, place: OutputPlace) -> Any:
-    """A path a client chose, or a list of them, as where it leads.
+def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
+    """Resolve a path a client chose, or a list of them.
 
-    Raises: BadArgument, with what is allowed, for one that leads elsewhere.
+    Raises: BadArgument, with what is allowed, for a path that leads elsewhere.
     """
     if isinstance(value, list):
-        return [placed(name, each, place) for each in value]
+        return [resolve_path(name, each, place) for each in value]
     if not isinstance(value, str):
         return value
     (text,) = texts_of(name, value)
@@ -83,10 +83,10 @@ def placed(name: str, value: Any, place: OutputPlace) -> Any:
     return str(target)
 
 
-def wanted(
+def expected_files(
     produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: OutputPlace
 ) -> list[ExpectedFile]:
-    """What one call is to make; its folders are made where they are ours. `values` are placed ones.
+    """The files one call should make; makes their folders inside our own. `values` holds resolved paths.
 
     Raises: BadArgument for a value that is no part of a file's name, or too long for one.
     """
@@ -111,17 +111,17 @@ def wanted(
     return found
 
 
-def claimed(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
-    """Those of the files that lie neither in the folder of the call nor in that of the server.
+def claim_files(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
+    """Reserve the files outside the folders of the call and of the server, and make folders for them.
 
-    Folders for them are made. Raises: BadArgument where something of somebody else is in the way.
+    Raises: BadArgument where a file of somebody else is in the way.
     """
     found: list[Path] = []
     for each in asked:
         if not _is_elsewhere(each.path, place):
             continue
         try:
-            found += made.claim([each.path, *matching(each)], place.allowed)
+            found += made.claim([each.path, *matching_files(each)], place.allowed)
         except (NotMadeHere, OSError) as error:
             made.release(found)
             why = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
@@ -129,24 +129,24 @@ def claimed(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) 
     return tuple(found)
 
 
-def settled(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
-    """What was claimed is there now, as far as it was made."""
+def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
+    """Release reserved files once the program has ended."""
     if own:
-        made.release(own, [path for each in asked for path in matching(each)])
+        made.release(own, [path for each in asked for path in matching_files(each)])
 
 
-def matching(asked: ExpectedFile) -> list[Path]:
-    """What is there now that fits a pattern."""
+def matching_files(asked: ExpectedFile) -> list[Path]:
+    """The existing files that fit a pattern."""
     return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MOST]] if asked.pattern else []
 
 
-def produced(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[Path], list[str]]:
-    """The files that are there, and remarks about those that are not, or may not be given out."""
+def made_files(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[Path], list[str]]:
+    """The files that exist, and remarks about those that are missing or may not be given out."""
     roots = [each.resolve() for each in (place.folder, place.output, *place.allowed)]
     files: dict[Path, None] = {}
     remarks = []
     for each in asked:
-        for real in (one.resolve() for one in (matching(each) if each.pattern else [each.path])):
+        for real in (one.resolve() for one in (matching_files(each) if each.pattern else [each.path])):
             if not real.is_file():
                 remarks.append(f"{real} was not written")
             elif not any(real.is_relative_to(root) for root in roots):
@@ -200,7 +200,7 @@ def _elsewhere(name: str, text: str, place: OutputPlace) -> BadArgument:
 def _filled(
     template: Template, values: Mapping[str, Any], fixed: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Each text of a template; and where the author's own has marks, a pattern in which those alone count."""
+    """Each filled text of a template, and its pattern where the author's text has wildcards, else empty."""
     has_marks = any(mark in part for part in template if isinstance(part, str) for mark in _MARKS)
     columns: list[list[tuple[str, str]]] = []
     for part in template:

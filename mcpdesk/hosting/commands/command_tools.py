@@ -21,12 +21,12 @@ from mcpdesk.hosting.commands.command_entry import CommandEntry, ReadyCommand
 from mcpdesk.hosting.commands.command_files import (
     OUTPUT_DIR,
     OutputPlace,
-    claimed,
+    claim_files,
+    expected_files,
+    made_files,
     output_names,
-    placed,
-    produced,
-    settled,
-    wanted,
+    release_files,
+    resolve_path,
 )
 from mcpdesk.hosting.folder.file_items import FileItems, digest
 from mcpdesk.hosting.folder.manifest import Manifest
@@ -49,14 +49,14 @@ USUAL_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM",
     "VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 )  # fmt: skip
-"""What every program gets of our environment, besides `LC_*`; others an entry has to name."""
+"""What every program gets of our environment, besides `LC_*`; others an entry must name."""
 OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
-"""Progress is of use only while it is new."""
+"""Python programs write their progress at once, not in blocks."""
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 MOST_PICTURES, PICTURE_BYTES = 4, 1 << 20
-"""Pictures among what was made that a result carries, and how large each may be."""
+"""How many of the made pictures a result carries, and how large each may be."""
 PACE_S = 0.05
-"""Between two looks at what was reported."""
+"""The pause between two progress notifications."""
 KEPT_REPORTS = 64
 
 OUTPUT_SCHEMA: dict[str, Any] = {
@@ -79,7 +79,7 @@ OUTPUT_SCHEMA: dict[str, Any] = {
 
 
 class CommandRun:
-    """What stands behind the tool of a command."""
+    """The handler of a command's tool."""
 
     def __init__(self, ready: ReadyCommand) -> None:
         self._ready = ready
@@ -96,26 +96,26 @@ class CommandRun:
         )
 
     async def call(self, arguments: dict[str, Any], context: Context) -> ToolResult[dict[str, Any]]:
-        """Run it. Raises: BadArgument for what no program can be given; HandlerError without the program."""
+        """Run the program. Raises: BadArgument for unusable arguments; HandlerError when it cannot start."""
         async with self._place(context) as place:
             values = self._defaults | arguments
             for name in self._outputs:
-                values[name] = placed(name, values.get(name), place)
+                values[name] = resolve_path(name, values.get(name), place)
             fixed = {"python": sys.executable, "folder": str(place.folder), OUTPUT_DIR: str(place.output)}
             argv = [self._ready.program, *build(self._ready.run, values, fixed)]
-            files = await asyncio.to_thread(wanted, self._ready.produces, values, fixed, place)
+            files = await asyncio.to_thread(expected_files, self._ready.produces, values, fixed, place)
             if not place.allowed:
                 return await self._run(argv, files, place, context)
             made = context.home.made_files
             async with _held(
-                lambda: claimed(files, place, made),
-                lambda own: settled(files, own, made),
+                lambda: claim_files(files, place, made),
+                lambda own: release_files(files, own, made),
             ):
                 return await self._run(argv, files, place, context)
 
     @contextlib.asynccontextmanager
     async def _place(self, context: Context) -> AsyncIterator[OutputPlace]:
-        """The folders of the call, for as long as it runs."""
+        """The folders of the call while it runs."""
         if not self._has_folder:
             yield OutputPlace(self._ready.folder, self._ready.folder)
             return
@@ -152,7 +152,7 @@ class CommandRun:
         except OSError as error:
             told = f"{argv[0]} could not be started in {place.folder}: {error.strerror}"
             raise HandlerError(told) from error
-        made, notes = await asyncio.to_thread(produced, files, place)
+        made, notes = await asyncio.to_thread(made_files, files, place)
         if context.feed is not None:
             for path in made:
                 context.feed.produced(path)
@@ -198,7 +198,7 @@ class CommandRun:
 
 
 class _Reporter:
-    """Takes what a program says on the supervisor's thread, and reports its progress on the loop."""
+    """Receives a program's output on the supervisor's thread, and reports its progress on the loop."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -209,12 +209,12 @@ class _Reporter:
         self._report_aio: asyncio.Task[None] | None = None
 
     def text(self, stream: Stream, text: str) -> None:
-        """It wrote something."""
+        """Add output of the program."""
         if self._feed is not None:
             (self._feed.stdout if stream == "stdout" else self._feed.stderr)(text)
 
     def progress(self, progress: ProgressReport) -> None:
-        """It came so far."""
+        """Queue a progress report."""
         self._reports.append(progress)
         call_soon_safely(self._loop, self._more.set)
 
@@ -241,19 +241,19 @@ class _Reporter:
 
 
 @contextlib.asynccontextmanager
-async def _held(take: Callable[[], T], give_back: Callable[[T], None]) -> AsyncIterator[T]:
-    """What a thread takes; another gives it back, also where the call ends while it is being taken."""
-    taking = asyncio.create_task(asyncio.to_thread(take))
+async def _held(acquire: Callable[[], T], release: Callable[[T], None]) -> AsyncIterator[T]:
+    """Acquire something on a thread and release it on another, even if the call ends meanwhile."""
+    taking = asyncio.create_task(asyncio.to_thread(acquire))
     try:
         yield await asyncio.shield(taking)
     finally:
         await asyncio.wait({taking})
         if taking.exception() is None:
-            await asyncio.to_thread(give_back, taking.result())
+            await asyncio.to_thread(release, taking.result())
 
 
 def _pictures(made: list[Path]) -> list[content.Block]:
-    """The pictures a result carries, so that whoever asked sees them."""
+    """The made pictures a result carries."""
     found: list[content.Block] = []
     for path in made:
         with contextlib.suppress(OSError):
@@ -265,7 +265,7 @@ def _pictures(made: list[Path]) -> list[content.Block]:
 
 
 def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
-    """The tools, and what is left out with its line and reason."""
+    """Read the commands of a manifest: the tools, and those left out with line and reason."""
     found = FileItems()
     for index in range(len(manifest.commands)):
         entry = CommandEntry(manifest, index, environment)
@@ -283,7 +283,7 @@ def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileIte
 
 def _tool(ready: ReadyCommand, source: str) -> Tool:
     command = ready.command
-    said = json.dumps([str(ready.folder), ready.program, *_said(ready)])
+    identity = json.dumps([str(ready.folder), ready.program, *_hidden_fields(ready)])
     return Tool(
         name=ready.name,
         handler=CommandRun(ready).call,
@@ -299,11 +299,11 @@ def _tool(ready: ReadyCommand, source: str) -> Tool:
         task=command.task or "",
         mirrored=ready.mirrored,
         source=source,
-        fingerprint=digest(said.encode()),
+        fingerprint=digest(identity.encode()),
     )
 
 
-def _said(ready: ReadyCommand) -> list[object]:
-    """What of an entry its tool does not show."""
+def _hidden_fields(ready: ReadyCommand) -> list[object]:
+    """The fields of an entry that its tool does not show."""
     command = ready.command
     return [command.run, command.produces, command.environment, command.progress]

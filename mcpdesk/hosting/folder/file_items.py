@@ -1,4 +1,4 @@
-"""What one file of a server folder yields: items that work, items that do not, and remarks."""
+"""What one file of a server folder offers: items that work, items that do not, and remarks."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ KINDS: dict[type[Item], str] = {
 
 
 class FileItems(Struct):
-    """The yield of one file."""
+    """What one file offers: its items, those left out, and remarks."""
 
     items: list[Item] = field(default_factory=list)
     broken: list[tuple[str, Unavailable]] = field(default_factory=list)
-    """Kind and what is left out."""
+    """Each item that is left out, with its kind."""
     remarks: list[str] = field(default_factory=list)
-    """Trouble that leaves nothing out, with its place."""
+    """Warnings with their places; nothing is left out because of them."""
     may_be_helper: bool = False
-    """Whether a Python file holds nothing that was clearly meant to be offered."""
+    """Whether a Python file holds nothing that is clearly meant to be offered."""
     asked: dict[str, int] = field(default_factory=dict)
-    """The environment variables its items need, each with a mark of its value; 0: it was not set."""
+    """The environment variables its items need, each with a mark of its value; 0 when it was not set."""
 
     def is_outdated(self, environment: Mapping[str, str]) -> bool:
         """Whether a variable it needs has another value than when it was read."""
         return any(mark != mark_of(environment.get(name, "")) for name, mark in self.asked.items())
 
     def refuse(self, kind: str, name: str, error: RegistrationError) -> None:
-        """Leave one item out."""
+        """Leave one item out, for the given reason."""
         is_fit = isinstance(error, MissingPrecondition)
         self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
     def or_previous(self, previous: FileItems | None) -> FileItems:
-        """This, with the previous version of whatever is broken now still serving.
+        """A copy in which the previous version of each broken item goes on serving.
 
-        What is fit and lacks something is not served: its previous version would lack the same.
+        An item that only lacks a precondition is not served: its previous version would lack the same.
         """
         earlier = {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
         kept: list[Item] = []
@@ -70,14 +70,14 @@ def digest(data: bytes) -> str:
 
 
 def mark_of(value: str) -> int:
-    """Tells a variable's values apart without keeping them; 0: it is not set."""
+    """A number that tells a variable's values apart without keeping them; 0 when it is not set."""
     return hash(value) or 1 if value else 0
 
 
-def nothing_new(previous: FileItems, kind: str, name: str, reason: str, source: str) -> FileItems:
-    """For a file that cannot be read now: what it yielded before, each item marked with the reason.
+def unreadable_file(previous: FileItems, kind: str, name: str, reason: str, source: str) -> FileItems:
+    """The items of a file that cannot be read now: its previous ones, each marked with the reason.
 
-    A file that yielded no item is one broken item of this kind and name.
+    A file that had no item counts as one broken item of this kind and name.
     """
     affected = [(kind_of(item), name_of(item)) for item in previous.items] or [(kind, name)]
     broken = [
@@ -87,8 +87,8 @@ def nothing_new(previous: FileItems, kind: str, name: str, reason: str, source: 
     return FileItems(list(previous.items), broken + earlier, [], asked=previous.asked)
 
 
-def unfit(path: Path, folder: Path) -> str:
-    """Why a path is no file of a server folder; empty when it is one."""
+def why_unreadable(path: Path, folder: Path) -> str:
+    """Why a path cannot be read as a file of a server folder; empty when it can."""
     if not path.resolve().is_relative_to(folder):
         return "is a link that leaves the server folder"
     # A pipe would be waited for, a device may have no end.
@@ -101,14 +101,14 @@ def kind_of(item: Item) -> str:
 
 
 def name_of(item: Item) -> str:
-    """What an item is called within its kind: a name, a URI or a URI template."""
+    """The identifier of an item within its kind: a name, a URI or a URI template."""
     if isinstance(item, Resource):
         return item.uri
     return item.uri_template if isinstance(item, ResourceTemplate) else item.name
 
 
 def without_duplicates(files: Iterable[FileItems]) -> FileItems:
-    """All files as one; of two items of the same name the later is left out and both places are told."""
+    """Join the items of all files. Of two with the same name the later one is left out, with both places."""
     whole = FileItems()
     seen: dict[tuple[str, str], Item] = {}
     for found in files:

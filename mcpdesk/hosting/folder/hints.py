@@ -30,7 +30,7 @@ BOUNDS = {
     "le": "maximum",
     "multiple_of": "multipleOf",
 }
-"""Attributes of other libraries' notes that bound a number, and JSON Schema's words for them."""
+"""Attributes of other libraries' annotations that bound a number, with the JSON Schema keyword of each."""
 LENGTHS: Mapping[type, tuple[str, str]] = {
     str: ("minLength", "maxLength"),
     bytes: ("minLength", "maxLength"),
@@ -40,12 +40,12 @@ LENGTHS: Mapping[type, tuple[str, str]] = {
     frozenset: ("minItems", "maxItems"),
     dict: ("minProperties", "maxProperties"),
 }
-"""JSON Schema's words for `min_length` and `max_length` of a type."""
+"""The JSON Schema keywords for `min_length` and `max_length` of a type."""
 OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
 
 
 class HintError(Exception):
-    """A type JSON Schema cannot express; the message says which."""
+    """JSON Schema cannot express a type; the message says which."""
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def is_field(value: Any) -> bool:
 
 
 def field_default(value: Any) -> Callable[[], Any] | None:
-    """What makes the default that a `Field(...)` gives; None when it gives none."""
+    """The maker of the default that a `Field(...)` gives; None when it gives none."""
     if callable(value.default_factory):
         factory: Callable[[], Any] = value.default_factory
         return factory
@@ -87,7 +87,7 @@ def field_default(value: Any) -> Callable[[], Any] | None:
 
 
 def translated(hint: Any) -> Any:
-    """The hint with the notes of other libraries as notes of ours, at any depth.
+    """The hint with the annotations of other libraries as `msgspec.Meta`, at any depth.
 
     Raises: HintError for a `Field` with an alias: arguments have the names of parameters.
     """
@@ -101,7 +101,7 @@ def translated(hint: Any) -> Any:
 
 
 def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
-    """A generic type or union with other parts."""
+    """A generic type or union with its parts replaced."""
     if parts == wanted:
         return base
     origin = get_origin(base)
@@ -109,7 +109,7 @@ def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
 
 
 def _ours(note: Any, base: Any) -> Any:
-    """A note as `msgspec` reads it; texts and what says nothing of a schema stay as they are."""
+    """An annotation as `msgspec.Meta`; texts and what says nothing about a schema stay as they are."""
     if isinstance(note, str | msgspec.Meta):
         return note
     said = _keywords(note, base)
@@ -119,7 +119,7 @@ def _ours(note: Any, base: Any) -> Any:
 
 
 def _keywords(note: Any, base: Any) -> dict[str, Any]:
-    """What a note of another library says of a value of type `base`, in JSON Schema's words."""
+    """The JSON Schema keywords an annotation of another library stands for, on a value of type `base`."""
     said: dict[str, Any] = {}
     for attribute, keyword in BOUNDS.items():
         bound = getattr(note, attribute, None)
@@ -153,7 +153,7 @@ def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
 
 
 def _lengths(base: Any) -> set[tuple[str, str]]:
-    """JSON Schema's words for the length of a type; of each member where it is a union."""
+    """The JSON Schema keywords for the length of a type; of a union, those of each member."""
     base, _ = split(base)
     if get_origin(base) in (Union, UnionType):
         return {words for part in get_args(base) for words in _lengths(part)}
@@ -165,7 +165,7 @@ def _lengths(base: Any) -> set[tuple[str, str]]:
 
 
 def described(hint: Any, description: str) -> Any:
-    """The hint with a description, unless it brings one: a text in `Annotated` counts as one."""
+    """The hint with a description, unless it has one; a text in `Annotated` counts as a description."""
     base, notes = split(hint)
     texts = [note for note in notes if isinstance(note, str)]
     kept = [note for note in notes if not isinstance(note, str)]
@@ -181,7 +181,7 @@ def described(hint: Any, description: str) -> Any:
 
 
 def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A hint without its `Annotated` notes, and the notes."""
+    """A hint without its `Annotated` metadata, and the metadata."""
     if get_origin(hint) is Annotated:
         base, *notes = get_args(hint)
         return base, tuple(notes)
@@ -189,7 +189,7 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def without_none(hint: Any) -> Any:
-    """A hint without the None it allows: what may be left out need not be null as well."""
+    """A hint without None: a parameter that may be left out need not accept null as well."""
     base, notes = split(hint)
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
@@ -201,7 +201,7 @@ def without_none(hint: Any) -> Any:
 
 
 def says_nothing(hint: Any) -> bool:
-    """Whether a hint tells too little about a value to be worth a schema: `Any`, `dict`, `list[dict]` ..."""
+    """Whether a hint says too little for a schema, like `Any`, `dict` or `list[dict]`."""
     base, _ = split(hint)
     if base in OPEN or getattr(base, "__name__", "") == "ToolResult":
         return True
@@ -220,7 +220,7 @@ def is_text_or_nothing(hint: Any) -> bool:
 
 
 def from_json(wanted: type, value: Any) -> Any:
-    """Convert what the library leaves to us: paths, and models that bring their own validation."""
+    """Convert types msgspec does not know: paths, and models with their own validation."""
     if wanted is Path:
         return Path(value)
     if hasattr(wanted, "model_validate"):
@@ -281,7 +281,7 @@ def _describe(owner: Any, schema: dict[str, Any]) -> None:
 
 
 def _types(hint: Any, seen: set[int]) -> Iterator[Any]:
-    """Every type a hint is made of, once."""
+    """Every type a hint consists of, once."""
     base, _ = split(hint)
     if id(base) in seen:
         return
@@ -333,20 +333,20 @@ SECTION = (
     r"|:param\b|:returns?:|:raises\b|@param\b)"
 )
 SHAPED = r"(?m)^(?:\s|[-*+>|#`~]|\d+[.)]\s)"
-"""How a line begins whose place in the text means something."""
+"""How lines begin whose line break matters, such as list items and tables."""
 
 
 class Doc(Struct, frozen=True):
-    """One docstring, read."""
+    """A parsed docstring."""
 
     text: str = ""
-    """Everything before its sections, paragraphs kept."""
+    """The text before its sections, with its paragraphs."""
     parameters: dict[str, str] = field(default_factory=dict)
-    """One line each."""
+    """The description of each parameter, on one line."""
 
 
 def read_docstring(docstring: str | None) -> Doc:
-    """Read a docstring in the styles of Google, NumPy, Sphinx and Epydoc; plain ones need no parser."""
+    """Parse a docstring in the style of Google, NumPy, Sphinx or Epydoc. Plain ones need no parser."""
     clean = inspect.cleandoc(docstring or "")
     if "\n" not in clean and clean[:1] not in (":", "@"):
         return Doc(clean)
@@ -364,6 +364,6 @@ def read_docstring(docstring: str | None) -> Doc:
 
 
 def _flowing(text: str) -> str:
-    """Lines broken for the width of an editor as paragraphs; lists, tables and code stay as they are."""
+    """Join lines that were broken for an editor's width; lists, tables and code stay as they are."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
     return "\n\n".join(each if re.search(SHAPED, each) else each.replace("\n", " ") for each in paragraphs)

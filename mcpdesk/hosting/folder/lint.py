@@ -1,4 +1,4 @@
-"""Looks at what a server folder offers with the eyes of clients and models.
+"""Checks what a server folder offers for what clients and models cannot use well.
 
 Limits of clients change; each is named with whose it is.
 """
@@ -36,7 +36,7 @@ LARGE_RESOURCE = 1 << 20
 def lint(
     server: Server, manifest: Manifest, warnings: tuple[str, ...], environment: Mapping[str, str]
 ) -> list[Finding]:
-    """Everything there is to say, what does not work first. `warnings` is what the host found wrong."""
+    """All findings about a server, errors first. `warnings` are those the host found itself."""
     found = [
         *(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)),
         *_unavailable(server),
@@ -81,7 +81,7 @@ def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """What has to be there when it is served."""
+    """Findings about what must exist when the folder is served."""
     jwt = manifest.auth.jwt
     if jwt is None:
         return
@@ -151,18 +151,18 @@ _PLACED = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     ERROR = "error"
     """Something does not work."""
     WARNING = "warning"
-    """It works, but a model or a client is worse off than it could be."""
+    """It works, but is worse for a model or a client than it could be."""
     NOTE = "note"
     """Nothing is wrong; good to know."""
 
 
 class Finding(Struct, frozen=True):
-    """One thing. `place` is `tools/slow.py:3`, or empty; `subject` is `tool slow`, or empty."""
+    """One thing noticed about a folder; `place` like `tools/slow.py:3` and `subject` like `tool slow`."""
 
     level: Level
     message: str
@@ -183,14 +183,14 @@ PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What model APIs take as the name of a parameter."""
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 SAYS_WHAT = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
-"""Any of these says what a value may be."""
+"""The keywords of which any says what a value may be."""
 DEPTH = 6
 NAMED = 8
-"""Parameters named in one message."""
+"""The most parameters named in one message."""
 
 
 def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What is to be said about an input schema."""
+    """What in an input schema leaves a model guessing, or keeps a client from accepting the tool."""
     found = dict(_parameters(schema))
     yield from _told("without a description", [name for name, part in found.items() if not _described(part)])
     yield from _told("that may be anything", [name for name, part in found.items() if not _says_what(part)])
@@ -216,7 +216,7 @@ def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[
 
 
 def _described(part: Mapping[str, Any]) -> bool:
-    """Whether anything tells what it is; a reference may tell it where it leads."""
+    """Whether a parameter is described; a reference may be described at its target."""
     return bool(part.get("description") or part.get("title")) or "$ref" in part or "const" in part
 
 

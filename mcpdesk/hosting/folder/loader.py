@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from mcpdesk.errors import HandlerError, RegistrationError
-from mcpdesk.hosting.folder.file_items import FileItems, nothing_new, unfit, without_duplicates
+from mcpdesk.hosting.folder.file_items import FileItems, unreadable_file, why_unreadable, without_duplicates
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, read_manifest
 from mcpdesk.hosting.folder.module_items import ModuleFile, awaitable, dashed
 from mcpdesk.hosting.folder.namespace import Namespace
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from mcpdesk.server.offer.server import RequestView
 
 MAX_FILES = 5_000
-"""Files looked at in one of `tools`, `resources` and `prompts`."""
+"""The most files read in each of `tools`, `resources` and `prompts`."""
 FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
 CreateContext = Callable[["RequestView"], Awaitable[Any]]
 
 WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
-"""Everything but the interrupt of a person who waits for a folder to load."""
+"""Everything an import may raise, except KeyboardInterrupt."""
 
 _log = logging.getLogger(__name__)
 
 
 class LoadedFolder(Struct):
-    """What a folder offers at one moment, and what is needed to look at it again."""
+    """What a folder offers at one moment, and what a later load needs to know."""
 
     manifest: Manifest
     namespace: Namespace
@@ -48,12 +48,12 @@ class LoadedFolder(Struct):
     templates: list[ResourceTemplate] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
     unavailable: list[tuple[str, Unavailable]] = field(default_factory=list)
-    """Kind and what is left out, or whose previous version serves."""
+    """Each item that is left out or whose previous version serves, with its kind."""
     create_context: CreateContext | None = None
     problems: tuple[str, ...] = ()
-    """Trouble that belongs to no single item, with its place."""
+    """Problems that belong to no single item, with their places."""
     files: dict[Path, FileItems] = field(default_factory=dict)
-    """What each file yielded."""
+    """The items of each file."""
     modules: dict[Path, object] = field(default_factory=dict)
     """The module behind each Python file that could be read."""
 
@@ -65,7 +65,7 @@ class LoadedFolder(Struct):
 def load_folder(
     folder: Path, previous: LoadedFolder | None = None, environment: Mapping[str, str] = os.environ
 ) -> LoadedFolder:
-    """Read a server folder; with `previous`, only what changed is run again and what broke keeps serving.
+    """Read a server folder. With `previous`, only changed files run again, and broken ones keep serving.
 
     Raises: ManifestError for a missing folder or a bad `mcp.json`; nothing has changed then.
     """
@@ -97,7 +97,7 @@ def load_folder(
 
 
 def _without_helpers(loaded: LoadedFolder) -> Iterator[FileItems]:
-    """What the files yielded, except files others import that hold nothing to be offered."""
+    """The items of all files, except imported files that offer nothing."""
     imported = {path for source in loaded.namespace.sources.values() for path in source.depends}
     for path, found in loaded.files.items():
         if not (found.may_be_helper and path in imported):
@@ -123,7 +123,7 @@ def _read_files(
 def _read_commands(
     loaded: LoadedFolder, previous: LoadedFolder | None, environment: Mapping[str, str]
 ) -> None:
-    """What the manifest offers itself: programs."""
+    """Read the programs the manifest offers as tools."""
     from mcpdesk.hosting.commands.command_tools import read_commands
 
     path = loaded.manifest.folder / FILE
@@ -141,7 +141,7 @@ def _files_below(base: Path) -> Iterator[Path]:
 
 
 def _is_item(kind: str, path: Path, base: Path) -> bool:
-    """Python files count in the folder itself only: deeper ones are helpers."""
+    """Whether a file may offer items. Python files in subfolders are helpers."""
     if path.suffix == ".py":
         return path.parent == base
     return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
@@ -159,8 +159,8 @@ def _read_file(
     before = previous.files.get(path, FileItems()) if previous else FileItems()
     place = path.relative_to(folder).as_posix()
     name = path.relative_to(base).with_suffix("").as_posix()
-    if reason := unfit(path, folder):
-        return nothing_new(FileItems(), kind, dashed(name), reason, place)
+    if reason := why_unreadable(path, folder):
+        return unreadable_file(FileItems(), kind, dashed(name), reason, place)
     try:
         if path.suffix == ".py":
             return _read_python(loaded, previous, kind, path, environment)
@@ -172,7 +172,7 @@ def _read_file(
         source, reason = blame(error, folder, place)
         if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
             _log_lines(error, folder, place)
-        return nothing_new(before, kind, dashed(name), reason, source)
+        return unreadable_file(before, kind, dashed(name), reason, source)
 
 
 def _read_python(
@@ -237,7 +237,7 @@ def _refusing(problem: str) -> CreateContext:
 
 
 def _log_lines(error: BaseException, folder: Path, place: str) -> None:
-    """Log the author's own lines of a traceback; a refusal of ours names its place itself."""
+    """Log the author's own lines of a traceback. A RegistrationError names its place itself."""
     if not isinstance(error, RegistrationError):
         from mcpdesk.server.calls.outcomes import author_lines
 

@@ -42,7 +42,7 @@ class Icon(ManifestPart):
 
 
 class _File(ManifestPart):
-    """The whole file."""
+    """The structure of the whole file."""
 
     name: str = ""
     title: str = ""
@@ -60,7 +60,7 @@ class _File(ManifestPart):
 
 
 class Manifest(Struct, frozen=True):
-    """A server folder's identity and wishes."""
+    """The checked content of a folder's `mcp.json`."""
 
     folder: Path
     """Absolute, symlinks resolved."""
@@ -74,18 +74,18 @@ class Manifest(Struct, frozen=True):
     builtins: tuple[str, ...] = ()
     """Names of built-in tools to offer, in this order."""
     approvals: dict[str, Policy] = field(default_factory=dict)
-    """By tool; `*` stands for all that are not named."""
+    """The policy of each tool; `*` stands for all that are not named."""
     auth: Auth = field(default_factory=Auth)
     modes: dict[str, Mode] = field(default_factory=dict)
     commands: tuple[Any, ...] = ()
-    """As they stand in the file: a mistake in one leaves the others as they are."""
+    """The commands as they stand in the file, unchecked: a mistake in one does not affect the others."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings by name; names and values have been checked."""
     text: str = ""
-    """The file's."""
+    """The text of the file."""
 
     def source(self, *trail: Step) -> str:
-        """`mcp.json:12`: where the file says something."""
+        """The place of a value in the file, as `mcp.json:12`."""
         from mcpdesk.hosting.folder.manifest_errors import position_of
 
         line = position_of(self.text, *trail).line
@@ -93,7 +93,7 @@ class Manifest(Struct, frozen=True):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a folder's manifest. Without `mcp.json` the folder's name is all there is to know.
+    """Read a folder's manifest. Without `mcp.json` only the folder's name is known.
 
     Raises: ManifestError for a missing folder and for every mistake in the file, with line and column.
     """
@@ -106,8 +106,8 @@ def read_manifest(folder: Path) -> Manifest:
     return _manifest(folder, _checked(_parse(text, path), text, path), text)
 
 
-def stand_in(folder: Path) -> Manifest:
-    """A folder whose file has a mistake, under the name it seems to have; nothing else of it counts.
+def placeholder_manifest(folder: Path) -> Manifest:
+    """A stand-in for a manifest with a mistake: the name it seems to have, and nothing else.
 
     Raises: ManifestError for a missing folder.
     """
@@ -120,7 +120,7 @@ def stand_in(folder: Path) -> Manifest:
 
 
 def certain_settings(folder: Path) -> dict[str, Any] | None:
-    """The settings of a file with a mistake elsewhere; None where the mistake may be in what it sets.
+    """The settings of a file with a mistake elsewhere; None where the mistake may concern the settings.
 
     Raises: ManifestError for a missing folder.
     """
@@ -148,7 +148,7 @@ def _may_set(text: str) -> bool:
 
 
 def _text(path: Path) -> str:
-    """Raises: FileNotFoundError; ManifestError for a file that is no text or may not be read."""
+    """Read the file. Raises: FileNotFoundError; ManifestError for a file that is no text or not readable."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -194,7 +194,7 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise ManifestError("nested too deeply", str(path)) from error
     if not isinstance(data, dict):
-        raise ManifestError('has to be an object, like {"name": "hello"}', str(path), None, 1, 1)
+        raise ManifestError('must be an object, like {"name": "hello"}', str(path), None, 1, 1)
     return data
 
 
@@ -212,7 +212,7 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
         from mcpdesk.hosting.folder.manifest_errors import complaint_and_path, in_plain_words, path_text
 
         message, where = complaint_and_path(error)
-        way = _way(data, where)
+        way = _path_of(data, where)
         told = in_plain_words(message, CHOICES.get(str(way[-1]) if way else "", ""))
         raise refuse(f"{path_text(way)}: {told}", *way) from error
     if file.name and not re.fullmatch(NAME, file.name):
@@ -237,8 +237,8 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
     return file
 
 
-def _way(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
-    """The way to what the library complains about; for a key of an object it writes `[...]`."""
+def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
+    """The path to what msgspec complains about, which writes `[...]` for the key of an object."""
     from mcpdesk.hosting.folder.manifest_errors import path_steps
 
     before, unknown, behind = trail.partition("[...]")
@@ -264,7 +264,7 @@ def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
 
 
 def _refuse_unknown(data: dict[str, Any], refuse: Refuse) -> None:
-    """Look for keys nobody knows, everywhere in the file."""
+    """Refuse unknown keys anywhere in the file."""
     for trail, given, known in _parts(data):
         for key in given:
             if key not in known:
@@ -275,7 +275,7 @@ def _refuse_unknown(data: dict[str, Any], refuse: Refuse) -> None:
 
 
 def _parts(data: dict[str, Any]) -> list[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
-    """Each object of the file whose keys are fixed: the way to it, the object, and its keys."""
+    """Each object of the file whose keys are fixed: its path, the object, and the known keys."""
     found: list[tuple[tuple[Step, ...], Any, list[str]]] = [((), data, _names(_File))]
     found += [(trail, given, _names(part)) for trail, given, part in manifest_auth.parts(data.get("auth"))]
     found.append((("settings",), data.get("settings"), list(settings.BY_NAME)))
@@ -302,7 +302,7 @@ def _names(part: type[Struct]) -> list[str]:
 
 
 def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
-    """Line and column of where a key stands last, counted from 1, for a text that cannot be parsed."""
+    """Line and column, from 1, of the last occurrence of a key in a text that cannot be parsed."""
     import json
 
     found = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
@@ -348,7 +348,7 @@ def _icon(icon: Icon) -> dict[str, Any]:
 
 
 def _name_of(folder: Path) -> str:
-    """A name for a folder that gives none, fit for a URL."""
+    """A server name, fit for a URL, made of the folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name)[:64].strip("-._") or "server"
 
 

@@ -20,7 +20,7 @@ SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 
 
 class Refuse(Protocol):
-    """Makes an error of a message and the way to what it is about."""
+    """Makes an error from a message and the path to what it is about."""
 
     def __call__(self, message: str, *trail: Step) -> ManifestError: ...
 
@@ -42,31 +42,31 @@ class Jwt(ManifestPart):
 
 
 class Needs(ManifestPart):
-    """What one tool asks of its callers."""
+    """What one tool asks of its callers in addition."""
 
     requires_jwt: bool = True
     scopes: list[str] = []
 
 
 class Auth(ManifestPart):
-    """Who may call."""
+    """The `auth` object: who may call."""
 
     requires_jwt: bool = False
     jwt: Jwt | None = None
     scopes: list[str] = []
-    """What every token has to allow."""
+    """Scopes every token must allow."""
     includes: dict[str, list[str]] = {}
     """The scopes a broader one stands for."""
     authorization_servers: list[str] = []
-    """Who gives tokens: clients find them in the metadata of the protected resource."""
+    """Issuers of tokens, which clients find in the metadata of the protected resource."""
     resource: str = ""
-    """The public URI of the server, where a proxy stands before it."""
+    """The public URI of the server behind a proxy."""
     tools: dict[str, Needs] = {}
-    """By tool; for those of the folder besides what they ask for themselves."""
+    """By tool name; added to what the tools ask for themselves."""
 
 
 def check_auth(auth: Auth, refuse: Refuse) -> None:
-    """Raises: ManifestError for what does not go together."""
+    """Check that the parts fit together. Raises: ManifestError."""
     _check_scopes(auth, refuse)
     if auth.jwt is None:
         for key in ("requires_jwt", "scopes", "authorization_servers", "tools"):
@@ -75,9 +75,7 @@ def check_auth(auth: Auth, refuse: Refuse) -> None:
         return
     _check_jwt(auth.jwt, refuse)
     if auth.resource and not _is_web(auth.resource):
-        raise refuse(
-            "auth.resource: has to be an address like https://h.example/mcp/name", "auth", "resource"
-        )
+        raise refuse("auth.resource: must be an address like https://h.example/mcp/name", "auth", "resource")
     for url in auth.authorization_servers:
         if not _is_web(url):
             told = f"auth.authorization_servers: {url!r} is not allowed; {_WEB}"
@@ -90,14 +88,14 @@ def check_auth(auth: Auth, refuse: Refuse) -> None:
 
 
 def audiences(auth: Auth) -> frozenset[str]:
-    """Whom a token has to be made for; the server's own URI if nothing else is said."""
+    """The audiences a token may have; by default the server's own URI."""
     given = auth.jwt.audience if auth.jwt is not None else ""
     named = [given] if isinstance(given, str) else given
     return frozenset(each for each in named if each) or frozenset([auth.resource] if auth.resource else [])
 
 
 def parts(auth: Any) -> list[tuple[tuple[Step, ...], Any, type[msgspec.Struct]]]:
-    """Each object of the part as it was read, with the way to it and what it is to be."""
+    """Each object in `auth` as it was read: its path, the object, and its type."""
     found: list[tuple[tuple[Step, ...], Any, type[msgspec.Struct]]] = [(("auth",), auth, Auth)]
     if isinstance(auth, dict):
         found.append((("auth", "jwt"), auth.get("jwt"), Jwt))
@@ -144,7 +142,7 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
 
 
 def _is_web(url: str, with_query: bool = False) -> bool:
-    """Whether an address can be trusted to lead where it says."""
+    """Whether a URL is https, or http on this machine, without user, fragment or (by default) query."""
     from mcpdesk.auth.http_origin import is_loopback
 
     try:

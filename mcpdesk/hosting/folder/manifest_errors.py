@@ -1,7 +1,4 @@
-"""Where in a JSON text things stand: the line and column of a value or key, found by the way to it.
-
-For texts that have been parsed already; what is not found has no place.
-"""
+"""Error messages about `mcp.json`: line and column of a value, and complaints in plain words."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class TextPosition(NamedTuple):
-    """Both counted from 1; None: not found."""
+    """A line and a column, counted from 1; None when not found."""
 
     line: int | None = None
     column: int | None = None
@@ -27,12 +24,12 @@ class TextPosition(NamedTuple):
 class _Member(NamedTuple):
     step: Step
     start: int
-    """Where its key begins; in a list, the value."""
+    """The offset of its key; in a list, of the value."""
     value: int
 
 
 def position_of(text: str, *trail: Step) -> TextPosition:
-    """The place of a key, or of an item of a list; as far as the way to it leads."""
+    """The position of a key or list item in a valid JSON text; of its nearest parent if it does not exist."""
     import json
 
     decoder = json.JSONDecoder()
@@ -79,27 +76,27 @@ _WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "fl
 
 
 def in_plain_words(message: str, choices: str = "") -> str:
-    """A complaint; `choices` are what is allowed where only some texts are."""
+    """A complaint of msgspec in plain words. `choices` lists the allowed texts, where only some are."""
     told = re.sub(r"`(\w+)( \| null)?`", lambda found: _WORDS.get(found[1], found[1]), message)
-    told = told.replace("Expected", "has to be", 1).replace("Object missing required field", "lacks the key")
+    told = told.replace("Expected", "must be", 1).replace("Object missing required field", "lacks the key")
     if message.startswith("Invalid enum value"):
         return f"{message.removeprefix('Invalid enum value ')} is not allowed; allowed: {choices}"
     return told
 
 
 def complaint_and_path(error: Exception) -> tuple[str, str]:
-    """What the library complains about, and the way to it as it writes it: `.run[1]`."""
+    """Split an error of msgspec into its complaint and the path to the value, like `.run[1]`."""
     message, _, where = str(error).partition(" - at `$")
     return message, where.strip("`")
 
 
 def path_text(way: Iterable[Step]) -> str:
-    """The way to a value, as people read it: `run[1]`."""
+    """A path as people read it: `run[1]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
 def path_steps(trail: str) -> tuple[Step, ...]:
-    """The way to a value, as the library writes it: `.run[1]` is `run`, 1. It leads as far as it is told."""
+    """The steps of a path as msgspec writes it: `.run[1]` is `run`, 1. Stops at `[...]`."""
     found: list[Step] = []
     for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", trail):
         if index == "...":

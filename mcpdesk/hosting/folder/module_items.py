@@ -1,4 +1,4 @@
-"""A Python file of a server folder that has been run: its module, its text, and where things stand in it."""
+"""Functions of a Python file as tools, resources, templates and prompts, with their suggestions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Function = Callable[..., Any]
 
 
 class Origin(Protocol):
-    """What an item was read from."""
+    """Where the function of an item comes from."""
 
     def place(self, function: Function) -> str:
-        """Where a function stands, to be shown."""
+        """The place of a function, to be shown."""
 
 
 class ModuleFile(Struct, frozen=True):
-    """A module and what is known of its file."""
+    """A module of a server folder and its file."""
 
     module: ModuleType
     path: str
@@ -53,8 +53,8 @@ class ModuleFile(Struct, frozen=True):
         return f"{self.path}:{line}"
 
     def fingerprints(self, functions: Sequence[Function]) -> Iterator[str]:
-        """One for each: changes when the function, or anything it may use in its file and helpers, changes in
-        meaning. The others of `functions` are not among that."""
+        """A fingerprint for each function, which changes when the function, or anything else in its file and
+        helpers except the other `functions`, changes in meaning."""
         nodes = [self._node(each) for each in functions]
         own = {id(node) for node in nodes}
         others = (*(node for node in self.tree.body if id(node) not in own), *self.helpers)
@@ -79,7 +79,7 @@ class ModuleFile(Struct, frozen=True):
 
 
 def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
-    """A function as one to be awaited; a plain `def` runs in a worker thread.
+    """A function that can be awaited; a plain `def` runs in a worker thread.
 
     Raises: RegistrationError for a generator.
     """
@@ -105,14 +105,14 @@ TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
-    """The tool a function with type hints is.
+    """Make a tool of a function with type hints.
 
     Raises: RegistrationError.
     """
     _check_tool_name(name)
     awaited = awaitable(function)
     if note.timeout_s is not None and note.timeout_s <= 0:
-        raise RegistrationError(f"timeout has to be more than 0 seconds, not {note.timeout_s}")
+        raise RegistrationError(f"timeout must be more than 0 seconds, not {note.timeout_s}")
     place = file.place(function)
     signature = read_signature(function, place)
     _check_patterns(signature, place)
@@ -167,7 +167,7 @@ def _task_support(note: Note) -> str:
 
 
 def _check_patterns(signature: CallSignature, place: str) -> None:
-    """Compile schemas whose regular expressions JSON Schema may not know; the usual ones need no proof."""
+    """Compile schemas with regular expressions that JSON Schema may not support."""
     for schema in (signature.input_schema, signature.output_schema):
         if schema is not None and "'pattern'" in (told := repr(schema)) and re.search(UNUSUAL, told):
             _compile("the schema", schema, place)
@@ -183,7 +183,7 @@ def _compile(what: str, schema: dict[str, Any], place: str) -> None:
 
 
 def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
-    """The tool of a module that exports `handler(args, context)` and its schemas."""
+    """Make a tool of a module that exports `handler(args, context)` and its schemas."""
     _check_tool_name(name)
     awaited = awaitable(function)
     values = vars(file.module)
@@ -220,7 +220,7 @@ def _scopes(given: Any) -> tuple[str, ...]:
         (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list | tuple) else (given,)
     )
     if not all(isinstance(each, str) for each in scopes):
-        raise RegistrationError("SCOPES has to be a text or a list of texts")
+        raise RegistrationError("SCOPES must be a text or a list of texts")
     return scopes
 
 
@@ -238,15 +238,15 @@ def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:
 def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
     place = f"{file.path}:{file.line_of(name)}"
     if not isinstance(schema, dict):
-        raise RegistrationError(f"{name} has to be a dict, not {type(schema).__name__}", place)
+        raise RegistrationError(f"{name} must be a dict, not {type(schema).__name__}", place)
     if name == "INPUT_SCHEMA" and schema.get("type") != "object":
-        raise RegistrationError('INPUT_SCHEMA has to say "type": "object": arguments are an object', place)
+        raise RegistrationError('INPUT_SCHEMA must say "type": "object": arguments are an object', place)
     _compile(name, schema, place)
     return schema
 
 
 def typed_resource(file: Origin, function: Function, note: Note, name: str) -> Resource | ResourceTemplate:
-    """The resource or template a decorated function is.
+    """Make a resource or template of a decorated function.
 
     Raises: RegistrationError.
     """
@@ -258,7 +258,7 @@ def typed_resource(file: Origin, function: Function, note: Note, name: str) -> R
         raise RegistrationError(str(error), place) from error
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", note.uri):
         raise RegistrationError(
-            f"{note.uri!r} is not a URI: it has to start with a scheme like resource://", place
+            f"{note.uri!r} is not a URI: it must start with a scheme like resource://", place
         )
     signature = read_signature(function, place, with_output=False)
     wants_uri = _check_variables(signature, template, place)
@@ -286,14 +286,14 @@ def typed_resource(file: Origin, function: Function, note: Note, name: str) -> R
 
 
 def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
-    """Suggestions by name; the only variable of a template needs none."""
+    """Suggestions by variable; a template with one variable need not name it."""
     if complete is None or isinstance(complete, Mapping):
         return complete or {}
     return {template.variables[0] if len(template.variables) == 1 else "": complete}
 
 
 def _check_variables(signature: CallSignature, template: UriTemplate, place: str) -> bool:
-    """Parameters and template variables have to be the same; says whether the URI is asked for besides."""
+    """Parameters and template variables must be the same; says whether the URI is asked for besides."""
     parameters = set(signature.input_schema["properties"])
     variables = set(template.variables)
     wants_uri = "uri" in parameters - variables
@@ -308,7 +308,7 @@ def _check_variables(signature: CallSignature, template: UriTemplate, place: str
 
 
 def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) -> Prompt:
-    """The prompt a function is; its parameters are the arguments.
+    """Make a prompt of a function; its parameters are the arguments.
 
     Raises: RegistrationError.
     """
@@ -341,10 +341,10 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
 
 def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
-    """Suggestions that hints make by themselves: parameters of which all values are known."""
+    """Suggestions for parameters whose hints list all values."""
     sets = {name: schema.get("enum", ()) for name, schema in properties.items()}
     return {
-        name: listed(values)
+        name: choice_completer(values)
         for name, values in sets.items()
         if values and all(isinstance(each, str) for each in values)
     }
@@ -364,7 +364,7 @@ def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Map
             allowed = f"allowed: {', '.join(known)}" if known else "it takes none"
             raise invalid_params(f"Prompt {name} does not know the argument {key}; {allowed}")
         if not isinstance(value, str):
-            raise invalid_params(f"Prompt {name}: the argument {key} has to be a string")
+            raise invalid_params(f"Prompt {name}: the argument {key} must be a string")
 
 
 async def _call(
@@ -373,7 +373,7 @@ async def _call(
     given: Mapping[str, str],
     context: Context,
 ) -> Any:
-    """Call with texts as arguments. What does not convert, and what `fail()` says, is told to the caller.
+    """Call with texts as arguments; those that do not convert, and `fail()`, become errors for the caller.
 
     Raises: MissingCapability, which has an error of its own.
     """
@@ -389,9 +389,9 @@ SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value
 
 
 def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> dict[str, Completer]:
-    """A completer for each named argument.
+    """A completer for each argument named in `complete`.
 
-    Raises: RegistrationError for a name that is no argument, or for what suggests nothing.
+    Raises: RegistrationError for an unknown argument, or a value that is neither a list nor a function.
     """
     known = list(names)
     for name in given:
@@ -401,8 +401,8 @@ def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> di
     return {name: _completer(name, source, place) for name, source in given.items()}
 
 
-def listed(choices: Iterable[str]) -> Completer:
-    """Suggests of fixed choices those that start with what was typed, then those that contain it."""
+def choice_completer(choices: Iterable[str]) -> Completer:
+    """A completer that suggests the choices that start with what was typed, then those that contain it."""
     fixed = tuple(dict.fromkeys(choices))
 
     async def suggest(typed: str, _given: dict[str, str], _context: Context) -> list[str]:
@@ -417,12 +417,12 @@ def _completer(name: str, source: Any, place: str) -> Completer:
     if callable(source):
         return _called(name, source, place)
     if isinstance(source, list | tuple) and source and all(isinstance(each, str) for each in source):
-        return listed(source)
-    raise RegistrationError(f"complete[{name!r}] has to be {SHAPE}", place)
+        return choice_completer(source)
+    raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", place)
 
 
 def _parameters(function: Callable[..., Any]) -> int:
-    """How many it takes; 0 for what does not say."""
+    """The number of parameters; 0 when it is unknown."""
     try:
         return len(inspect.signature(function).parameters)
     except ValueError:
@@ -432,7 +432,7 @@ def _parameters(function: Callable[..., Any]) -> int:
 def _called(name: str, function: Callable[..., Any], place: str) -> Completer:
     wanted = _parameters(function)
     if wanted not in (1, 2, 3):
-        raise RegistrationError(f"complete[{name!r}] has to be {SHAPE}", place)
+        raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", place)
 
     awaited = awaitable(function)
 

@@ -31,12 +31,12 @@ _numbers = count(1)
 
 
 class SourceFile(Struct, frozen=True):
-    """One file as it was when its module was made."""
+    """A file as it was when its module was loaded."""
 
     path: Path
     tree: ast.Module
     digest: str
-    """Changes with every byte."""
+    """The digest of its content."""
     depends: frozenset[Path]
     """Files of the folder it imports."""
 
@@ -60,7 +60,7 @@ class Namespace:
             del sys.modules[name]
 
     def refresh(self, outdated: Iterable[Path] = ()) -> None:
-        """Set aside every module whose file, or one it imports, is no longer what it was, or is named."""
+        """Set aside every module whose file, or an imported one, changed or is among `outdated`."""
         for name in self._stale(outdated):
             module = sys.modules.pop(name, None)
             source = self.sources.pop(name)
@@ -69,7 +69,7 @@ class Namespace:
                 _unbind(name)
 
     def restore_unchanged(self) -> None:
-        """Put back what was set aside and not made anew, except what is gone from the folder."""
+        """Restore modules that were set aside and not loaded again, unless their files are gone."""
         for name, (module, source) in self._replaced.items():
             if name not in sys.modules and source.path.is_file():
                 sys.modules[name] = module
@@ -78,7 +78,7 @@ class Namespace:
         self._replaced.clear()
 
     def load(self, path: Path) -> ModuleType:
-        """The module of a file, made now unless it still is what it was. Raises whatever the file raises."""
+        """The module of a file, loaded now unless it is unchanged. Raises whatever the file raises."""
         return importlib.import_module(self.name_of(path))
 
     def name_of(self, path: Path) -> str:
@@ -99,7 +99,7 @@ class Namespace:
                     yield by_path[needed]
 
     def spec(self, fullname: str) -> ModuleSpec | None:
-        """How the import system makes one of our modules."""
+        """The import spec of a module of the folder; None when it has none."""
         base = self.folder.joinpath(*fullname[len(self.prefix) + 1 :].split("."))
         for path, inside in ((base / "__init__.py", [str(base)]), (base.with_name(base.name + ".py"), None)):
             if path.is_file():
@@ -131,15 +131,15 @@ class Namespace:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        home = self._home(name, (globals or {}).get("__file__")) if level == 0 else None
+        home = self._folder_of(name, (globals or {}).get("__file__")) if level == 0 else None
         if home is None:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         package = self.name_of(home / "x").rpartition(".")[0]
         module = builtins.__import__(f"{package}.{name}", None, None, fromlist or ("__name__",), 0)
         return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
 
-    def _home(self, name: str, importer: str | None) -> Path | None:
-        """The folder a plain import finds its module in; None when it is not one of ours."""
+    def _folder_of(self, name: str, importer: str | None) -> Path | None:
+        """The folder in which a plain import finds its module; None for modules of others."""
         top = name.partition(".")[0]
         if top in FOREIGN or importer is None:
             return None
@@ -148,14 +148,14 @@ class Namespace:
         return next((each for each in candidates if _has_module(each, top)), None)
 
     def _imported(self, tree: ast.Module, path: Path) -> Iterator[Path]:
-        """The folder's files that a file's import statements mean."""
+        """The files of the folder that a file's import statements refer to."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield from self._files(self._home(alias.name, str(path)), alias.name)
+                    yield from self._files(self._folder_of(alias.name, str(path)), alias.name)
             elif isinstance(node, ast.ImportFrom):
                 module = node.module or ""
-                home = path.parents[node.level - 1] if node.level else self._home(module, str(path))
+                home = path.parents[node.level - 1] if node.level else self._folder_of(module, str(path))
                 for alias in node.names:
                     yield from self._files(home, f"{module}.{alias.name}".strip("."))
 
@@ -187,7 +187,7 @@ class _FileLoader:
         self._path = path
 
     def create_module(self, _spec: ModuleSpec) -> None:
-        """Leave it to the import system."""
+        """Let the import system create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file's code in the module."""
@@ -195,7 +195,7 @@ class _FileLoader:
 
 
 class _Finder:
-    """Finds modules of all namespaces."""
+    """The finder in `sys.meta_path` for the modules of all namespaces."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, Namespace] = {}

@@ -20,8 +20,8 @@ from mcpdesk.server.offer.tool import Tool
 
 
 def read_module(file: ModuleFile, kind: str) -> FileItems:
-    """Everything a module offers. `kind` is what its undecorated public functions are: `tool`, `prompt`, or
-    `resource`, which always needs the decorator."""
+    """Read everything a module offers. `kind` is the kind of its undecorated public functions: `tool`,
+    `prompt`, or `resource`, which always needs the decorator."""
     found = FileItems()
     offered = list(_offered(file.module, kind))
     functions = [function for function, _ in offered]
@@ -49,7 +49,7 @@ def _is_async(function: Function) -> bool:
 
 
 def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
-    """What an author may have expected to be offered and is not, or the other way round."""
+    """Remarks about functions that are offered or not offered, perhaps against the author's intention."""
     if not offered:
         yield f"{file.path}: offers nothing; {HOW[kind]}"
         return
@@ -67,8 +67,8 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
-    """Functions with their notes: the decorated ones and all public ones; or `handler`, where none has a
-    decorator."""
+    """The offered functions with their decorators' notes: decorated and public ones, or `handler` alone where
+    none is decorated."""
     own = [each for each in vars(module).values() if _is_own(each, module)]
     notes = {each: note_of(each) for each in own}
     if kind == "tool" and not any(notes.values()) and inspect.isfunction(vars(module).get("handler")):
@@ -101,14 +101,14 @@ def _name(note: Note, function: Function, file: ModuleFile) -> str:
 
 
 def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
-    """The environment variables an item cannot do without."""
+    """The environment variables an item needs."""
     if note.kind != "handler":
         return note.requires_env
     given = vars(file.module).get("REQUIRES_ENV", ())
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         place = f"{file.path}:{file.line_of('REQUIRES_ENV')}"
-        raise RegistrationError(f"REQUIRES_ENV has to be a name or a list of names, not {given!r}", place)
+        raise RegistrationError(f"REQUIRES_ENV must be a name or a list of names, not {given!r}", place)
     return tuple(names)
 
 
@@ -119,12 +119,12 @@ def _check_needed(needed: tuple[str, ...], file: ModuleFile) -> None:
 
 
 def _check_extras(item: Item) -> None:
-    """Refuse what would make clients refuse the whole list the item is on."""
+    """Refuse fields for which clients would refuse the whole list."""
     annotations = {} if isinstance(item, Prompt) else item.annotations
     try:
         for name in ("title", "description"):
             if not isinstance(getattr(item, name), str):
-                raise ValueError(f"{name} has to be a text")
+                raise ValueError(f"{name} must be a text")
         check_meta_keys(item.meta)
         check_icons(item.icons)
         if annotations:

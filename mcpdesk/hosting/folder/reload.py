@@ -1,4 +1,4 @@
-"""Putting a freshly read folder in place of what a living server offers, and saying what became of it."""
+"""Noticing that files of a server folder changed, and serving a freshly read folder in a running server."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from msgspec import Struct
 
 from mcpdesk.hosting.folder.file_items import Item, name_of
 from mcpdesk.hosting.folder.loader import LoadedFolder
-from mcpdesk.hosting.server_access import guarded
+from mcpdesk.hosting.server_access import with_required_tokens
 from mcpdesk.server.offer.registry import Registry, Unavailable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 T = TypeVar("T", bound=Item)
 SHOWN = 3
-"""Names in one part of a summary."""
+"""The most names in one part of a summary."""
 
 
 class Changes(Struct, frozen=True):
@@ -33,9 +33,9 @@ class Changes(Struct, frozen=True):
     broken: tuple[str, ...] = ()
     """Items whose file or definition became unusable, whether or not an older version serves."""
     repaired: tuple[str, ...] = ()
-    """Items whose trouble is over and that are what they were before it."""
+    """Items that were broken and are again as they were before."""
     updated: tuple[str, ...] = ()
-    """URIs of resources that were there before and whose content may be another now."""
+    """URIs of existing resources whose content may have changed."""
 
     def __bool__(self) -> bool:
         return any((self.added, self.changed, self.removed, self.broken, self.repaired, self.updated))
@@ -58,7 +58,7 @@ def apply(
     built_in: Iterable[Tool] = (),
     refused: Iterable[Unavailable] = (),
 ) -> Changes:
-    """Serve what was loaded, besides the built-in tools given; `refused` are built-in tools left out.
+    """Serve what was loaded together with built-in tools; `refused` are built-in tools that are left out.
 
     Calls under way keep the handlers they started with. A tool of the folder wins over a built-in one.
     """
@@ -74,7 +74,11 @@ def apply(
     server.create_context = loaded.create_context
     tools, clashes = _with_built_in(loaded.tools, built_in)
     changes = [
-        _replace(server.tools, guarded(tools, manifest.auth), [*_of(loaded, "tool"), *refused, *clashes]),
+        _replace(
+            server.tools,
+            with_required_tokens(tools, manifest.auth),
+            [*_of(loaded, "tool"), *refused, *clashes],
+        ),
         _replace(server.resources, loaded.resources, _of(loaded, "resource")),
         _replace(server.templates, loaded.templates, _of(loaded, "template")),
         _replace(server.prompts, loaded.prompts, _of(loaded, "prompt")),
@@ -90,7 +94,7 @@ def apply(
 
 
 def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavailable]) -> Changes:
-    """Replace one registry's content, quietly when nothing differs."""
+    """Replace one registry's content, without a notification when nothing differs."""
     before = {name_of(item): item for item in registry}
     refused_before = set(registry.unavailable)
     registry.replace(items, refused)
@@ -133,9 +137,9 @@ DEBOUNCE_MS = 200
 """Changes this close together are reported as one."""
 POLL_MS = 300
 STEP_MS = 100
-"""How often its thread wakes to see what it was told."""
+"""How often the watcher's thread collects changes."""
 RETRY_S = 1.0
-"""How often a folder that went away is looked for."""
+"""How often to check whether a removed folder is back."""
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
      ".pytest_cache", ".idea", ".vscode"}
@@ -148,15 +152,15 @@ logging.getLogger("watchfiles").setLevel(logging.WARNING)
 
 
 OnChange = Callable[[frozenset[Path]], object]
-"""Takes the changed paths; must not block for long."""
+"""Called with the changed paths; must not block for long."""
 
 
 async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> None:
     """Call `on_change(paths)` after every burst of changes, until cancelled.
 
-    The first report is the folder itself, as soon as it is watched: what was saved before was seen by nobody.
-    `polling` looks at the files instead of being told: for network and container mounts. A folder that goes
-    away is waited for, and its return is reported like the beginning.
+    The first call passes the folder itself, as soon as it is watched, because earlier changes were missed.
+    `polling` reads the files instead of waiting for the system: for network and container mounts. When the
+    folder is removed, its return is awaited and reported like the beginning.
     """
     folder = await asyncio.to_thread(folder.resolve)
     while True:
@@ -193,7 +197,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
 
 
 def is_watched(path: Path, folder: Path) -> bool:
-    """Whether a change of this path can matter. The folder itself does: it may be gone."""
+    """Whether a change of this path can matter. That of the folder itself does: it may be gone."""
     if path.name.endswith(IGNORED_ENDINGS) or path.name.startswith((".#", "#")):
         return False
     return IGNORED_FOLDERS.isdisjoint(path.relative_to(folder).parts)

@@ -31,13 +31,13 @@ from mcpdesk.server.offer.tool import ToolResult
 CONTEXT_NAMES = ("ctx", "context")
 OWN_CONTEXTS = ("mcpdesk.server.calls.context", "mcpdesk.server.calls.sync_context")
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
-"""Packages whose `Context` only their own servers can provide."""
+"""Packages whose `Context` only their own servers provide."""
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
 NOT_GIVEN = inspect.Parameter.empty
 UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
-"""What a conversion complains of, and at which place."""
+"""A complaint of msgspec, and the path to the value."""
 TOO_LARGE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
-"""JSON has whole numbers of any size; beyond 64 bits they are read as others are."""
+"""The complaint about a whole number beyond 64 bits, which JSON allows."""
 
 
 class CallSignature(Struct, frozen=True):
@@ -50,14 +50,14 @@ class CallSignature(Struct, frozen=True):
     """The parameter that receives the context; empty when there is none."""
     converter: type[msgspec.Struct]
     takes_json: bool = False
-    """Whether checked arguments are what the hints ask for, as they are: texts, yes and no."""
+    """Whether checked arguments need no conversion, because all are texts and booleans."""
     defaults: Mapping[str, Callable[[], Any]] = {}
-    """Makes the value of a parameter that is left out, where Python does not: `Field(default=...)`."""
+    """Makers of the defaults given by `Field(default=...)`, which Python does not know."""
 
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Keyword arguments for one call, from arguments the input schema accepts.
 
-        Raises: BadArgument naming what is valid JSON but not what the hint means, like a date.
+        Raises: BadArgument for a value that fits the schema but not the hint, like an impossible date.
         """
         try:
             converted = msgspec.convert(
@@ -106,14 +106,14 @@ def read_signature(function: Callable[..., Any], place: str, with_output: bool =
 
 
 def _unfit(complaint: str) -> BadArgument:
-    """What a conversion said of an argument its schema accepts."""
+    """The error for an argument that its schema accepts and msgspec does not."""
     found = UNFIT.fullmatch(complaint)
     reason, place = (complaint, "arguments") if found is None else found.groups()
-    return BadArgument(place, "has to be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
+    return BadArgument(place, "must be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
 
 
 def _plain(hint: Any) -> Any:
-    """A hint without what is said about it."""
+    """A hint without its `Annotated` metadata."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
@@ -137,7 +137,7 @@ def _context_name(
     hints: Mapping[str, Any],
     place: str,
 ) -> str:
-    """The parameter annotated as the context, else the one called so that is not annotated otherwise.
+    """The parameter annotated as the context, else one named so without another annotation.
 
     Raises: RegistrationError for the context of another framework.
     """
@@ -158,7 +158,7 @@ def _is_context(hint: Any) -> bool:
 
 
 def _check_kind(function: Callable[..., Any], hint: Any, place: str) -> None:
-    """Raises: RegistrationError for an async function that expects the context of plain ones."""
+    """Raises: RegistrationError for an async function that expects a SyncContext."""
     asks_for_plain = any(
         getattr(each, "__module__", "") == "mcpdesk.server.calls.sync_context"
         for each in (hint, *get_args(hint))
@@ -181,7 +181,7 @@ def _foreign_context(hint: Any) -> str:
 def _field_defaults(
     parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]
 ) -> dict[str, Callable[[], Any]]:
-    """Makers of the defaults that `Field(...)` gives, by parameter; a default of Python's own comes first."""
+    """Makers of the defaults that `Field(...)` gives, by parameter, where Python itself has none."""
     found: dict[str, Callable[[], Any]] = {}
     for name, parameter in parameters.items():
         given = [parameter.default, *split(hints.get(name))[1]]

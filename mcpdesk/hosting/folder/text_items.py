@@ -1,4 +1,4 @@
-"""Files that are items by themselves: resources of any type, and prompts in Markdown."""
+"""Files that are items by themselves: resources of any type, prompts in Markdown, and skills."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.hosting.folder.file_items import FileItems, digest, unfit
-from mcpdesk.hosting.folder.module_items import check_arguments, listed
+from mcpdesk.hosting.folder.file_items import FileItems, digest, why_unreadable
+from mcpdesk.hosting.folder.module_items import check_arguments, choice_completer
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.registry import Unavailable
@@ -27,7 +27,7 @@ from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri
 _log = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20
-"""Files up to this size are compared by content and read where they stand."""
+"""Files up to this size are compared by content, and read on the loop."""
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
 MIME_TYPES = {
@@ -61,7 +61,7 @@ def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
     try:
         text = _text(path.read_bytes())
         if text is None:
-            raise RegistrationError("a prompt has to be UTF-8 text", f"{place}:1")
+            raise RegistrationError("a prompt must be UTF-8 text", f"{place}:1")
         document = read_document(text, place)
         found.items.append(_prompt(document, name, place, found.remarks))
     except RegistrationError as error:
@@ -108,8 +108,8 @@ def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
 
 def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callable[..., Any]:
     def contents() -> str | bytes | None:
-        """None when the file is gone, or was replaced by something that is no resource of this folder."""
-        if reason := unfit(path, folder):
+        """The content; None when the file is gone or is no longer a file of this folder."""
+        if reason := why_unreadable(path, folder):
             _log.warning("%s %s", path.name, reason)
             return None
         content = text_or_bytes(path.read_bytes(), mime_type)
@@ -155,7 +155,7 @@ def _prompt(document: TextDocument, name: str, place: str, remarks: list[str]) -
 
 def _arguments(given: Any, place: str) -> list[PromptArgument]:
     if not isinstance(given, list):
-        raise RegistrationError("arguments in the front matter has to be a list", f"{place}:1")
+        raise RegistrationError("arguments in the front matter must be a list", f"{place}:1")
     arguments = [_argument({"name": each} if isinstance(each, str) else each, place) for each in given]
     names = [each.name for each in arguments]
     if len(set(names)) < len(names):
@@ -173,7 +173,7 @@ def _argument(given: Any, place: str) -> PromptArgument:
             )
     required = given.get("required", False)
     if not isinstance(required, bool):
-        raise RegistrationError("required of an argument has to be true or false", f"{place}:1")
+        raise RegistrationError("required of an argument must be true or false", f"{place}:1")
     return PromptArgument(
         text_of(given, "name", place),
         text_of(given, "description", place),
@@ -190,8 +190,8 @@ def _choices(given: Any, place: str) -> dict[str, Completer]:
         if choices is None:
             continue
         if not isinstance(choices, list) or not all(isinstance(each, str) for each in choices):
-            raise RegistrationError("choices of an argument has to be a list of texts", f"{place}:1")
-        chosen[text_of(argument, "name", place)] = listed(choices)
+            raise RegistrationError("choices of an argument must be a list of texts", f"{place}:1")
+        chosen[text_of(argument, "name", place)] = choice_completer(choices)
     return chosen
 
 
@@ -203,7 +203,7 @@ def _remark(
     arguments: tuple[PromptArgument, ...],
     remarks: list[str],
 ) -> None:
-    """Say what is probably a slip of the pen."""
+    """Add remarks about what is probably a mistake."""
     import difflib
 
     declared = [each.name for each in arguments]
@@ -221,7 +221,7 @@ def _uri(name: str) -> str:
 
 
 def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
-    """The type of a file by its name, else by its content; plain text when nothing is known of it."""
+    """The media type of a file by its name, else by its content."""
     import mimetypes
 
     known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
@@ -253,7 +253,7 @@ def _fingerprint(path: Path, data: bytes) -> str:
 
 
 MAX_BLOCK = 64 << 10
-"""Characters; YAML can expand a small text enormously."""
+"""The longest front matter in characters; YAML can expand a small text enormously."""
 
 
 class TextDocument(Struct, frozen=True):
@@ -264,7 +264,7 @@ class TextDocument(Struct, frozen=True):
 
 
 def read_document(text: str, place: str) -> TextDocument:
-    """Split a text. One that does not start with a closed `---` block is all body.
+    """Split a text into front matter and body. A text that does not start with `---` is all body.
 
     Raises: RegistrationError with `place:line` for a block that is not a plain YAML mapping.
     """
@@ -282,26 +282,24 @@ def read_document(text: str, place: str) -> TextDocument:
 
 
 def text_of(fields: dict[str, Any], key: str, place: str) -> str:
-    """A field that has to be a text; empty when it is absent.
+    """A field that must be a text; empty when it is absent.
 
     Raises: RegistrationError when it is anything YAML does not read as text or number.
     """
     value = fields.get(key, "")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise RegistrationError(
-            f"{key} in the front matter has to be a text; put it into quotes", f"{place}:1"
-        )
+        raise RegistrationError(f"{key} in the front matter must be a text; put it into quotes", f"{place}:1")
     return str(value).strip()
 
 
 def mapping_of(fields: dict[str, Any], key: str, place: str) -> dict[str, Any]:
-    """A field that has to be a mapping; empty when it is absent.
+    """A field that must be a mapping; empty when it is absent.
 
     Raises: RegistrationError otherwise.
     """
     value = fields.get(key, {})
     if not isinstance(value, dict):
-        raise RegistrationError(f"{key} in the front matter has to be a mapping", f"{place}:1")
+        raise RegistrationError(f"{key} in the front matter must be a mapping", f"{place}:1")
     return value
 
 
@@ -324,18 +322,18 @@ def _fields(block: str, place: str) -> dict[str, Any]:
     if fields is None:
         return {}
     if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
-        raise RegistrationError("the front matter has to be a mapping, like name: value", f"{place}:1")
+        raise RegistrationError("the front matter must be a mapping, like name: value", f"{place}:1")
     return fields
 
 
 LISTED = 50
-"""Skills named in the description of InvokeSkill."""
+"""The most skills named in the description of InvokeSkill."""
 DESCRIPTION_LENGTH = 200
 """Characters of a skill's own description there."""
 
 
 class Skills(Struct, frozen=True):
-    """What there is below some folders: the files of skills, what each skill is for, and the broken ones."""
+    """The skills below some folders: their files, what each is for, and the broken ones."""
 
     resources: tuple[Resource, ...]
     descriptions: dict[str, str]
@@ -344,7 +342,7 @@ class Skills(Struct, frozen=True):
     """By name of the skill; these are left out."""
 
     def described(self, tool: Tool) -> Tool:
-        """InvokeSkill with the skills there are in its description."""
+        """InvokeSkill with the existing skills in its description."""
         names = sorted(self.descriptions)
         lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
         if len(names) > LISTED:
@@ -354,7 +352,7 @@ class Skills(Struct, frozen=True):
 
 
 def read_skills(bases: Sequence[Path]) -> Skills:
-    """The skills of some folders. Of two skills with one name that in the earlier base counts."""
+    """Read the skills of some folders. Of two skills with one name the one in the earlier folder counts."""
     found: dict[str, Path] = {}
     for base in bases:
         for folder in skills_below(base):
