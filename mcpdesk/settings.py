@@ -22,11 +22,11 @@ OWN_PREFIX = "MCPDESK_"
 NEAR = 0.75
 """How much an unknown variable of an env file looks like a setting's when it is taken for a slip."""
 
-UNSHOWN = "••••"
+HIDDEN = "••••"
 """Stands for a secret wherever a value is shown."""
 
 
-class Kind(StrEnum):
+class SettingKind(StrEnum):
     """How a setting is written."""
 
     TEXT = "text"
@@ -42,7 +42,7 @@ class Setting(Struct, frozen=True):
     """One row of the table."""
 
     name: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     environment: tuple[str, ...]
     """Names of the environment variables; the first that is set wins."""
@@ -50,7 +50,7 @@ class Setting(Struct, frozen=True):
     least: int = 0
     most: int = 2**53
     pattern: str = ""
-    """What a text, or each text of a list, has to match in full."""
+    """A pattern that a text, or each text of a list, must match in full."""
     allowed: str = ""
     """The pattern in words."""
     from_folder: bool = True
@@ -62,7 +62,7 @@ class Setting(Struct, frozen=True):
         return "--" + self.name.replace("_", "-")
 
 
-class Given(Struct, frozen=True):
+class GivenValue(Struct, frozen=True):
     """One value somebody gave, before it is checked. `origin` reads `environment PORT`, `flag --port` ..."""
 
     setting: Setting
@@ -137,113 +137,115 @@ class Settings(Struct, frozen=True):
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("host", Kind.TEXT, "127.0.0.1", ("MCPDESK_HOST", "DZX_HOST"),
+    Setting("host", SettingKind.TEXT, "127.0.0.1", ("MCPDESK_HOST", "DZX_HOST"),
             "The address to listen on.", pattern=r"[^\s/]+", allowed="a host name or an address"),
-    Setting("port", Kind.INTEGER, 3333, ("MCPDESK_PORT", "PORT"),
+    Setting("port", SettingKind.INTEGER, 3333, ("MCPDESK_PORT", "PORT"),
             "The TCP port; 0 takes any free one. The desk moves to the next free one, serve does not.",
             most=65535),
-    Setting("socket", Kind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
+    Setting("socket", SettingKind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
             "The Unix socket for HTTP when TCP listening is not permitted; as a flag, instead of TCP."),
-    Setting("tool_timeout_ms", Kind.INTEGER, 30_000, ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
+    Setting("tool_timeout_ms", SettingKind.INTEGER, 30_000,
+            ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
             "A tool that runs longer is cancelled. Waiting for a person does not count.", least=1),
-    Setting("question_timeout_ms", Kind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
+    Setting("question_timeout_ms", SettingKind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
             "A question nobody answers times out after this long.", least=1),
-    Setting("api_key", Kind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
+    Setting("api_key", SettingKind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
             "The key clients have to send over HTTP.", pattern=r"[!-~]+", allowed="visible ASCII characters"),
-    Setting("api_key_header", Kind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
+    Setting("api_key_header", SettingKind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
             "The header that carries the key.",
             pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", allowed="an HTTP header name"),
-    Setting("no_auth", Kind.SWITCH, False, ("MCPDESK_NO_AUTH",),
+    Setting("no_auth", SettingKind.SWITCH, False, ("MCPDESK_NO_AUTH",),
             "Ask for no key even when a tool can run programs.", from_folder=False),
-    Setting("enable_mcp", Kind.SWITCH, True, ("MCPDESK_ENABLE_MCP", "ZYRA_ENABLE_MCP"),
+    Setting("enable_mcp", SettingKind.SWITCH, True, ("MCPDESK_ENABLE_MCP", "ZYRA_ENABLE_MCP"),
             "false: the MCP endpoints answer 404; health and status stay."),
-    Setting("max_body_bytes", Kind.BYTES, 16 << 20, ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
+    Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
+            ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
             "A larger request body is refused with 413.", least=1024),
-    Setting("max_bodies_bytes", Kind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
+    Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Large requests being received or answered, all together; a further one is refused.",
             least=1024),
-    Setting("tools", Kind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
+    Setting("tools", SettingKind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
             "false: no tools are offered or called."),
-    Setting("streaming", Kind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
+    Setting("streaming", SettingKind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
             "false: answers come whole, over HTTP as JSON; no progress is sent on the way, nor on pipes."),
-    Setting("model", Kind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
+    Setting("model", SettingKind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
             "The model to hint at when a tool asks for sampling; schemas are made for the API of its maker."),
-    Setting("page_size", Kind.INTEGER, 1000, ("MCPDESK_PAGE_SIZE",),
+    Setting("page_size", SettingKind.INTEGER, 1000, ("MCPDESK_PAGE_SIZE",),
             "Items on a page of a list answer. Many clients read the first page only.", least=1, most=10_000),
-    Setting("session_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
+    Setting("session_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
             "An HTTP session nobody uses ends after this long.", least=1),
-    Setting("request_timeout_s", Kind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
+    Setting("request_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
             "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.",
             least=1),
-    Setting("drain_timeout_s", Kind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
+    Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
             "How long running calls and jobs may go on once serve was asked to end."),
-    Setting("max_connections", Kind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
+    Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
             "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.",
             least=1),
-    Setting("max_sessions", Kind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
+    Setting("max_sessions", SettingKind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
             "HTTP sessions at a time; an idle one makes room, else a new one is refused with 503.", least=1),
-    Setting("max_in_flight", Kind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
+    Setting("max_in_flight", SettingKind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
             "Requests a connection or session may have in flight; further ones are refused.", least=1),
-    Setting("max_subscriptions", Kind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
+    Setting("max_subscriptions", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
             "Resources a connection or session may subscribe to; further ones are refused.", least=1),
-    Setting("max_threads", Kind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
+    Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
             "Plain functions (`def`) that run at a time; others wait 5 s for a thread, then are refused.",
             least=1),
-    Setting("max_tasks", Kind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
+    Setting("max_tasks", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
             "Tasks and jobs kept for a server, half of them for one client; then a further one is refused.",
             least=1),
-    Setting("task_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
+    Setting("task_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
             "A task and its result are forgotten this long after it began; 0 keeps them for good."),
-    Setting("job_timeout_ms", Kind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
+    Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
             "A job or a task that runs longer is ended, unless its tool has a timeout of its own.",
             least=1),
-    Setting("job_ttl_s", Kind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
+    Setting("job_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
             "A job of the gateway and its result are forgotten this long after its end.", least=1),
-    Setting("jobs_at_once", Kind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
+    Setting("jobs_at_once", SettingKind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
             "Jobs of the gateway that run at a time for a server; others wait for their turn.", least=1),
-    Setting("output_dirs", Kind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
+    Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
             "Folders in which clients may have programs make new files, and out of which a job's files come.",
             pattern=r"[/~].*", allowed="absolute paths"),
-    Setting("resume_bytes", Kind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
+    Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "What a session keeps of its streams for a client whose connection broke."),
-    Setting("capture_max_bytes", Kind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
+    Setting("capture_max_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
             "The capture goes on in another file at this size; 0 sets no limit."),
-    Setting("capture_body_bytes", Kind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
+    Setting("capture_body_bytes", SettingKind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
             "What a capture keeps of a client's large message besides its end: 64 KiB or more; 0: all."),
-    Setting("capture_memory_bytes", Kind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
+    Setting("capture_memory_bytes", SettingKind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
             "Frames kept in memory; older ones are read back from the file.", least=1 << 20),
-    Setting("allowed_origins", Kind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
+    Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
             "Web origins that may call besides the server's own, and whose pages may read the answers, "
             "for example http://localhost:5173."),
-    Setting("allowed_hosts", Kind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
+    Setting("allowed_hosts", SettingKind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
             "Host names a request may be addressed to besides this machine's own."),
-    Setting("desk_revision", Kind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
+    Setting("desk_revision", SettingKind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
             "The revision in which the desk itself calls what it hosts.",
             pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision"),
-    Setting("ask_order", Kind.TEXT, "desk-first", ("MCPDESK_ASK_ORDER",),
+    Setting("ask_order", SettingKind.TEXT, "desk-first", ("MCPDESK_ASK_ORDER",),
             "Where AskUserQuestion asks: on the desk, of the calling client, or both at once.",
             pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
-    Setting("approvals", Kind.LIST, (), ("MCPDESK_APPROVALS",),
+    Setting("approvals", SettingKind.LIST, (), ("MCPDESK_APPROVALS",),
             "Tools clients may call, may call once the desk approves, or may not: Bash=ask, *=allow.",
             pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny"),
-    Setting("output_chars", Kind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
+    Setting("output_chars", SettingKind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
             "Characters of a program's output or a page that a model is given; the whole is in a file then.",
             least=2000, most=1_000_000),
-    Setting("search_engines", Kind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
+    Setting("search_engines", SettingKind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
             "Engines WebSearch asks; none: the usual eleven and those of search_urls. Known: "
             f"{', '.join(SEARCH_ENGINES)}.",
             pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})"),
-    Setting("search_urls", Kind.LIST, (), ("MCPDESK_SEARCH_URLS",),
+    Setting("search_urls", SettingKind.LIST, (), ("MCPDESK_SEARCH_URLS",),
             "Mirrors to ask instead of engines, such as searxng=https://search.example.",
             pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
             allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})"),
-    Setting("search_timeout_ms", Kind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
+    Setting("search_timeout_ms", SettingKind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
             "An engine that takes longer is left out of an answer.", least=1),
-    Setting("read_private_urls", Kind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
+    Setting("read_private_urls", SettingKind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
             "Let ReadDocs read pages of private networks, besides those of this machine.", from_folder=False),
-    Setting("watch_polling", Kind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
+    Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "Look for changed files by polling, for network and container mounts."),
-    Setting("state_dir", Kind.PATH, None, ("MCPDESK_STATE_DIR",),
+    Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
             "Where captures, the key and histories are kept.", from_folder=False),
 )  # fmt: skip
 BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -293,7 +295,7 @@ def read_env_file(path: Path) -> Iterator[tuple[str, str, int]]:
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError) as error:
-        raise DeskUserError(f"{path}: cannot be read: {error}.", "It has to be UTF-8 text.") from error
+        raise DeskUserError(f"{path}: cannot be read: {error}.", "It must be UTF-8 text.") from error
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip().removeprefix("export ")
         if not line or line.startswith("#"):
@@ -309,11 +311,11 @@ def _given(
     environ: Mapping[str, str],
     env_file: Path | None,
     manifest: Mapping[str, object],
-) -> Iterator[Given]:
+) -> Iterator[GivenValue]:
     """Everything that was given, strongest first."""
     for name, value in flags.items():
         if value is not None:
-            yield Given(BY_NAME[name], value, f"flag {BY_NAME[name].flag}")
+            yield GivenValue(BY_NAME[name], value, f"flag {BY_NAME[name].flag}")
     yield from _from_environment(environ)
     if env_file is not None:
         yield from _from_env_file(env_file)
@@ -321,20 +323,20 @@ def _given(
         setting = BY_NAME.get(name)
         if setting is None:
             raise _unknown(name, value, "mcp.json", list(BY_NAME))
-        yield _allowed_in_folder(Given(setting, value, "mcp.json"))
+        yield _allowed_in_folder(GivenValue(setting, value, "mcp.json"))
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
+def _from_environment(environ: Mapping[str, str]) -> Iterator[GivenValue]:
     for name, value in environ.items():
         if name.startswith(OWN_PREFIX) and name not in BY_VARIABLE and name not in OTHER_VARIABLES:
             raise _unknown(name, value, "environment", list(BY_VARIABLE))
     for setting in SETTINGS:
         for name in setting.environment:
             if environ.get(name, "").strip():
-                yield Given(setting, environ[name], f"environment {name}")
+                yield GivenValue(setting, environ[name], f"environment {name}")
 
 
-def _from_env_file(path: Path) -> Iterator[Given]:
+def _from_env_file(path: Path) -> Iterator[GivenValue]:
     found: dict[str, tuple[str, int]] = {}
     for key, value, line in read_env_file(path):
         if is_setting(key):
@@ -345,10 +347,10 @@ def _from_env_file(path: Path) -> Iterator[Given]:
         for key in setting.environment:
             value, line = found.get(key, ("", 0))
             if value:
-                yield _allowed_in_folder(Given(setting, value, f"{path.name}:{line} {key}"))
+                yield _allowed_in_folder(GivenValue(setting, value, f"{path.name}:{line} {key}"))
 
 
-def _allowed_in_folder(given: Given) -> Given:
+def _allowed_in_folder(given: GivenValue) -> GivenValue:
     if given.setting.from_folder:
         return given
     name = given.setting.name
@@ -362,7 +364,7 @@ def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUser
     import difflib
 
     near = difflib.get_close_matches(key, known, n=1)
-    value = UNSHOWN if re.search("key|secret|token|password", key, re.IGNORECASE) else value
+    value = HIDDEN if re.search("key|secret|token|password", key, re.IGNORECASE) else value
     hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
     return DeskUserError(f"{key}: unknown setting (value {value!r}, {origin}).", hint)
 
@@ -384,10 +386,10 @@ def _unquoted(value: str) -> str:
     return re.split(r"(?:^|\s)#", value, maxsplit=1)[0].strip()
 
 
-def shown(setting: Setting, value: object) -> str:
+def value_text(setting: Setting, value: object) -> str:
     """A value as the settings table and the errors show it; a secret stays one."""
-    if setting.kind is Kind.SECRET and value:
-        return UNSHOWN
+    if setting.kind is SettingKind.SECRET and value:
+        return HIDDEN
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -395,7 +397,7 @@ def shown(setting: Setting, value: object) -> str:
     return "none" if value is None or value == "" else str(value)
 
 
-def converted(given: Given) -> Any:
+def converted(given: GivenValue) -> Any:
     """The value in its setting's type.
 
     Raises: DeskUserError when it is not allowed.
@@ -414,23 +416,23 @@ def converted(given: Given) -> Any:
 def allowed(setting: Setting) -> str:
     """What a setting may be, in words."""
     match setting.kind:
-        case Kind.INTEGER:
+        case SettingKind.INTEGER:
             return f"a whole number from {setting.least} to {setting.most}"
-        case Kind.BYTES:
+        case SettingKind.BYTES:
             return f"a number of bytes, at least {setting.least}, such as 65536, 512K or 16M"
-        case Kind.SWITCH:
+        case SettingKind.SWITCH:
             return "true or false"
-        case Kind.LIST:
+        case SettingKind.LIST:
             return f"a list of {setting.allowed or 'texts'}, separated by commas"
-        case Kind.PATH:
+        case SettingKind.PATH:
             return "a path"
-        case Kind.TEXT | Kind.SECRET:
+        case SettingKind.TEXT | SettingKind.SECRET:
             return setting.allowed or "a text"
 
 
 def quoted(setting: Setting, value: object) -> str:
     """A value for an error's text; a secret stays one."""
-    return UNSHOWN if setting.kind is Kind.SECRET else repr(value)
+    return HIDDEN if setting.kind is SettingKind.SECRET else repr(value)
 
 
 def _text(setting: Setting, value: Any) -> str:
@@ -476,12 +478,12 @@ def _path(setting: Setting, value: Any) -> Path:
 
 SWITCH_WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off")
 UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30}
-CONVERTERS: dict[Kind, Callable[[Setting, Any], Any]] = {
-    Kind.TEXT: _text,
-    Kind.SECRET: _text,
-    Kind.INTEGER: _integer,
-    Kind.BYTES: _bytes,
-    Kind.SWITCH: _switch,
-    Kind.LIST: _list,
-    Kind.PATH: _path,
+CONVERTERS: dict[SettingKind, Callable[[Setting, Any], Any]] = {
+    SettingKind.TEXT: _text,
+    SettingKind.SECRET: _text,
+    SettingKind.INTEGER: _integer,
+    SettingKind.BYTES: _bytes,
+    SettingKind.SWITCH: _switch,
+    SettingKind.LIST: _list,
+    SettingKind.PATH: _path,
 }

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import BY_NAME, SETTINGS, Kind, Settings, read_env_file, resolve, shown
+from mcpdesk.settings import BY_NAME, SETTINGS, SettingKind, Settings, read_env_file, resolve, value_text
 
 
 def test_table_and_settings_name_the_same_things() -> None:
@@ -190,7 +190,7 @@ def test_unknown_key_in_the_env_file_is_told_with_its_line(tmp_path: Path) -> No
 
 def test_values_are_shown_as_they_would_be_written() -> None:
     settings = resolve({"api_key": "hush"}, {}).settings
-    texts = {setting.name: shown(setting, getattr(settings, setting.name)) for setting in SETTINGS}
+    texts = {setting.name: value_text(setting, getattr(settings, setting.name)) for setting in SETTINGS}
     assert texts["api_key"] == "••••"
     assert texts["tools"] == "true"
     assert texts["socket"] == texts["allowed_hosts"] == texts["model"] == "none"
@@ -201,4 +201,4 @@ def test_every_setting_is_explained_and_of_a_known_kind() -> None:
     for setting in SETTINGS:
         assert setting.help.endswith((".", "example.")), setting.name
         assert setting.environment[0] == f"MCPDESK_{setting.name.upper()}"
-        assert setting.kind in Kind
+        assert setting.kind in SettingKind

@@ -42,18 +42,18 @@ def command(folder: str, strict: bool, as_json: bool) -> int:
     """
     from mcpdesk.cli.printing import print_json, print_text
 
-    looked = Looked(folder)
+    found = FolderReport(folder)
     if as_json:
-        print_json(looked.facts())
+        print_json(found.facts())
     else:
-        said = [str(finding) for finding in looked.findings]
-        print_text("\n".join([*said, *([""] if said else []), *looked.table()]))
+        said = [str(finding) for finding in found.findings]
+        print_text("\n".join([*said, *([""] if said else []), *found.table()]))
     counted = ("error", "warning") if strict else ("error",)
-    return TOOL_ERROR if any(finding.level in counted for finding in looked.findings) else OK
+    return TOOL_ERROR if any(finding.level in counted for finding in found.findings) else OK
 
 
-class Looked:
-    """What is seen of a folder. Raises: DeskError when it cannot be hosted."""
+class FolderReport:
+    """The findings and the items of a folder. Raises: DeskError when it cannot be hosted."""
 
     def __init__(self, folder: str) -> None:
         from mcpdesk.cli.core_process import loading
@@ -96,7 +96,7 @@ class Looked:
         """The working items with their costs, and sums."""
         from mcpdesk.cli.printing import aligned
 
-        rows = [(item.kind.value, item.name, *_spoken(fact(item)), item.source) for item in self.items]
+        rows = [(item.kind.value, item.name, *_cells(fact(item)), item.source) for item in self.items]
         sums = [("tool", "", tuple(self._tools())), ("item", "", self.items)]
         for name, names in self.modes.items():
             sums.append(
@@ -104,7 +104,7 @@ class Looked:
             )
         for word, where, part in sums:
             count = f"{len(part)} {word}{'' if len(part) == 1 else 's'}{where}"
-            rows.append((count, "", *_spoken(_sum(part)), ""))
+            rows.append((count, "", *_cells(_sum(part)), ""))
         yield from aligned(rows)
 
     def _tools(self) -> Iterator[CatalogueItem]:
@@ -133,5 +133,5 @@ def _sum(items: Iterable[CatalogueItem]) -> dict[str, int]:
     }
 
 
-def _spoken(costs: dict[str, Any]) -> tuple[str, str]:
+def _cells(costs: dict[str, Any]) -> tuple[str, str]:
     return f"{costs['bytes']} B", f"about {costs['tokens']} tokens"

@@ -27,16 +27,16 @@ def command(name: str) -> None:
     """Make the server folder NAME, which may be a path, and say what to do next."""
     from mcpdesk.cli.printing import print_text
 
-    place = checked(name)
+    place = checked_place(name)
     files = scaffold(place.name)
     make(place, files)
-    told = shlex.quote(shown(name))
+    told = shlex.quote(as_argument(name))
     lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
     lines += [f"  mcpdesk {told}", f"  mcpdesk call {told} greet name=Ada"]
     print_text("\n".join(lines))
 
 
-def checked(name: str) -> Path:
+def checked_place(name: str) -> Path:
     """Where the folder goes. Raises: DeskUserError for a name no server has, or a place that is taken."""
     from mcpdesk.hosting.folder.manifest import NAME, NAME_RULE
 
@@ -76,7 +76,7 @@ def make(place: Path, files: dict[str, str]) -> None:
         ) from None
 
 
-def shown(name: str) -> str:
+def as_argument(name: str) -> str:
     """The name as a place on the command line: not one of our commands, and no option."""
     from mcpdesk.cli.main import COMMANDS
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import SETTINGS, Kind, Setting, shown
+from mcpdesk.settings import SETTINGS, Setting, SettingKind, value_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -20,7 +20,7 @@ _HTTP = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})
 def setting_options(function: Command) -> Command:
     """Give a command a flag for every setting that is no secret, and `--http`."""
     for setting in reversed(SETTINGS):
-        if setting.kind is not Kind.SECRET:
+        if setting.kind is not SettingKind.SECRET:
             function = _option(setting)(function)
     return click.option("--http", metavar="HOST:PORT", help="Short for --host and --port.")(function)
 
@@ -65,17 +65,17 @@ def server_folder(text: str) -> Path:
 
 
 def _option(setting: Setting) -> Callable[[Command], Command]:
-    text = f"{setting.help} [{shown(setting, setting.default)}]"
+    text = f"{setting.help} [{value_text(setting, setting.default)}]"
     if setting.name == "no_auth":
         return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
     return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
 
 
 METAVARS = {
-    Kind.TEXT: "TEXT",
-    Kind.INTEGER: "NUMBER",
-    Kind.BYTES: "BYTES",
-    Kind.SWITCH: "true|false",
-    Kind.LIST: "A,B",
-    Kind.PATH: "PATH",
+    SettingKind.TEXT: "TEXT",
+    SettingKind.INTEGER: "NUMBER",
+    SettingKind.BYTES: "BYTES",
+    SettingKind.SWITCH: "true|false",
+    SettingKind.LIST: "A,B",
+    SettingKind.PATH: "PATH",
 }

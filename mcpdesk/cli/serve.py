@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 10.0
 """How long the end may take once nothing runs any more, or the time for that is over."""
-LOOK_S = 0.1
+POLL_S = 0.1
 EPILOG = """\b
 Examples:
   mcpdesk serve ~/servers/profiles
@@ -81,7 +81,7 @@ async def _serve(host: Host, last: ExitStack) -> None:
                 log.say(line)
             while not asked.is_set():
                 log.follow()
-                await _either(asked, LOOK_S)
+                await _wait_for(asked, POLL_S)
             log.say(f"{ending.reason}: finishing what is under way")
             if left := await _drain(host, log):
                 limit_s = host.settings.drain_timeout_s
@@ -90,7 +90,7 @@ async def _serve(host: Host, last: ExitStack) -> None:
             await host.stop()
 
 
-async def _either(event: asyncio.Event, most_s: float) -> None:
+async def _wait_for(event: asyncio.Event, most_s: float) -> None:
     """Wait for the event, but not longer than `most_s`."""
     try:
         await asyncio.wait_for(event.wait(), most_s)
@@ -112,7 +112,7 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
     end = time.monotonic() + host.settings.drain_timeout_s
     while (left := _under_way(host)) and time.monotonic() < end:
         log.follow()
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     await host.services.close()
     if host.http is not None:
         host.http.leave_sessions()
@@ -146,7 +146,7 @@ def greeting(host: Host) -> list[str]:
     if address.startswith("http"):
         lines.append(f"a browser shows it at {address}/")
     if host.protection == "key":
-        lines.append(f"callers send the key as {host.rules.api_key_header}; {_whereabouts(host)}")
+        lines.append(f"callers send the key as {host.rules.api_key_header}; {_where_key_is(host)}")
     elif host.is_exposed:
         where = f"ANYBODY who reaches {host.settings.host} from another machine can call the tools"
         lines.append(f"{where}: set MCPDESK_API_KEY to ask for a key, or leave --host out")
@@ -158,7 +158,7 @@ def greeting(host: Host) -> list[str]:
     return lines
 
 
-def _whereabouts(host: Host) -> str:
+def _where_key_is(host: Host) -> str:
     """Where a caller finds the key."""
     from mcpdesk.auth import api_key
 

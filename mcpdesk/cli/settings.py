@@ -13,7 +13,7 @@ from mcpdesk import paths
 from mcpdesk.cli import completion
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.cli.printing import aligned, print_text
-from mcpdesk.settings import SETTINGS, Resolved, allowed, shown
+from mcpdesk.settings import SETTINGS, Resolved, allowed, value_text
 
 EPILOG = """\b
 Examples:
@@ -54,7 +54,7 @@ def setting_rows(resolved: Resolved) -> Iterable[tuple[str, str, str]]:
     for setting in SETTINGS:
         yield (
             setting.name,
-            shown(setting, getattr(resolved.settings, setting.name)),
+            value_text(setting, getattr(resolved.settings, setting.name)),
             resolved.origins[setting.name],
         )
 

@@ -15,7 +15,7 @@ from mcpdesk.settings import (
     BY_NAME,
     BY_VARIABLE,
     ENV_FILE,
-    Given,
+    GivenValue,
     Resolved,
     Settings,
     converted,
@@ -116,7 +116,7 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
         f"settings.{name}"
         for name, value in manifest.settings.items()
         if plan.origins.get(name) == "default"
-        and converted(Given(BY_NAME[name], value, FILE)) != getattr(plan.settings, name)
+        and converted(GivenValue(BY_NAME[name], value, FILE)) != getattr(plan.settings, name)
     )
 
 

@@ -54,8 +54,8 @@ def test_desk_opens_on_the_new_folder(mcpdesk: Run, tmp_path: Path) -> None:
 
 
 def test_folder_named_like_a_command_is_shown_as_a_place() -> None:
-    assert new.shown("serve") == "./serve"
-    assert new.shown("a/serve") == "a/serve"
+    assert new.as_argument("serve") == "./serve"
+    assert new.as_argument("a/serve") == "a/serve"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import SETTINGS, Kind
+from mcpdesk.settings import SETTINGS, SettingKind
 
 
 def flags_of(*arguments: str) -> dict[str, object]:
@@ -33,7 +33,7 @@ def test_nothing_given_is_no_flag() -> None:
 
 def test_every_setting_but_secrets_has_a_flag() -> None:
     for setting in SETTINGS:
-        if setting.kind is Kind.SECRET:
+        if setting.kind is SettingKind.SECRET:
             continue
         value = [] if setting.name == "no_auth" else ["true"]
         assert list(flags_of(setting.flag, *value)) == [setting.name]

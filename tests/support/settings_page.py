@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.settings import SETTINGS, Kind, Setting, allowed, shown
+from mcpdesk.settings import SETTINGS, Setting, SettingKind, allowed, value_text
 
 HEAD = """\
 # Settings
@@ -21,10 +21,10 @@ def default_of(setting: Setting) -> str:
     """The default in words; sizes in MiB or KiB."""
     if setting.name == "state_dir":
         return "the platform's state folder"
-    if setting.kind is Kind.BYTES:
+    if setting.kind is SettingKind.BYTES:
         is_large = setting.default >= 1 << 20
         return f"{setting.default >> 20} MiB" if is_large else f"{setting.default >> 10} KiB"
-    return shown(setting, setting.default)
+    return value_text(setting, setting.default)
 
 
 def page() -> str:

@@ -14,7 +14,7 @@ from mcpdesk.errors import DeskUserError, ManifestError
 from mcpdesk.hosting.folder import manifest_auth
 from mcpdesk.hosting.folder.manifest_auth import Auth, ManifestPart, Refuse, check_auth
 from mcpdesk.server.asks.approval_policies import Policy
-from mcpdesk.settings import Given, converted
+from mcpdesk.settings import GivenValue, converted
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.folder.manifest_errors import Step
@@ -219,7 +219,7 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
         raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
         try:
-            converted(Given(settings.BY_NAME[name], value, FILE))
+            converted(GivenValue(settings.BY_NAME[name], value, FILE))
         except DeskUserError as error:
             raise refuse(f"settings.{error.message} {error.hint}", "settings", name) from error
         if not settings.BY_NAME[name].from_folder:
