@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ async def test_servers_are_shown_with_what_to_copy(shown: Dashboard) -> None:
             ("vscode", '"servers"'),
         ):
             await card.locator(f'[data-copy="{key}"]').click()
-            await surfer.until(lambda words=words: copied(surfer, words))
+            await surfer.until(partial(copied, surfer, words))
             assert KEY not in await page.evaluate("navigator.clipboard.readText()")
         await surfer.toasts("Copied the configuration for VS Code")
         await card.get_by_text("What it offers").click()

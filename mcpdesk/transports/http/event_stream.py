@@ -28,7 +28,7 @@ KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
 """Queued bytes from which on a handler that sends must wait."""
 BURST = 64 << 10
-"""Bytes that may gather for one write while whoever sends them does nothing else."""
+"""Bytes that may be sent without a turn of the loop; they leave in one write."""
 TURN_S = 0.002
 """How long a sender may run without a turn of the loop, in which queued messages are written."""
 UNREAD_LIMIT = 64 << 20
@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 
 
 def event(message: bytes) -> bytes:
-    """One `message` event."""
+    """Return a message as one `message` event."""
     return b"event: message\ndata: %b\n\n" % message
 
 
 def events(messages: Sequence[bytes]) -> bytes:
-    """A `message` event of each of them."""
+    """Return messages as one `message` event each."""
     return b"event: message\ndata: %b\n\n" % b"\n\nevent: message\ndata: ".join(messages)
 
 
@@ -81,7 +81,7 @@ class EventStream:
         return self._queued
 
     def put(self, piece: bytes) -> None:
-        """Queue one piece. A peer that left too much unread is given up."""
+        """Queue one piece. A peer that leaves too much unread is disconnected."""
         if self._queued > UNREAD_LIMIT:
             self._abort()
         if self._is_broken:
@@ -165,9 +165,9 @@ class PostOutlet:
     # Here and not in `__init__`: most calls end without any message.
     _out: list[bytes] | None = None
     _room = 0
-    """Bytes that may be sent yet before the sender is made to wait."""
+    """Bytes that may still be sent before the sender must wait."""
     _until = 0.0
-    """How long the sender may go on without a turn of the loop."""
+    """Until when the sender may go on without a turn of the loop, by `time.monotonic`."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class PostOutlet:
 
     @property
     def primes(self) -> bool:
-        """Whether its client can take the stream up again once it knows an event id."""
+        """Whether the client can resume the stream once it knows an event id."""
         return False
 
     def send(self, message: bytes) -> None:
@@ -213,7 +213,7 @@ class PostOutlet:
             self._write(messages)
 
     async def drain(self) -> None:
-        """Wait until the client has taken enough."""
+        """Wait until the client has read enough."""
         self.flush()
         self.must_drain = False
         if self.stream is not None:

@@ -27,13 +27,13 @@ from mcpdesk.transports.http.responses import json_answer, no_method, plain_erro
 from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
-"""Between two events: what is taken when nothing is said, and what may be."""
+"""The time between two events: the default, and the limits of what may be asked for."""
 LONGEST_MS = 24 * 3600 * 1000
 PACE_S = 0.05
-"""Between two looks for a WebSocket: what comes meanwhile is told together."""
+"""Time between two messages on a WebSocket: what happens meanwhile is sent together."""
 KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
-"""Of what a listener may send, which is read and dropped."""
+"""Size of a message that the client may send; it is read and dropped."""
 
 NO_JOB = "No such job: it never was, its time is over"
 NO_FILE = "The job made no such file"
@@ -50,7 +50,7 @@ NOT_OWNED = (
 
 
 class JobPath(NamedTuple):
-    """What a path leads to."""
+    """The job and the handlers that a path names."""
 
     verbs: Mapping[str, Verb]
     job: str
@@ -72,7 +72,7 @@ class JobRoutes:
         }
 
     def place(self, path: str) -> JobPath | None:
-        """Whose path it is; None: not one of these."""
+        """Return what a path names; None: it is no path of jobs."""
         found = _PATH.fullmatch(path)
         if found is None:
             return JobPath({}, "", False) if _LIST.fullmatch(path) else None
@@ -82,7 +82,7 @@ class JobRoutes:
     async def answer(
         self, request: web.BaseRequest, place: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
-        """Answer whoever may be answered: `callers` is one client as each server knows it."""
+        """Answer a request. `callers` is the one client, as each server sees it."""
         if not place.job:
             return self._list(request, callers)
         verb = place.verbs.get(request.method)
@@ -95,7 +95,7 @@ class JobRoutes:
         return plain_error(404, f"{NO_JOB}, or it is not yours")
 
     def _list(self, request: web.BaseRequest, callers: Sequence[Principal]) -> web.StreamResponse:
-        """The jobs of whoever asks, and nobody else's."""
+        """Return the jobs of the caller only."""
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
@@ -131,7 +131,7 @@ async def _download(request: web.BaseRequest, job: AsyncCall, caller: Principal)
 async def download(
     request: web.BaseRequest, job: AsyncCall, headers: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse | None:
-    """The file the query names, else all of them, with `headers` besides; None: the job made no such file."""
+    """Send the file the query names, else all files, with these `headers`; None: there is no such file."""
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: there is nothing to download yet", state=job.state)
     try:
@@ -144,7 +144,7 @@ async def download(
 
 
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    """One event at once, and one whenever the interval is over, until the job, the time or the token is."""
+    """Send an event at once and after every interval, until the job, the time or the token ends."""
     try:
         interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
         most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
@@ -168,7 +168,7 @@ async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal)
 
 
 async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    """Tell what comes, one JSON object a message, until the job or the token is over or the client leaves."""
+    """Send news as JSON messages until the job or the token ends, or the client leaves."""
     kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
     unknown = [each for each in kinds if each not in KINDS]
     if unknown:
@@ -211,7 +211,7 @@ async def _tell(socket: Socket, job: AsyncCall, kinds: list[str]) -> None:
 
 
 def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
-    """A parameter of the query in seconds; None: not given. Raises: ValueError saying what is allowed."""
+    """Return a parameter of the query in seconds; None: not given. Raises: ValueError naming the limits."""
     given = request.query.get(name)
     if given is None:
         return None
@@ -227,14 +227,14 @@ _UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
 
 
 class ByteRange(NamedTuple):
-    """From a byte on, so many."""
+    """`length` bytes from `start` on."""
 
     start: int
     length: int
 
 
 class DownloadSource:
-    """An open file, read on other threads by one at a time.
+    """An open file that is read on other threads, by one at a time.
 
     A read cannot be called back: `close` leaves the descriptor to one that is under way, lest its number be
     another file's when the read comes to it.
@@ -246,7 +246,7 @@ class DownloadSource:
         self._is_read = self._is_closed = False
 
     def read(self, length: int, position: int) -> bytes:
-        """At most so many bytes from there on; nothing once it is closed. Blocks."""
+        """Read at most so many bytes from a position; nothing once it is closed. Blocks."""
         with self._lock:
             if self._is_closed:
                 return b""
@@ -260,7 +260,7 @@ class DownloadSource:
                     os.close(self._descriptor)
 
     def close(self) -> None:
-        """Close it now, or when the read that is under way is over. To be called once."""
+        """Close the file now, or after the read that is under way. To be called once."""
         with self._lock:
             self._is_closed = True
             if not self._is_read:
@@ -270,7 +270,7 @@ class DownloadSource:
 async def send(
     request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
-    """Send it, with `more` headers than it has by itself, and close its descriptor."""
+    """Send an open file, with `more` headers besides its own, and close its descriptor."""
     source = DownloadSource(parcel.descriptor)
     try:
         return await _answer(request, parcel, source, more)
@@ -314,14 +314,14 @@ async def _answer(
 
 
 def disposition(name: str) -> str:
-    """The header that makes a browser save it: the name in ASCII, and as it is where that differs."""
+    """Return the header that makes a browser save a file, with its name in ASCII and as it is."""
     plain = _UNQUOTED.sub("_", name) or "file"
     told = f'attachment; filename="{plain}"'
     return told if plain == name else f"{told}; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def wanted(header: str, size: int) -> ByteRange | None:
-    """The range asked for, of no length when there is nothing of it; None: the whole.
+    """Return the range asked for; its length is 0 if the file has none of it. None: the whole file.
 
     What is not understood, and several ranges at once, are answered by the whole.
     """

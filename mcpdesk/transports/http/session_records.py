@@ -1,4 +1,4 @@
-"""What is kept of HTTP sessions on disk, so that a client goes on after a restart without noticing.
+"""HTTP sessions on disk, so that clients can go on after a restart.
 
 Every process has a file of its own in the state folder and holds a lock on it while it lives. A file without
 a lock is of a process that has ended: its sessions are taken over one by one, by whichever process their
@@ -26,9 +26,9 @@ from mcpdesk.protocol.handshake import SessionState
 FOLDER = "sessions"
 """Where the files are, in the state folder."""
 LONGEST = 64 * 1024
-"""Bytes of a record. A session that needs more, as one with very many subscriptions, is not kept."""
+"""Bytes of a record. A session that needs more is not kept."""
 SLACK_BYTES = 1 << 20
-"""What a file may hold of records that no longer count, besides as much again as those that do."""
+"""Bytes of outdated records a file may hold, besides as many as current ones."""
 LOOK_S = 1.0
 """The least time between two searches for files of processes that have ended."""
 _SUFFIX = ".jsonl"
@@ -37,18 +37,18 @@ log = logging.getLogger(__name__)
 
 
 class SessionRecord(Struct, frozen=True, omit_defaults=True):
-    """One session. Without a `state` it says when a session known from earlier lines was used."""
+    """One session. A record without a `state` only updates when the session was last used."""
 
     id: str
     """The hash of the session's id."""
     used: float = 0.0
-    """Last, Unix time in seconds."""
+    """Time of last use, Unix time in seconds."""
     server: str = ""
-    """Of which folder, and how it is seen."""
+    """The server's place and mode."""
     owner: str = ""
-    """The hash of who may use it, with its id: see `seal`."""
+    """What `seal` makes of its owner."""
     restarts: int = 0
-    """How many processes had it before."""
+    """How many processes served it before."""
     state: SessionState | None = None
     is_over: bool = False
 
@@ -58,12 +58,12 @@ _decode = msgspec.json.Decoder(SessionRecord).decode
 
 
 def hashed(identifier: str) -> str:
-    """What stands for a session's id in a file."""
+    """Return the hash that stands for a session's id in a file."""
     return hashlib.sha256(identifier.encode()).hexdigest()
 
 
 def seal(identifier: str, owner: str, key: str) -> str:
-    """What stands for who may use a session: its owner's identity and the key of the desk, if one is due.
+    """Return the hash of who may use a session: its owner's identity and the desk's key, if it has one.
 
     The id of the session is part of it, which no file holds: nobody can try out keys against it.
     """
@@ -71,7 +71,7 @@ def seal(identifier: str, owner: str, key: str) -> str:
 
 
 def read_records(text: bytes) -> dict[str, SessionRecord]:
-    """The sessions that lines tell of, by their hash. A damaged line costs no other."""
+    """Return the sessions in the lines of a file, by the hash of their id. Damaged lines are skipped."""
     found: dict[str, SessionRecord] = {}
     for line in text.splitlines():
         try:
@@ -102,7 +102,7 @@ class _Left:
         return self._held(fcntl.LOCK_EX | fcntl.LOCK_NB, "")
 
     def take(self, identifier: str) -> bool:
-        """Let nobody else have a session; False when somebody took it before. Raises: OSError."""
+        """Take a session over; False when another process did before. Raises: OSError."""
         return self._held(fcntl.LOCK_EX, identifier)
 
     def _held(self, how: int, taken: str) -> bool:
@@ -131,25 +131,25 @@ class _Left:
 
 
 class SessionRecords:
-    """The sessions of this process on disk, and those that ended processes left. Written from any thread."""
+    """The sessions of this process on disk, and those of ended processes. Written from any thread."""
 
     def __init__(self, folder: Path, ttl_s: float) -> None:
         self._folder = folder
         self._ttl_s = ttl_s
         self._path = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
         self._records: dict[str, SessionRecord] = {}
-        """Those of this process, as they are to be in its file."""
+        """The records of this process, as its file should have them."""
         self._handle = -1
         self._written = self._compact = 0
         self._is_due = True
-        """Whether the file is to be written anew: there is none yet, or something could not be written."""
+        """Whether the file must be rewritten: there is none yet, or a write failed."""
         self._is_failing = self._is_closed = False
         self._lock = Lock()
         self._left: dict[Path, _Left] = {}
         self._next_look = 0.0
 
     def write(self, records: Iterable[SessionRecord]) -> None:
-        """Write how sessions stand now. What the disk does not take is tried again the next time."""
+        """Write the records of sessions. What could not be written is tried again the next time."""
         with self._lock:
             if self._is_closed:
                 return
@@ -166,7 +166,7 @@ class SessionRecords:
                 self._is_failing = False
 
     def close(self, records: Iterable[SessionRecord]) -> None:
-        """These are the sessions that the next process may take over."""
+        """Write the sessions that the next process may take over, and nothing more."""
         with self._lock:
             if self._is_closed:
                 return
@@ -182,7 +182,7 @@ class SessionRecords:
                 os.close(self._handle)
 
     def find(self, identifier: str) -> SessionRecord | None:
-        """A session by its hash that an ended process left, unless it expired."""
+        """Return the session of an ended process by the hash of its id, unless it has expired."""
         found = self._found(identifier)
         if found is None and time.monotonic() >= self._next_look:
             self._look()
@@ -220,7 +220,7 @@ class SessionRecords:
             self._complain(error)
 
     def _line(self, record: SessionRecord) -> bytes:
-        """What to write of a session; it is remembered for the whole file."""
+        """Return the line for a session, and remember its record."""
         known = self._records.get(record.id)
         if record.is_over:
             return b"" if self._records.pop(record.id, None) is None else _over(record.id)
@@ -236,7 +236,7 @@ class SessionRecords:
         return line + b"\n"
 
     def _write_anew(self) -> None:
-        """Put what counts in place of the whole file, which is locked from its beginning."""
+        """Replace the file by one with the current records only; the new file is locked before it appears."""
         if not self._records:
             if self._handle >= 0:
                 self._path.unlink(missing_ok=True)

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def health(site: Site) -> web.Response:
-    """That it lives."""
+    """Return that the core is alive."""
     return json_answer(200, b'{"status":"ok"}')
 
 
 def status(site: Site) -> web.Response:
-    """Counts per server and in total, uptime, and whether a key or a token is asked for."""
+    """Return counts per server and in total, uptime, and whether a key or a token is required."""
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     totals = {kind: sum(each[kind] for each in servers) for kind in ("tools", "resources", "prompts")}
     body = {
@@ -54,7 +54,7 @@ def _capture(health: CaptureHealth) -> dict[str, str | int]:
 
 
 def front(site: Site) -> web.Response:
-    """A page of text that says what is here."""
+    """Return a text page that lists the endpoints."""
     facts = "/health, /status and /metrics"
     if site.rules.enable_mcp:
         lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
@@ -71,7 +71,7 @@ PREFIX = "mcpdesk_"
 
 
 async def metrics(site: Site, listener: HttpConnections, sessions: int) -> web.Response:
-    """All figures of a core, and of the listener that was asked."""
+    """Return all figures of a core and of this listener."""
     figures = [*site.figures(), *_of_http(listener, sessions)]
     # The library takes a tenth of a second to import, once; calls must not wait for that.
     text = await asyncio.to_thread(written, figures)
@@ -79,7 +79,7 @@ async def metrics(site: Site, listener: HttpConnections, sessions: int) -> web.R
 
 
 def written(figures: Iterable[Figure]) -> bytes:
-    """The figures, and those of the process, as Prometheus reads them."""
+    """Return figures, and those of the process, in the format of Prometheus."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
@@ -101,13 +101,13 @@ def _single(name: str, help: str, value: float) -> Figure:
 
 
 class _Figures:
-    """Hands figures over in the library's own form."""
+    """Converts figures for the library."""
 
     def __init__(self, figures: Iterable[Figure]) -> None:
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        """One family for each."""
+        """Return a metric family for each figure."""
         return map(_family, self._figures)
 
 
@@ -122,12 +122,12 @@ def _family(figure: Figure) -> Metric:
 
 
 def is_metadata(path: str) -> bool:
-    """Whether a path is one of these."""
+    """Whether a path is that of such a description."""
     return path == WELL_KNOWN or path.startswith(f"{WELL_KNOWN}/")
 
 
 def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
-    """The description of the endpoint a path names behind its own; of the first server without one."""
+    """Return the description of the endpoint behind the path's prefix, else of the first server."""
     if request.method not in ("GET", "HEAD"):
         return no_method(request, ("GET",))
     resource = path.removeprefix(WELL_KNOWN).rstrip("/")

@@ -74,7 +74,7 @@ class SseRoutes:
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Take one message; its answer goes to the stream."""
+        """Accept one message; its answer goes to the stream."""
         listening = self._open.get(request.query.get("connection", ""))
         if listening is None or listening.endpoint is not endpoint:
             return plain_error(404, "No such connection: open its stream again")
@@ -103,7 +103,7 @@ class SseRoutes:
         return json_answer(202, None)
 
     def hang_up(self, connection: int) -> bool:
-        """End one connection; False when it is none of these."""
+        """End one connection; False when there is none of that number."""
         found = [each for each in self._open.values() if each.channel.connection == connection]
         for listening in found:
             listening.over.set()
@@ -122,7 +122,7 @@ class SseRoutes:
 
 
 def _mode(endpoint: Endpoint) -> str:
-    """The part of a query that asks for the same mode again."""
+    """Return the part of a query that asks for the same mode."""
     _, _, mode = endpoint.key.partition("?")
     return f"&{mode}" if mode else ""
 
@@ -133,7 +133,7 @@ class _Listening:
     def __init__(self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal) -> None:
         self.endpoint = endpoint
         self.owner = caller.identity
-        """Whoever opened it: nobody else may post to it."""
+        """The identity of who opened it: nobody else may post to it."""
         self.stream = EventStream(request)
         self.over = asyncio.Event()
         self.channel: Channel = endpoint.channel(
@@ -143,7 +143,7 @@ class _Listening:
         self._relief_aio: asyncio.Task[None] | None = None
 
     async def last(self) -> None:
-        """Wait until one side ends it, and show life meanwhile."""
+        """Send keep-alive comments until one side ends the connection."""
         connection = connection_of(self._request)
         connection.on_lost(self.over.set)
         try:
@@ -154,7 +154,7 @@ class _Listening:
             connection.on_lost(None)
 
     async def relieve(self) -> None:
-        """Wait until the client has read enough for more of its messages to be taken."""
+        """Wait until the client has read enough to accept more of its messages."""
         if self._relief_aio is not None:
             await asyncio.wait({self._relief_aio})
 

@@ -25,7 +25,7 @@ from mcpdesk.transports.http.responses import plain_error
 from mcpdesk.transports.pipe import HIGH_WATER, UNREAD, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0
-"""A ping this often; a peer that answers none within half of it is gone."""
+"""Time between two pings; a peer that does not answer within half of it is disconnected."""
 FAREWELL_S = 1.0
 """How long a peer may take to answer our closing frame."""
 SUBPROTOCOL = "mcp"
@@ -77,7 +77,7 @@ class SocketRoutes:
         return socket
 
     def hang_up(self, connection: int) -> bool:
-        """Say goodbye to one; False when it is none of these."""
+        """Close one socket; False when there is none of that number."""
         socket = self._served.get(connection)
         if socket is None:
             return False
@@ -87,7 +87,7 @@ class SocketRoutes:
         return True
 
     async def close(self) -> None:
-        """Say goodbye to everybody."""
+        """Close all sockets."""
         await asyncio.gather(*(_dismiss(*each, STOPPING) for each in self._open.items()))
 
     async def _serve(
@@ -130,14 +130,14 @@ class SocketRoutes:
 
 
 class _Names:
-    """Who sends the messages of one socket: whoever opened it, unless one brings a token of its own."""
+    """Finds the sender of each message: who opened the socket, unless the message brings a token."""
 
     def __init__(self, endpoint: Endpoint, opener: Principal) -> None:
         self._endpoint = endpoint
         self._opener = opener
 
     async def sender(self, frame: bytes) -> tuple[bytes, Principal | None]:
-        """A frame without a token that is in it, and whose that is; None: it has none."""
+        """Return a frame without its token, and the caller of that token; None: it has none."""
         if not _may_hold_token(frame):
             return frame, None
         try:
@@ -171,7 +171,7 @@ async def _dismiss(
 
 
 class SocketWriter:
-    """Sends the frames of one socket. Too much that is left unread holds the peer's own requests back."""
+    """Sends the frames of one socket. While too much is unread, the peer's requests are not read."""
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
         self.channel: Channel | None = None
@@ -180,7 +180,7 @@ class SocketWriter:
         self._frames: deque[bytes] = deque()
         self._queued = 0
         self._is_sending = False
-        """Whether somebody sends what is queued, or will."""
+        """Whether a task or the reader sends what is queued."""
         self._is_over = False
         self._sender_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
@@ -188,7 +188,7 @@ class SocketWriter:
 
     @property
     def unread(self) -> int:
-        """Bytes that are queued, for who gives up those that read too slowly."""
+        """Bytes that are queued."""
         return self._queued
 
     def give_up(self) -> None:
@@ -197,7 +197,7 @@ class SocketWriter:
         self._connection.abort()
 
     def write(self, frames: Sequence[bytes]) -> None:
-        """Queue frames. A peer that left too much unread is given up."""
+        """Queue frames. A peer that leaves too much unread is disconnected."""
         if self._is_over or self._socket.closed:
             return
         self._frames += frames
@@ -209,7 +209,7 @@ class SocketWriter:
             self._hold_back()
 
     async def answer(self, take: Callable[[], T]) -> T:
-        """Let the channel take what arrived, and send what it answers at once without a task."""
+        """Call `take`, which passes a message to the channel, and send immediate answers without a task."""
         if self._is_sending:
             return take()
         self._is_sending = True
@@ -219,12 +219,12 @@ class SocketWriter:
             await self._send(may_wait=False)
 
     async def caught_up(self) -> None:
-        """Wait until the peer has read enough for more of its requests to be taken."""
+        """Wait until the peer has read enough to accept more of its requests."""
         if not self._has_room.is_set():
             await self._has_room.wait()
 
     def close(self) -> None:
-        """Send nothing any more, and hold nobody back."""
+        """Send nothing any more, and wake who waits."""
         self._is_over = True
         self._frames.clear()
         self._queued = 0

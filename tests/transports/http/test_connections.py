@@ -19,7 +19,8 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections
 from mcpdesk.transports.http import request_body as module
 from mcpdesk.transports.http.connections import HttpConnections
-from tests.support.rude import HEAD, WITHIN_S, all_of, connected, posted, turn
+from tests.support.patience import WITHIN_S
+from tests.support.rude import HEAD, all_of, connected, posted, turn
 from tests.support.site import Served, serving
 
 HASTY = Rules(request_timeout_s=0.2)

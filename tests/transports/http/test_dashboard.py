@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -202,16 +203,22 @@ async def test_methods_and_places_there_are_not_are_told(shown: Dashboard) -> No
         assert answer.status == 200 and answer.content_type == "text/html"
 
 
+def _is_of(job: str, told: Any) -> bool:
+    return bool(told["job"] == job)
+
+
 async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpdesk.transports.http.dashboard.dashboard_routes.MOST_BODY", 1000)
     plain = await shown.post("answer", Content_Type="text/plain", **WITH_KEY)
     assert plain.status == 415
     assert (await shown.post("answer", b"{", **WITH_KEY)).status == 400
     assert (await shown.post("answer", b" " * 1001, **WITH_KEY)).status == 413
-    for given in ([], {}, {"question": "1", "answers": []}, {"question": 1}, {"question": 1, "answers": 3}):
+    wrong: list[Any] = [[], {}, {"question": "1", "answers": []}, {"question": 1}]
+    for given in (*wrong, {"question": 1, "answers": 3}):
         status, told = await shown.told("answer", given, **WITH_KEY)
         assert status == 400 and told["error"].startswith("answer: "), given
-    for given in ([], {"page": 1}, {"page": "x", "filter": {}}):
+    wrong = [[], {"page": 1}, {"page": "x", "filter": {}}]
+    for given in wrong:
         assert (await shown.told("watch", given, **WITH_KEY))[0] == 400
     assert (await shown.told("watch", {"page": "x", "filter": "", "job": ""}, **WITH_KEY))[0] == 404
     for number in ("", "-1", "x", "9" * 30):
@@ -335,7 +342,7 @@ async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
         assert (await shown.told("cancel-job", {"job": "shop:99"}, **WITH_KEY))[0] == 404
         for nothing in ("shop:99", "shop:\u00b2", "shop:" + "9" * 5000):
             await shown.told("watch", {"page": events.page, "filter": "", "job": nothing}, **WITH_KEY)
-            assert (await events.until("output", lambda told, job=nothing: told["job"] == job))["none"]
+            assert (await events.until("output", partial(_is_of, nothing)))["none"]
 
 
 async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Dashboard) -> None:
@@ -502,7 +509,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
         monkeypatch.setattr("mcpdesk.transports.http.dashboard.page_updates.MOST_UNREAD", -1)
         await shown.called("echo", text="unseen")
         routes = shown.desk.host.http._dashboard._routes  # type: ignore[union-attr]
-        assert routes is not None
+        assert routes is not None and routes._pulse is not None
         (page,) = routes._pulse.pages.values()
         await until(lambda: not page.knows_core and not page.knows_lines)
         monkeypatch.undo()

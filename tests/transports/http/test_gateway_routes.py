@@ -295,7 +295,7 @@ async def test_whatever_is_sent_gets_an_answer_of_the_protocol(seed: int) -> Non
     async with gateway() as gate:
         ws = await opened(gate)
         for number in range(150):
-            message = {"jsonrpc": "2.0", "id": number, "method": random.choice(METHODS)}
+            message: dict[str, Any] = {"jsonrpc": "2.0", "id": number, "method": random.choice(METHODS)}
             if random.random() < 0.9:
                 message["params"] = anything(random)
             if isinstance(message.get("params"), dict) and random.random() < 0.5:

@@ -253,16 +253,22 @@ async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops(
     wire.writer.close()
 
 
+def reading(wire: Wire) -> asyncio.Transport:
+    transport = wire.writer.transport
+    assert isinstance(transport, asyncio.Transport)
+    return transport
+
+
 async def test_a_client_that_reads_nothing_is_not_written_to_without_end() -> None:
     async with serving() as served, wired(served) as wire:
-        wire.writer.transport.pause_reading()
+        reading(wire).pause_reading()
         text, sent = "x" * 20_000, 0
         async with asyncio.timeout(WITHIN_S):
             while not wire.writer.transport.get_write_buffer_size() and sent < 10_000:
                 wire.post(text)
                 sent += 1
                 await asyncio.sleep(0)
-        wire.writer.transport.resume_reading()
+        reading(wire).resume_reading()
         assert [await wire.text() for _ in range(sent)] == [text] * sent
 
 

@@ -319,7 +319,8 @@ async def test_what_a_client_has_already_is_not_sent_again(tmp_path: Path) -> No
 
 async def test_files_outside_of_what_may_be_given_out_are_not(tmp_path: Path) -> None:
     folder, other = tmp_path / "server", tmp_path / "other"
-    folder.mkdir(), other.mkdir()
+    folder.mkdir()
+    other.mkdir()
     (other / "secret").write_text("secret")
     (folder / "link").symlink_to(other / "secret")
     outside = [str(other / "secret"), "../other/secret", "link", "/etc/hostname", "missing", "."]

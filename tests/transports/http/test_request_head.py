@@ -7,7 +7,8 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from mcpdesk.transports.http import request_head as module
-from mcpdesk.transports.http.request_head import JSON, RequestHead, RequestHeads
+from mcpdesk.transports.http.request_head import RequestHead, RequestHeads
+from mcpdesk.transports.http.responses import JSON
 
 
 def head(path: str = "/mcp/echo", *, headers: list[tuple[str, str]] | None = None) -> RequestHead:

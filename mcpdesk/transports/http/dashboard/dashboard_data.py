@@ -1,4 +1,4 @@
-"""What the dashboard shows and does, as a value that whoever starts a core hands to its HTTP listener.
+"""What the dashboard shows and does: an interface that a core gives to its HTTP listener.
 
 Everything is JSON already: a transport knows nothing of jobs, questions and clients beyond passing them on.
 """
@@ -11,45 +11,45 @@ from typing import Any, Protocol, TypeAlias
 PATH = "/dashboard"
 """Where the dashboard is, and the only place its cookie is sent to."""
 Verdict: TypeAlias = tuple[int, Mapping[str, Any]]
-"""HTTP status and JSON object: what became of something that was asked for."""
+"""HTTP status and JSON object that answer an action."""
 
 
 class TrafficLines(Protocol):
     """The newest lines of the traffic that one filter lets pass. One thread at a time may look."""
 
     def look(self) -> Mapping[str, Any] | None:
-        """What changed since the last look; None: nothing."""
+        """Return what changed since the last call; None: nothing."""
 
     def everything(self) -> Mapping[str, Any]:
-        """The same for somebody who has seen nothing yet."""
+        """Return the same for a page that has seen nothing yet."""
 
     def before(self, line: int, most: int) -> Mapping[str, Any]:
-        """At most so many lines older than a line."""
+        """Return at most so many lines older than a line."""
 
 
 class Board(Protocol):
-    """A core as people see it in a browser. What is not `async` may take milliseconds: not for the loop."""
+    """A core as a browser shows it. What is not `async` may take milliseconds, and runs on a thread."""
 
     def sections(self) -> Mapping[str, Any]:
-        """Everything small, by name. What did not change since the last look is the same object."""
+        """Return all sections by name. One that did not change is the same object as before."""
 
     def lines(self, filter_text: str) -> TrafficLines:
-        """The traffic through a filter. Raises: DeskError for one that cannot be understood."""
+        """Return the traffic that a filter lets pass. Raises: DeskError for a wrong filter."""
 
     def exchange(self, number: int) -> Mapping[str, Any] | None:
-        """One exchange in full, secrets masked; None where there is none of that number."""
+        """Return one exchange in full, with secrets masked; None when there is none of that number."""
 
     def output(self, job: str, after: int) -> Mapping[str, Any] | None:
-        """What a job wrote from there on; -1 for its end. None for what has no output."""
+        """Return what a job wrote from `after` on, or its end for -1. None: there is no output."""
 
     def config(self, server: str, client: str) -> str:
-        """Text to paste into a client's configuration, a placeholder in place of the key.
+        """Return the text for a client's configuration, with a placeholder for the key.
 
         Raises: DeskError for a server or client there is not.
         """
 
     def attend(self, count: int) -> None:
-        """So many people more look (less, when negative): questions can be answered here."""
+        """Count people who look, or no longer do when negative: questions can be answered here."""
 
     async def act(self, name: str, given: Any, by: str) -> Verdict:
-        """Do something: answer a question, cancel a job. `by` is shown to others who would have."""
+        """Perform an action, such as answering a question. `by` is shown to others who tried the same."""

@@ -1,4 +1,4 @@
-"""Where the dashboard is: made at the first look at it, for most cores are never looked at by a browser."""
+"""Creates the dashboard when a browser first asks for it: most cores never need it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DashboardPlace:
         self._routes: DashboardRoutes | None = None
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
-        """The answer to what is asked of the dashboard; None: nothing is."""
+        """Answer a request for the dashboard; None: it is for something else."""
         is_below = path == PATH or path.startswith(f"{PATH}/")
         if not (is_below or (path == "/" and wants_page(request))):
             return None
@@ -45,5 +45,5 @@ class DashboardPlace:
 
 
 def wants_page(request: web.BaseRequest) -> bool:
-    """Whether a browser asks: programs are content with text."""
+    """Whether a browser asks, which accepts HTML."""
     return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "").lower()

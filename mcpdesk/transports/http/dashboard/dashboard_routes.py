@@ -30,13 +30,13 @@ from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer,
 
 MOST_BODY = 1 << 20
 MOST_FILTER = 2_000
-"""Characters."""
+"""Characters of a filter."""
 OLDER = 200
-"""Lines given at a time."""
+"""Older lines sent at a time."""
 FILES = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
-"""Where the files of a job are: a browser sends neither key nor token to the place clients have them from."""
+"""The path of a job's files. Browsers cannot use that of clients: they send neither key nor token."""
 PRIVATE = SAFE | {"Cache-Control": "no-store"}
-"""With everything that is not for everybody."""
+"""Headers of everything but the page itself."""
 
 Look: TypeAlias = Callable[["DashboardRoutes", web.BaseRequest, Visitor], Awaitable[web.StreamResponse]]
 
@@ -58,7 +58,7 @@ class DashboardRoutes:
         self._making = asyncio.Lock()
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        """Anything at `/` and below `/dashboard`."""
+        """Answer a request for `/` or below `/dashboard`."""
         try:
             answer = await self._answered(request, path.removeprefix(PATH).removeprefix("/"))
         except RequestRefused as refused:
@@ -109,14 +109,14 @@ class DashboardRoutes:
         return json_answer(status, encode(told))
 
     async def _running(self) -> PageUpdates:
-        """The pulse, made at the first look: the page is painted meanwhile, and calls do not wait for it."""
+        """Return the updates of pages, made on a thread when the first page opens."""
         async with self._making:
             if self._pulse is None:
                 self._pulse = PageUpdates(await asyncio.to_thread(self._make_board))
             return self._pulse
 
     async def _session(self, request: web.BaseRequest) -> web.Response:
-        """What the page has to know before it may see anything."""
+        """Return what the page must know before anybody signs in."""
         rules = self._site.rules
         is_in = isinstance(await self._door.admit(request, rules), Visitor)
         told = {"signed_in": is_in, "due": self._door.is_due(rules), "key_header": rules.api_key_header}
@@ -168,7 +168,7 @@ class DashboardRoutes:
         return plain_error(404, NO_FILE) if answer is None else answer
 
     async def _watch(self, pulse: PageUpdates, given: Any) -> web.Response:
-        """A page says what it wants to see."""
+        """Change what a page watches."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job are texts")
@@ -193,7 +193,7 @@ _LOOKS: dict[str, Look] = {
 
 
 def _look(name: str) -> Look | None:
-    """What answers at a name."""
+    """Return the handler for a name."""
     return DashboardRoutes._file if FILES.fullmatch(name) else _LOOKS.get(name)
 
 

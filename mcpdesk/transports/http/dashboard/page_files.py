@@ -29,20 +29,20 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Nothing from elsewhere, nothing inline, and no text of a payload can ever become markup."""
+"""Forbids everything from elsewhere, inline scripts, and turning text into markup."""
 SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""With everything the dashboard answers."""
+"""Headers of every answer of the dashboard."""
 CONFINED = SAFE | {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""With the page and its parts; browsers ask whether they changed."""
+"""Headers of the page and its parts."""
 
 
 class PageFile(NamedTuple):
@@ -51,7 +51,7 @@ class PageFile(NamedTuple):
     body: bytes
     kind: str
     tag: str
-    """Changes with the contents."""
+    """The `ETag`: a hash of the contents."""
 
 
 class PageFiles:
@@ -61,7 +61,7 @@ class PageFiles:
         self._files = dict(_read())
 
     def answer(self, request: web.BaseRequest, name: str) -> web.Response | None:
-        """A file, or that it did not change; None where there is none of that name."""
+        """Return a file, or that it did not change; None when there is none of that name."""
         file = self._files.get(name)
         if file is None:
             return None

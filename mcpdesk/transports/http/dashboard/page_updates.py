@@ -21,11 +21,11 @@ from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, Event
 
 PERIOD_S = 0.25
 SOON_S = 0.03
-"""Until the next look while a long past is still being taken in."""
+"""Time between two updates while older traffic is still being read."""
 MOST_PAGES = 32
-"""Open at a time; a further one closes another."""
+"""Pages open at a time; a further one closes another."""
 MOST_UNREAD = 1 << 20
-"""Bytes a page may leave unread; until it read them it is told nothing, and then everything."""
+"""Bytes a page may leave unread. Beyond that it is sent nothing, and later everything anew."""
 RETRY = b"retry: 2000\n\n"
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class DashboardPage:
-    """One open page: what it watches, and the stream it is told by."""
+    """One open page: what it watches, and the stream to it."""
 
     def __init__(self, stream: EventStream, is_welcome: Callable[[], bool], whose: str = "") -> None:
         self.id = secrets.token_urlsafe(12)
@@ -42,13 +42,13 @@ class DashboardPage:
         self.filter_text = ""
         self.job = ""
         self.job_end = -1
-        """Where the output it was shown ends."""
+        """Where the output it was sent ends."""
         self.knows_core = False
         self.knows_lines = False
-        """Whether it was shown everything once, and needs only what changes."""
+        """Whether it was sent everything once, and now needs changes only."""
         self.is_welcome = is_welcome
         self.whose = whose
-        """Tells sign-ins apart."""
+        """The sign-in it belongs to."""
 
     def tell(self, name: str, data: bytes) -> None:
         """Send one event."""
@@ -62,7 +62,7 @@ class DashboardPage:
             self.job, self.job_end = job, -1
 
     def keeps_up(self) -> bool:
-        """Whether it takes more; one that does not is shown everything anew once it does."""
+        """Whether the page reads fast enough; if not, it is sent everything anew later."""
         if self.stream.queued < MOST_UNREAD:
             return True
         self.knows_core = self.knows_lines = False
@@ -70,13 +70,13 @@ class DashboardPage:
 
 
 class PageUpdates:
-    """All open pages of one board."""
+    """Sends all open pages of one board what changes."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
         self.pages: dict[str, DashboardPage] = {}
         self.lanes: dict[str, TrafficLines] = {}
-        """The traffic as open pages see it, by filter."""
+        """The traffic that open pages watch, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
         self._thread: ThreadPoolExecutor | None = None
         self._beats_aio: asyncio.Task[None] | None = None
@@ -84,7 +84,7 @@ class PageUpdates:
         self._kept_alive = time.monotonic()
 
     def add(self, page: DashboardPage) -> None:
-        """A page was opened."""
+        """Add a page that was opened."""
         self.pages[page.id] = page
         self.board.attend(1)
         page.stream.put(RETRY)
@@ -94,7 +94,7 @@ class PageUpdates:
         self._wake.set()
 
     def make_room(self) -> None:
-        """Close the page that has been open longest of whoever has most of them open."""
+        """Close the oldest page of the sign-in with the most open pages."""
         pages = self.pages.values()
         counts = Counter(page.whose for page in pages)
         page = max(pages, key=lambda each: counts[each.whose])  # of equals the first, which is the oldest
@@ -103,26 +103,26 @@ class PageUpdates:
         self.remove(page)
 
     def remove(self, page: DashboardPage) -> None:
-        """It was closed."""
+        """Remove a page that was closed."""
         if self.pages.pop(page.id, None) is not None:
             self.board.attend(-1)
         self._wake.set()
 
     async def follow(self, page: DashboardPage, filter_text: str, job: str) -> None:
-        """A page watches something else. Raises: DeskError for a filter that cannot be understood."""
+        """Change what a page watches. Raises: DeskError for a wrong filter."""
         await self.lane(filter_text)
         page.follow(filter_text, job)
         self._wake.set()
 
     async def lane(self, filter_text: str) -> TrafficLines:
-        """The lines of a filter, one value for all pages that use it. Raises: DeskError."""
+        """Return the lines of a filter, shared by all pages that use it. Raises: DeskError."""
         if filter_text not in self.lanes:
             lane = await self.apart(self.board.lines, filter_text)
             self.lanes.setdefault(filter_text, lane)
         return self.lanes[filter_text]
 
     async def apart(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run something that takes milliseconds on the thread that looks."""
+        """Run a function that takes milliseconds on the dashboard's thread."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "dashboard")
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
@@ -153,7 +153,7 @@ class PageUpdates:
             self.lanes.clear()
 
     async def _rest(self, seconds: float) -> None:
-        """Until the next beat; a page that opens or watches something else is served at once."""
+        """Wait until the next update; a page that opens or watches something else is served at once."""
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds):
@@ -164,7 +164,7 @@ class PageUpdates:
         await asyncio.sleep(max(0.0, SOON_S - (time.monotonic() - began)))
 
     async def _look(self) -> bool:
-        """One beat; True when there is more of the past to take in."""
+        """Update all pages once; True when there is more older traffic to read."""
         self._drop_pages()
         await self._tell_core()
         is_behind = await self._tell_lines()
@@ -239,11 +239,11 @@ def _looked(lane: TrafficLines) -> tuple[Mapping[str, Any] | None, Mapping[str, 
 
 
 LARGEST = 1 << 53
-"""Beyond it a browser's numbers are not exact: they are told as text."""
+"""Larger numbers are not exact in a browser, and are sent as text."""
 
 
 def encode(value: Any) -> bytes:
-    """Any value as JSON; what cannot be said is said as nearly as it can."""
+    """Encode any value as JSON; what JSON cannot carry is replaced by the nearest that it can."""
     try:
         return codec.encode(value)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""Who may see the dashboard: whoever may call, and a browser that showed it could, by a cookie of its own.
+"""Decides who may see the dashboard: who may call, and a browser that signed in, by a cookie.
 
 The cookie is a random word that stands for a sign-in kept here. It holds no key and no token, is sent to the
 dashboard's own addresses alone, and means nothing to any other route.
@@ -24,20 +24,20 @@ from mcpdesk.transports.http.responses import RequestRefused, plain_error
 COOKIE = "mcpdesk-dashboard"
 LASTS_S = 24 * 3600.0
 MOST = 200
-"""Sign-ins kept; the oldest are forgotten first."""
+"""Sign-ins kept; the oldest are dropped first."""
 
 
 class Visitor(Struct, frozen=True):
     """Somebody who may see the dashboard."""
 
     name: str
-    """What others are told: `dashboard`, or whose token it was."""
+    """The name others see: `dashboard`, or that of the token's owner."""
     until: float | None = None
-    """Unix time in seconds; None: as long as nothing is asked for."""
+    """Expiry, Unix time in seconds; None: it does not expire."""
     word: str = ""
-    """Of the cookie."""
+    """The value of the cookie."""
     key: str = ""
-    """The key it was signed in with: with another one it ends."""
+    """The key used to sign in: when the key changes, the sign-in ends."""
     is_proven: bool = False
     """Whether a key or a token was shown."""
 
@@ -60,7 +60,7 @@ class SignIns:
         self._signed_in: dict[str, Visitor] = {}
 
     async def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor | web.Response:
-        """Who it is, or the refusal."""
+        """Return the visitor who makes a request, or the refusal."""
         if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
             return refusal(403, "this is for the dashboard's own page")
         if not self.is_due(rules):
@@ -74,7 +74,7 @@ class SignIns:
             return refused.answer
 
     def is_welcome(self, visitor: Visitor, rules: Rules) -> bool:
-        """Whether somebody who was let in may stay."""
+        """Whether a visitor may still see the dashboard."""
         if visitor.key != rules.api_key and rules.api_key:
             return False
         if visitor.until is not None and visitor.until < self._clock():
@@ -84,7 +84,7 @@ class SignIns:
         return not visitor.word or visitor.word in self._signed_in
 
     async def sign_in(self, request: web.BaseRequest, rules: Rules) -> web.Response:
-        """Give a cookie to who could call: the request carries what a call would."""
+        """Set a cookie for who sends the key or token that a call would need."""
         try:
             visitor = _visitor(await self._identify(request, rules), rules)
         except RequestRefused as refused:
@@ -99,7 +99,7 @@ class SignIns:
         return answer
 
     def sign_out(self, request: web.BaseRequest) -> web.Response:
-        """The cookie means nothing any more."""
+        """Make the cookie worthless."""
         self._signed_in.pop(request.cookies.get(cookie_name(request), ""), None)
         answer = web.Response(status=204)
         self._set_cookie(request, answer, "", 0)
@@ -118,22 +118,22 @@ class SignIns:
 
 
 def _visitor(who: Principal, rules: Rules) -> Visitor:
-    """Whoever has the token is named by it and leaves with it."""
+    """Return the visitor for a caller; one with a token has its name and expiry."""
     name = f"{who.name} (dashboard)" if who.kind == "token" else "dashboard"
     return Visitor(name, who.expires, key=rules.api_key, is_proven=who.kind != "open")
 
 
 def cookie_name(request: web.BaseRequest) -> str:
-    """Cookies do not tell ports apart, so their name does."""
+    """Return the name of the cookie. It contains the port, which cookies do not tell apart."""
     port = request.headers.get("Host", "").rpartition(":")[2]
     return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
 
 
 def is_own_page(request: web.BaseRequest) -> bool:
-    """Whether the page this listener served makes the request, as browsers tell it with every POST."""
+    """Whether this listener's own page makes the request: browsers name the origin with every POST."""
     return is_same_site(request.headers.get("Origin", ""), request.headers.get("Host"))
 
 
 def refusal(status: int, words: str) -> web.Response:
-    """A refusal with a readable body."""
+    """Return a refusal with a readable body."""
     return plain_error(status, words)
