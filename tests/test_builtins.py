@@ -16,8 +16,8 @@ import pytest
 
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, QuestionState
-from mcpdesk.link.link import Call
-from mcpdesk.link.values import Outcome
+from mcpdesk.link.link import LinkCall
+from mcpdesk.link.values import CallOutcome
 from mcpdesk.tools import BUILTINS
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.patience import WITHIN_S
@@ -125,11 +125,11 @@ async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
         yield link
 
 
-def call(link: RunningDesk, name: str, **arguments: Any) -> Call:
+def call(link: RunningDesk, name: str, **arguments: Any) -> LinkCall:
     return link.request("shop", "tools/call", {"name": name, "arguments": arguments})
 
 
-async def outcome(call: Call) -> Outcome:
+async def outcome(call: LinkCall) -> CallOutcome:
     return await asyncio.wait_for(asyncio.wrap_future(call.outcome), WITHIN_S)
 
 

@@ -162,7 +162,7 @@ class KeysMissing(Exception):
     """There are no keys to check anything with, now."""
 
 
-class Pace(Struct, frozen=True):
+class RefreshPace(Struct, frozen=True):
     """How often a place is asked, in seconds."""
 
     fresh_s: float
@@ -175,9 +175,9 @@ class Pace(Struct, frozen=True):
     """Whether a token waits while keys that are not fresh are looked at again."""
 
 
-CONSTANT = Pace(fresh_s=float("inf"), pause_s=float("inf"))
-FILE = Pace(fresh_s=1.0, pause_s=0.1, waits=True)
-URL = Pace(fresh_s=600.0, pause_s=30.0, trusted_s=86_400.0)
+CONSTANT = RefreshPace(fresh_s=float("inf"), pause_s=float("inf"))
+FILE = RefreshPace(fresh_s=1.0, pause_s=0.1, waits=True)
+URL = RefreshPace(fresh_s=600.0, pause_s=30.0, trusted_s=86_400.0)
 
 
 class KeySource:
@@ -189,7 +189,7 @@ class KeySource:
     def __init__(
         self,
         load: Load,
-        pace: Pace,
+        pace: RefreshPace,
         told: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

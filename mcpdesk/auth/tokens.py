@@ -138,7 +138,7 @@ MOST_READ = 256
 """Tokens that are kept taken apart. None is kept as genuine."""
 
 
-class Terms(Struct, frozen=True):
+class TokenTerms(Struct, frozen=True):
     """What a token has to say to count."""
 
     algorithms: frozenset[str]
@@ -167,7 +167,7 @@ class _Read(Struct, frozen=True):
 class Verifier:
     """Checks tokens for one server."""
 
-    def __init__(self, terms: Terms, source: KeySource, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, terms: TokenTerms, source: KeySource, clock: Callable[[], float] = time.time) -> None:
         self.terms = terms
         self._source = source
         self._clock = clock

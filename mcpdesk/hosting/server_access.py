@@ -51,13 +51,13 @@ class AccessGate:
     def _access(self, auth: Auth) -> Access:
         if auth.jwt is None:
             return NOTHING_ASKED
-        from mcpdesk.auth.tokens import Terms, Verifier
+        from mcpdesk.auth.tokens import TokenTerms, Verifier
         from mcpdesk.hosting.server_access import key_source
 
         if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):
             self._report(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token counts")
         source = key_source(auth.jwt, self._folder, self._environment, self._report, _fetch)
-        terms = Terms(
+        terms = TokenTerms(
             algorithms=frozenset(auth.jwt.algorithms),
             issuer=auth.jwt.issuer,
             audiences=audiences(auth),

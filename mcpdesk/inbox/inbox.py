@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
 
 MAX_WAITING = 500
 """Questions that may wait at one time; one more is refused: a looping client must not fill the memory."""
@@ -64,7 +64,7 @@ class Inbox:
         pages: Sequence[Page],
         timeout_s: float,
         may_cancel: bool = False,
-        kind: Kind = Kind.QUESTION,
+        kind: QuestionKind = QuestionKind.QUESTION,
         connection: int = 0,
     ) -> tuple[int, asyncio.Future[Question]]:
         """Put a question before the person; the future gets it back in its final state and never fails.

@@ -26,7 +26,7 @@ class QuestionState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class Kind(StrEnum):
+class QuestionKind(StrEnum):
     """What a question is about."""
 
     QUESTION = "question"
@@ -102,7 +102,7 @@ class Question(Struct, frozen=True):
     answered_by: str = ""
     ended: float | None = None
     """Unix time in seconds at which it left `WAITING`; None while it waits."""
-    kind: Kind = Kind.QUESTION
+    kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
     """The number of the connection or session whose end means that its client is gone; 0: there is none."""
 
@@ -114,7 +114,10 @@ class Question(Struct, frozen=True):
     @property
     def word(self) -> str:
         """Its state in a word; an approval is `allowed` or `denied`."""
-        if self.kind is Kind.QUESTION or self.state not in (QuestionState.ANSWERED, QuestionState.DECLINED):
+        if self.kind is QuestionKind.QUESTION or self.state not in (
+            QuestionState.ANSWERED,
+            QuestionState.DECLINED,
+        ):
             return self.state.value
         is_denied = not self.answers or self.answers[0].selected == (Approval.DENY,)
         return "denied" if is_denied else "allowed"

@@ -25,7 +25,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.export.exchange_text import curl
-from mcpdesk.recorder.index.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.traffic_index import Index, last_round, parts_in_words
 from mcpdesk.recorder.index.view import View
@@ -75,7 +75,7 @@ def row_json(index: Index, number: int) -> Mapping[str, Any]:
         "id": str(exchange.id) if isinstance(exchange.id, int) and exchange.id > EXACT else exchange.id,
         "status": exchange.status.value,
         "took_s": None if exchange.ended is None else exchange.elapsed(0),
-        "request": exchange.kind is Kind.REQUEST,
+        "request": exchange.kind is ExchangeKind.REQUEST,
         "size": exchange.size,
         "revision": with_era(exchange.revision),
         "slow": exchange.is_slow,

@@ -16,7 +16,7 @@ from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.held_token import HeldToken
 from mcpdesk.link.desk_answers import DeskAnswers, Roots
-from mcpdesk.link.values import Outcome, Progress
+from mcpdesk.link.values import CallOutcome, Progress
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import LATEST, Revision
@@ -46,7 +46,7 @@ class DeskCall(CallObserver):
         self.params = params
         self.started = time.time()
         self.progress: Progress | None = None
-        self.outcome: Future[Outcome] = Future()
+        self.outcome: Future[CallOutcome] = Future()
         self.task: asyncio.Task[None] | None = None
         """What waits for the response, on the core's loop."""
         self._logs: list[str] = []
@@ -82,10 +82,10 @@ class DeskCall(CallObserver):
         elapsed_s = time.perf_counter() - self._began
         if message is None:
             error = {"code": 0, "message": "cancelled from the desk"}
-            self.outcome.set_result(Outcome(None, error, frame, elapsed_s, cancelled=True))
+            self.outcome.set_result(CallOutcome(None, error, frame, elapsed_s, cancelled=True))
         else:
             result, failure = message.get("result"), message.get("error")
-            self.outcome.set_result(Outcome(result, failure, frame, elapsed_s))
+            self.outcome.set_result(CallOutcome(result, failure, frame, elapsed_s))
 
 
 class DeskClient:

@@ -16,25 +16,25 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
+    ArgumentFailure,
     CallbackView,
+    CallOutcome,
     Catalogue,
     ClientDetail,
     CoreView,
-    Failure,
     GrantView,
     JobOutput,
     JobUse,
     JobView,
     LogLine,
     Notice,
-    Outcome,
     Progress,
     TodoView,
 )
 from mcpdesk.recorder.index.traffic_index import Index
 
 
-class Call(Protocol):
+class LinkCall(Protocol):
     """A request of the front end's own, under way as the peer `desk`."""
 
     @property
@@ -58,7 +58,7 @@ class Call(Protocol):
         """Text of the log notifications that came with it so far."""
 
     @property
-    def outcome(self) -> Future[Outcome]:
+    def outcome(self) -> Future[CallOutcome]:
         """Done when the response arrived or the call was cancelled. Never raises for a failed call."""
 
     def cancel(self) -> None:
@@ -72,7 +72,7 @@ class ServerFacet:
         """What a server offers now. The same object until it changes."""
         return Catalogue(server, 0, ())
 
-    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+    def validate(self, server: str, tool: str, arguments: Any) -> list[ArgumentFailure]:
         """Check arguments with the validator a call would use. An empty list means that they are valid."""
         return []
 
@@ -94,7 +94,7 @@ class ServerFacet:
 class CallFacet:
     """The front end's own calls, as the peer `desk`."""
 
-    def request(self, server: str, method: str, params: dict[str, Any]) -> Call:
+    def request(self, server: str, method: str, params: dict[str, Any]) -> LinkCall:
         """Send one request over the in-memory transport; it is recorded like any other.
 
         Raises: DeskUserError where nothing is hosted.

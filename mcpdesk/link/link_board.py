@@ -125,14 +125,14 @@ DONE: Verdict = (200, {"done": True})
 LONGEST_REASON = 2_000
 
 
-class Answered(msgspec.Struct, forbid_unknown_fields=True):
+class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A question is answered."""
 
     question: int
     answers: list[Answer]
 
 
-class Declined(msgspec.Struct, forbid_unknown_fields=True):
+class DeclineRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A question is declined."""
 
     question: int
@@ -182,7 +182,7 @@ class Acts:
 
     async def answer(self, given: Any, by: str) -> Verdict:
         """Answer a question, all of its pages at once."""
-        wanted = _read(given, Answered)
+        wanted = _read(given, AnswerRequest)
         question = self._question(wanted.question)
         if question is None or question.state is not QuestionState.WAITING:
             return _too_late(question)
@@ -196,7 +196,7 @@ class Acts:
 
     async def decline(self, given: Any, by: str) -> Verdict:
         """Refuse to answer."""
-        wanted = _read(given, Declined)
+        wanted = _read(given, DeclineRequest)
         reason = wanted.reason.strip()[:LONGEST_REASON]
         return await self._settle(wanted.question, self._link.decline(wanted.question, reason, by))
 

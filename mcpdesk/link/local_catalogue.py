@@ -14,7 +14,15 @@ from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.link.link import ServerFacet
-from mcpdesk.link.values import Catalogue, CatalogueItem, Failure, ItemKind, ModeView, ServerView, TokenView
+from mcpdesk.link.values import (
+    ArgumentFailure,
+    Catalogue,
+    CatalogueItem,
+    ItemKind,
+    ModeView,
+    ServerView,
+    TokenView,
+)
 from mcpdesk.server.offer.listing import WIRE
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.server import Server
@@ -163,10 +171,10 @@ class LocalServers(ServerFacet):
         """What a server offers now."""
         return self._catalogue_of(server).catalogue()
 
-    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+    def validate(self, server: str, tool: str, arguments: Any) -> list[ArgumentFailure]:
         """Check arguments with the validator a call would use."""
         failures = self._host.by_name[server].dispatcher.tool_calls.check(tool, arguments)
-        return [Failure(each.path, each.message) for each in failures]
+        return [ArgumentFailure(each.path, each.message) for each in failures]
 
     def reload(self, server: str) -> None:
         """Read the server's folder again now."""

@@ -443,7 +443,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """How a call ended: exactly one of `result` and `error` is set.
 
     `error` is a JSON-RPC error object. `cancelled` outcomes carry an error that says so.
@@ -458,7 +458,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ArgumentFailure:
     """One place where a value does not fit its schema."""
 
     path: tuple[str | int, ...]

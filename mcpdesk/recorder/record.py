@@ -54,7 +54,7 @@ class Frame(msgspec.Struct, gc=False, frozen=True):
     """The last bytes of a frame that was cut."""
 
 
-class Run(msgspec.Struct, gc=False, frozen=True):
+class FrameRun(msgspec.Struct, gc=False, frozen=True):
     """Small frames recorded together, each JSON in one line: one value for all of them."""
 
     number: int
@@ -83,7 +83,7 @@ class Run(msgspec.Struct, gc=False, frozen=True):
         return self.data.split(b"\n")[max(0, start - self.number) : max(0, stop - self.number)]
 
 
-Entry: TypeAlias = Frame | Run
+Entry: TypeAlias = Frame | FrameRun
 """What is kept as one value."""
 
 

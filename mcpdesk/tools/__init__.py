@@ -1,7 +1,8 @@
 """The built-in tools a server folder may switch on by name.
 
 They are written as a server folder's own tools are: typed `async def`s under `@tool`, with what they need of
-the process taken from their context. A module is imported when a folder asks for one of its tools.
+the process taken from their context. A module is imported when a folder asks for one of its tools. The names
+of their result classes appear in the output schemas that clients get, so they stay as they are.
 """
 
 from __future__ import annotations

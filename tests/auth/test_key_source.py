@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from mcpdesk.auth.keys import CONSTANT, Key, KeySet, KeysMissing, KeySource, Pace, constant
+from mcpdesk.auth.keys import CONSTANT, Key, KeySet, KeysMissing, KeySource, RefreshPace, constant
 
-PACE = Pace(fresh_s=100, pause_s=10, trusted_s=1000)
+PACE = RefreshPace(fresh_s=100, pause_s=10, trusted_s=1000)
 
 
 def keys(*names: str, complaints: tuple[str, ...] = ()) -> KeySet:
@@ -18,7 +18,7 @@ def keys(*names: str, complaints: tuple[str, ...] = ()) -> KeySet:
 class Place:
     """Where keys are, a clock, and a source over both."""
 
-    def __init__(self, pace: Pace = PACE) -> None:
+    def __init__(self, pace: RefreshPace = PACE) -> None:
         self.now = 0.0
         self.asked = 0
         self.answer: KeySet | Exception | None = keys("a")
@@ -100,14 +100,14 @@ async def test_keys_that_are_not_fresh_serve_while_the_place_is_asked() -> None:
 
 
 async def test_a_token_waits_for_a_quick_place_to_be_looked_at_again() -> None:
-    place = Place(Pace(fresh_s=1, pause_s=0.1, waits=True))
+    place = Place(RefreshPace(fresh_s=1, pause_s=0.1, waits=True))
     assert await place.knows("a")
     place.now, place.answer = 1.5, keys("b")
     assert not await place.knows("a") and await place.knows("b")
 
 
 async def test_a_place_that_says_nothing_new_confirms_what_is_known() -> None:
-    place = Place(Pace(fresh_s=1, pause_s=0.1, waits=True))
+    place = Place(RefreshPace(fresh_s=1, pause_s=0.1, waits=True))
     assert await place.knows("a")
     place.now, place.answer = 5, None
     assert await place.knows("a") and place.asked == 2

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.keys import CONSTANT, Key, KeySet, KeySource, constant, jwk_keys, secret_keys
-from mcpdesk.auth.tokens import MOST_READ, Rejected, Terms, Verifier
+from mcpdesk.auth.tokens import MOST_READ, Rejected, TokenTerms, Verifier
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token, unsigned
 
-TERMS = Terms(frozenset({"RS256"}), ISSUER, frozenset({AUDIENCE, "spare"}), leeway_s=10)
+TERMS = TokenTerms(frozenset({"RS256"}), ISSUER, frozenset({AUDIENCE, "spare"}), leeway_s=10)
 
 
-def verifier(terms: Terms = TERMS, keys: KeySet | None = None, clock: Any = time.time) -> Verifier:
+def verifier(terms: TokenTerms = TERMS, keys: KeySet | None = None, clock: Any = time.time) -> Verifier:
     found = keys or jwk_keys(jwks(jwk("RS256"), jwk("RS256", "second")), terms.algorithms, with_secrets=False)
     return Verifier(terms, KeySource(constant(found), CONSTANT), clock)
 
@@ -78,7 +78,7 @@ async def test_a_signature_counts_for_its_key_and_its_algorithm_alone() -> None:
 
 async def test_a_token_seen_before_is_checked_again() -> None:
     now = [1000.0]
-    terms = Terms(frozenset({"HS256"}))
+    terms = TokenTerms(frozenset({"HS256"}))
     source = KeySource(constant(secret_keys(SECRET.encode(), ["HS256"])), CONSTANT)
     checker = Verifier(terms, source, lambda: now[0])
     text = token("HS256", exp=2000, iat=900)
@@ -93,7 +93,7 @@ async def test_a_token_seen_before_is_checked_again() -> None:
 
 
 async def test_what_is_kept_of_tokens_is_bounded_and_only_of_those_that_counted() -> None:
-    checker = verifier(Terms(frozenset({"HS256"})), secret_keys(SECRET.encode(), ["HS256"]))
+    checker = verifier(TokenTerms(frozenset({"HS256"})), secret_keys(SECRET.encode(), ["HS256"]))
     for number in range(MOST_READ + 5):
         await checker.verify(token("HS256", sub=f"user {number}"))
     assert len(checker._read) == 5
@@ -103,7 +103,7 @@ async def test_what_is_kept_of_tokens_is_bounded_and_only_of_those_that_counted(
 
 
 async def test_a_broad_scope_is_widened() -> None:
-    terms = Terms(frozenset({"HS256"}), includes={"all": frozenset({"read"})})
+    terms = TokenTerms(frozenset({"HS256"}), includes={"all": frozenset({"read"})})
     principal = await verifier(terms, secret_keys(SECRET.encode(), ["HS256"])).verify(
         token("HS256", scope="all")
     )
@@ -114,7 +114,7 @@ async def test_a_token_is_recognized_as_long_as_its_keys_and_its_time_are_the_sa
     now = [1000.0]
     keys = secret_keys(SECRET.encode(), ["HS256"])
     source = KeySource(constant(keys), CONSTANT)
-    checker = Verifier(Terms(frozenset({"HS256"}), leeway_s=5), source, lambda: now[0])
+    checker = Verifier(TokenTerms(frozenset({"HS256"}), leeway_s=5), source, lambda: now[0])
     text = token("HS256", exp=2000, iat=900)
     assert checker.recognize(text) is None and checker.recognize(None) is None
     principal = await checker.verify(text)
@@ -135,7 +135,7 @@ async def test_the_signature_is_checked_each_time_a_token_is_recognized() -> Non
         return len(checked) < 3
 
     source = KeySource(constant(KeySet([Key(None, {"HS256": check})])), CONSTANT)
-    checker = Verifier(Terms(frozenset({"HS256"})), source)
+    checker = Verifier(TokenTerms(frozenset({"HS256"})), source)
     text = token("HS256")
     await checker.verify(text)
     assert checker.recognize(text) is not None

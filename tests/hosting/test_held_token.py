@@ -12,13 +12,13 @@ import pytest
 from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
 from mcpdesk.auth.principal import OPEN
 from mcpdesk.auth.token_rules import Access
-from mcpdesk.auth.tokens import Terms, Verifier
+from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.hosting.held_token import CHANGED, EXPIRED, HeldToken
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
 
-TERMS = Terms(frozenset({"HS256"}), ISSUER, frozenset({AUDIENCE}))
+TERMS = TokenTerms(frozenset({"HS256"}), ISSUER, frozenset({AUDIENCE}))
 
 
 def access(**more: Any) -> Access:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.keys import KeysMissing, KeySource, Pace
+from mcpdesk.auth.keys import KeysMissing, KeySource, RefreshPace
 from mcpdesk.auth.token_rules import NOTHING_ASKED
 from mcpdesk.auth.tokens import Rejected, Verifier
 from mcpdesk.hosting import server_access
@@ -136,7 +136,7 @@ def test_programs_see_neither_the_secrets_of_tokens_nor_the_key_of_the_desk(
 async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_access, "FILE", Pace(fresh_s=0, pause_s=0, waits=True))
+    monkeypatch.setattr(server_access, "FILE", RefreshPace(fresh_s=0, pause_s=0, waits=True))
     path, told = tmp_path / "keys.json", list[str]()
     path.write_bytes(jwks(jwk("ES256", "first")))
     named = Jwt(algorithms=["ES256"], jwks_file="keys.json", issuer=ISSUER, audience=AUDIENCE)

@@ -9,7 +9,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.inbox import inbox as module
 from mcpdesk.inbox.inbox import Inbox
-from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from tests.support.patience import WITHIN_S
 
 DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL"), Option("SQLite", "one file")))
@@ -147,7 +147,9 @@ async def test_what_was_answered_elsewhere_is_kept_among_the_ended() -> None:
 async def test_an_approval_says_in_a_word_what_became_of_it(selected: Approval | None, word: str) -> None:
     inbox = Inbox()
     page = Page("May p call t?", options=tuple(Option(each) for each in Approval), own_words=False)
-    number, future = inbox.ask(server="s", peer="p", tool="t", pages=[page], timeout_s=5, kind=Kind.APPROVAL)
+    number, future = inbox.ask(
+        server="s", peer="p", tool="t", pages=[page], timeout_s=5, kind=QuestionKind.APPROVAL
+    )
     assert inbox.questions()[0].word == "waiting"
     if selected is None:
         inbox.decline(number, "no")

@@ -13,7 +13,7 @@ import aiohttp
 import mcp_types as types
 import pytest
 
-from mcpdesk.inbox.question import Answer, Approval, Kind, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, QuestionKind, QuestionState
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.asks import person_questions
@@ -99,7 +99,7 @@ async def test_a_call_waits_for_its_approval_however_long_that_takes(
     async with session(place(desk, folder, way), revision) as client:
         calling = call(client, heard=heard)
         question = await person.sees()
-        assert (question.kind, question.tool, question.peer) == (Kind.APPROVAL, "say", "official 2")
+        assert (question.kind, question.tool, question.peer) == (QuestionKind.APPROVAL, "say", "official 2")
         assert question.pages[0].detail == "text: hello"
         await heard.until(lambda: len(heard.progress) >= 10)
         desk.answer(question.id, [Answer((Approval.ONCE,))])

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.errors import DeskError
-from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.link.board_json import (
     ENDED,
     FILES,
@@ -177,7 +177,7 @@ async def test_exchanges_there_are_not_are_none(desk: RunningDesk) -> None:
 
 def test_questions_are_told_with_what_it_takes_to_answer_them() -> None:
     link = Page("Sign in", "link", own_words=False, is_required=False, link="http://user@xn--e.example/in")
-    approval = replace(ASKED, id=2, kind=Kind.APPROVAL, pages=(link,), peer="desk", may_cancel=True)
+    approval = replace(ASKED, id=2, kind=QuestionKind.APPROVAL, pages=(link,), peer="desk", may_cancel=True)
     told = questions_json((ASKED, approval))
     first, second = told["waiting"]
     assert first["asker"] == "claude 2" and first["pages"][0]["options"][0]["description"] == "the first"
@@ -190,7 +190,7 @@ def test_only_the_latest_questions_that_are_over_are_told() -> None:
     over = replace(
         ASKED, state=QuestionState.ANSWERED, answers=(Answer(("b",)),), answered_by="desk", ended=20.0
     )
-    denied = replace(over, kind=Kind.APPROVAL, answers=(Answer((Approval.DENY,)),))
+    denied = replace(over, kind=QuestionKind.APPROVAL, answers=(Answer((Approval.DENY,)),))
     told = questions_json((denied, *[replace(over, id=number) for number in range(50)]))
     assert len(told["ended"]) == ENDED
     assert told["ended"][0]["word"] == "denied" and told["ended"][1]["answers"][0]["selected"] == ["b"]

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
 from mcpdesk.auth.token_rules import MISSING, Access
-from mcpdesk.auth.tokens import Terms, Verifier
+from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.desk_client import KEPT_LOGS, DeskCall, DeskClient
@@ -262,7 +262,7 @@ async def test_watched_resources_count_their_changes(revision: Revision) -> None
 @both_eras
 async def test_a_token_counts_for_what_is_sent_while_it_does(revision: Revision) -> None:
     peer = Peer()
-    terms = Terms(frozenset({"HS256"}))
+    terms = TokenTerms(frozenset({"HS256"}))
     keys = KeySource(constant(secret_keys(SECRET.encode(), terms.algorithms)), CONSTANT)
     peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
     loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ import pytest
 
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.desk_client import DeskCall, DeskClient
-from mcpdesk.link.values import Outcome
+from mcpdesk.link.values import CallOutcome
 from mcpdesk.protocol import task_shapes
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import ANYTHING
@@ -38,7 +38,7 @@ class TaskDesk:
     def call(self, tool: str) -> DeskCall:
         return self.client.request("tools/call", {"name": tool, "arguments": {}})
 
-    async def outcome(self, call: DeskCall) -> Outcome:
+    async def outcome(self, call: DeskCall) -> CallOutcome:
         async with asyncio.timeout(WITHIN_S):
             return await asyncio.wrap_future(call.outcome)
 

@@ -14,7 +14,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.export.har import har
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
-from mcpdesk.recorder.record import Frame, HttpNote, Run
+from mcpdesk.recorder.record import Frame, FrameRun, HttpNote
 from tests.support.traffic import IN, OUT, call, connection, text
 
 
@@ -77,7 +77,7 @@ def test_a_frame_of_a_time_no_calendar_has_is_damage(tmp_path: Path, moment: str
 def test_a_run_that_was_cut_off_keeps_the_frames_that_are_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recording = recorded(path, exchanges=1)
-    run = Run(2, 5.0, 1, OUT, b"\n".join(text(number, "late") for number in range(3)), 3)
+    run = FrameRun(2, 5.0, 1, OUT, b"\n".join(text(number, "late") for number in range(3)), 3)
     whole = path.read_bytes()
     written = b"".join(run_pieces(run))
     ends = [len(whole) + at + 1 for at, byte in enumerate(written) if byte == ord("\n")]

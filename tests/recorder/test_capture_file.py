@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.recorder.capture.capture_file import CaptureFile
 from mcpdesk.recorder.capture.capture_lines import Group, frame_line, read_line, run_pieces
-from mcpdesk.recorder.record import Direction, Frame, Run
+from mcpdesk.recorder.record import Direction, Frame, FrameRun
 from tests.support.traffic import connection
 
 
@@ -68,7 +68,7 @@ def test_a_group_stays_in_one_part(tmp_path: Path) -> None:
     lines = [line(number) for number in range(4)]
     for _ in range(2):
         file.add(Group(4, lines))
-    file.add(Group(2, run_pieces(Run(8, 1.0, 1, Direction.IN, b"{}\n{}", 2)), is_run=True))
+    file.add(Group(2, run_pieces(FrameRun(8, 1.0, 1, Direction.IN, b"{}\n{}", 2)), is_run=True))
     file.close()
     assert [part.read_bytes().count(b"\n{") for part in file.places.parts] == [4, 4 + 3]
     assert [file.places.frame_line(number) for number in range(9)] == [*lines, *lines, line(8)]

@@ -10,14 +10,14 @@ from mcpdesk.recorder.capture.capture_lines import (
     read_line,
     run_pieces,
 )
-from mcpdesk.recorder.record import Direction, Entry, Frame, Run
+from mcpdesk.recorder.record import Direction, Entry, Frame, FrameRun
 
 
 def frame(number: int, data: bytes = b"{}") -> Frame:
     return Frame(number, 1.0, 1, Direction.IN, data, len(data))
 
 
-RUN = Run(2, 1.5, 1, Direction.OUT, b"{}\n[]", 2)
+RUN = FrameRun(2, 1.5, 1, Direction.OUT, b"{}\n[]", 2)
 ENTRIES: list[Entry] = [frame(0), frame(1), RUN, frame(4), frame(5)]
 
 

@@ -22,7 +22,7 @@ from mcpdesk.recorder.capture.capture_lines import (
     run_lines,
     run_pieces,
 )
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame, HttpNote, Run
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame, FrameRun, HttpNote
 from tests.support.traffic import connection
 
 
@@ -140,7 +140,7 @@ def test_frames_known_to_be_json_come_back_as_they_were(datas: list[bytes]) -> N
 
 @given(st.lists(st.sampled_from([b"{}", b' {"a":\r1} ', b'"\xc3\xbc"', b"7"]), min_size=1))
 def test_a_run_is_a_line_and_its_frames(datas: list[bytes]) -> None:
-    run = Run(4, 1764000000.25, 3, Direction.OUT, b"\n".join(datas), len(datas))
+    run = FrameRun(4, 1764000000.25, 3, Direction.OUT, b"\n".join(datas), len(datas))
     first, *others = b"".join(run_pieces(run)).split(b"\n")
     assert others == [*datas, b""]
     assert read_line(first + b"\n").run == len(datas)

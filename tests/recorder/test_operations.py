@@ -7,7 +7,7 @@ import pytest
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import operations
 from mcpdesk.recorder.index.exchange import Exchange, Status
-from mcpdesk.recorder.index.operations import Operation, Operations, state_key
+from mcpdesk.recorder.index.operations import LinkedExchanges, Operations, state_key
 from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
     IN,
@@ -118,7 +118,7 @@ def test_a_question_of_two_calls_or_none_stands_for_itself() -> None:
 
 
 def test_questions_at_the_same_time_are_waited_for_once() -> None:
-    operation = Operation()
+    operation = LinkedExchanges()
     for deed, moment in (
         (operation.ask, 10),
         (operation.ask, 11),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.index.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
     IN,
@@ -32,7 +32,7 @@ def paired(*frames: tuple[Direction, bytes], over: int = 1) -> list[Exchange]:
 
 def test_a_response_ends_its_request() -> None:
     (one,) = paired((IN, call(1, "echo")), (OUT, text(1, "x")))
-    assert (one.kind, one.status, one.name, one.id) == (Kind.REQUEST, Status.OK, "echo", 1)
+    assert (one.kind, one.status, one.name, one.id) == (ExchangeKind.REQUEST, Status.OK, "echo", 1)
     assert (one.request, one.response, one.direction) == (0, 1, Direction.IN)
     assert one.ended is not None and one.ended >= one.started
     assert one.size == len(call(1, "echo")) + len(text(1, "x"))
@@ -57,7 +57,7 @@ def test_connections_have_ids_of_their_own() -> None:
     recording.frame(2, OUT, result(1))
     settle(recording)
     asked, stray = recording.index.exchanges
-    assert (asked.status, stray.status, stray.kind) == (Status.PENDING, Status.LATE, Kind.RESPONSE)
+    assert (asked.status, stray.status, stray.kind) == (Status.PENDING, Status.LATE, ExchangeKind.RESPONSE)
 
 
 def test_errors_and_tool_errors_differ() -> None:
@@ -99,7 +99,7 @@ def test_progress_belongs_to_the_call_that_asked_for_it() -> None:
         (OUT, progress("unknown", 2)),
     )
     assert (one.notifications, other.notifications) == ((2, 4), (3,))
-    assert [note.kind for note in rest] == [Kind.NOTIFICATION] * 4
+    assert [note.kind for note in rest] == [ExchangeKind.NOTIFICATION] * 4
     assert {note.status for note in rest} == {Status.SENT}
 
 
@@ -113,8 +113,8 @@ def test_a_log_message_belongs_to_the_only_call_under_way() -> None:
 
 def test_an_error_without_id_answers_the_malformed_frame() -> None:
     one, other = paired((IN, b"{nonsense"), (OUT, error(None, -32700)), (OUT, error(None, -32700)))
-    assert (one.kind, one.status, one.response) == (Kind.MALFORMED, Status.MALFORMED, 1)
-    assert (other.kind, other.request, other.response) == (Kind.RESPONSE, None, 2)
+    assert (one.kind, one.status, one.response) == (ExchangeKind.MALFORMED, Status.MALFORMED, 1)
+    assert (other.kind, other.request, other.response) == (ExchangeKind.RESPONSE, None, 2)
 
 
 def test_messages_of_a_batch_are_exchanges_of_their_own() -> None:

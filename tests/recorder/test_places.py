@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mcpdesk.recorder.capture.capture_file import Places, part_path
 from mcpdesk.recorder.capture.capture_lines import frame_line, run_pieces
-from mcpdesk.recorder.record import Direction, Run
+from mcpdesk.recorder.record import Direction, FrameRun
 
 
 def test_lines_of_any_length_are_read_from_several_parts(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_lines_of_a_group_are_told_apart(tmp_path: Path) -> None:
 
 def test_frames_of_a_run_have_lines_as_if_they_stood_alone(tmp_path: Path) -> None:
     runs = [
-        Run(4, 1.5, 3, Direction.OUT, b'{"a":1}\n[2]\n"three"', 3),
-        Run(7, 2.5, 3, Direction.IN, b"{}", 1),
+        FrameRun(4, 1.5, 3, Direction.OUT, b'{"a":1}\n[2]\n"three"', 3),
+        FrameRun(7, 2.5, 3, Direction.IN, b"{}", 1),
     ]
     places = Places()
     places.parts += [tmp_path / "empty.jsonl", tmp_path / "a.jsonl"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.recorder.capture.ring import SEGMENT_FRAMES, Ring
-from mcpdesk.recorder.record import Direction, Frame, Run
+from mcpdesk.recorder.record import Direction, Frame, FrameRun
 
 
 def filled(frames: int, budget: int, size: int = 10) -> Ring:
@@ -27,7 +27,7 @@ def test_a_segment_tells_the_frames_of_a_run_from_each_other() -> None:
     ring, first = Ring(1 << 20), SEGMENT_FRAMES
     segment = ring.open(first)
     frames = [Frame(first + at, 1.0, 1, Direction.OUT, b"%d" % at, 1) for at in range(6)]
-    run = Run(first + 1, 1.0, 1, Direction.OUT, b"1\n2\n3", 3)
+    run = FrameRun(first + 1, 1.0, 1, Direction.OUT, b"1\n2\n3", 3)
     segment.entries += [frames[0], run, frames[4], frames[5]]
     assert run.frames(first, first + 4) == frames[1:4] and run.size == 3
     for start in range(8):

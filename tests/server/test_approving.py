@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.hosting.channel import FrameChannel
-from mcpdesk.inbox.question import Answer, Approval, Kind, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Question, QuestionKind, QuestionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
@@ -89,7 +89,7 @@ async def test_the_question_names_tool_peer_and_arguments(peer: Guarded) -> None
     peer.call(1, command="ls", token="hunter2")
     question = await peer.sees()
     (page,) = question.pages
-    assert (question.kind, question.tool, question.peer) == (Kind.APPROVAL, "run", "tester")
+    assert (question.kind, question.tool, question.peer) == (QuestionKind.APPROVAL, "run", "tester")
     assert page.question == "May tester call run?"
     assert [option.label for option in page.options] == list(Approval)
     assert not page.own_words

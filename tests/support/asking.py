@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mcpdesk.inbox.question import Approval, Kind, Option, Page, Question
+from mcpdesk.inbox.question import Approval, Option, Page, Question, QuestionKind
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.fake_link import FakeLink
@@ -67,7 +67,10 @@ class Asked:
 
 @asynccontextmanager
 async def asked(
-    *pages: Page, size: tuple[int, int] = (80, 24), may_cancel: bool = False, kind: Kind = Kind.QUESTION
+    *pages: Page,
+    size: tuple[int, int] = (80, 24),
+    may_cancel: bool = False,
+    kind: QuestionKind = QuestionKind.QUESTION,
 ) -> AsyncIterator[Asked]:
     link = quiet_link()
     question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel, kind=kind)

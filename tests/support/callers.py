@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 
 from mcpdesk.auth.keys import CONSTANT, KeySet, KeySource, constant, jwk_keys
 from mcpdesk.auth.token_rules import Access
-from mcpdesk.auth.tokens import Terms, Verifier
+from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.tool import CLAIMS, Tool
@@ -55,7 +55,7 @@ def public_keys(*names: str) -> KeySet:
 
 def checking(keys: KeySet | None = None, source: KeySource | None = None, **more: Any) -> Access:
     """What a server asks that takes tokens of our issuer."""
-    terms = Terms(frozenset({"RS256", "ES256", "EdDSA"}), ISSUER, frozenset({AUDIENCE}), leeway_s=10)
+    terms = TokenTerms(frozenset({"RS256", "ES256", "EdDSA"}), ISSUER, frozenset({AUDIENCE}), leeway_s=10)
     source = source or KeySource(constant(keys or public_keys()), CONSTANT)
     return Access(**{"requires_token": True, "verifier": Verifier(terms, source), **more})
 

@@ -18,13 +18,14 @@ from msgspec import structs
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import (
+    ArgumentFailure,
     CallbackView,
+    CallOutcome,
     Catalogue,
     CatalogueItem,
     ClientDetail,
     ClientView,
     CoreView,
-    Failure,
     GrantView,
     ItemKind,
     JobOutput,
@@ -32,7 +33,6 @@ from mcpdesk.link.values import (
     JobView,
     LogLine,
     Notice,
-    Outcome,
     Parked,
     Progress,
     Protection,
@@ -367,19 +367,19 @@ class FakeCall:
     started: float = field(default_factory=time.time)
     progress: Progress | None = None
     logs: list[str] = field(default_factory=list)
-    outcome: Future[Outcome] = field(default_factory=Future)
+    outcome: Future[CallOutcome] = field(default_factory=Future)
 
     def cancel(self) -> None:
         """End it as cancelled, unless it has ended."""
         if not self.outcome.done():
             error = {"code": -32800, "message": "cancelled by the desk"}
-            self.outcome.set_result(Outcome(None, error, b"", time.time() - self.started, cancelled=True))
+            self.outcome.set_result(CallOutcome(None, error, b"", time.time() - self.started, cancelled=True))
 
     def finish(self, result: dict[str, Any] | None = None, error: dict[str, Any] | None = None) -> None:
         """End it with a result or a JSON-RPC error."""
         body = {"error": error} if error else {"result": result}
         raw = orjson.dumps({"jsonrpc": "2.0", "id": self.request_id, **body})
-        self.outcome.set_result(Outcome(result, error, raw, max(0.0031, time.time() - self.started)))
+        self.outcome.set_result(CallOutcome(result, error, raw, max(0.0031, time.time() - self.started)))
 
 
 def text_result(text: str, structured: Any = None, is_error: bool = False) -> dict[str, Any]:
@@ -495,7 +495,7 @@ class FakeLink(Link):
     def notices(self, after: int = -1) -> list[Notice]:
         return [notice for notice in self.notice_list if notice.number > after]
 
-    def validate(self, server: str, tool: str, arguments: Any) -> list[Failure]:
+    def validate(self, server: str, tool: str, arguments: Any) -> list[ArgumentFailure]:
         import jsonschema_rs
 
         schema = next(
@@ -503,7 +503,7 @@ class FakeLink(Link):
             True,
         )
         errors = jsonschema_rs.validator_for(schema, validate_formats=True).iter_errors(arguments)
-        return [Failure(tuple(error.instance_path), error.message) for error in errors]
+        return [ArgumentFailure(tuple(error.instance_path), error.message) for error in errors]
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> FakeCall:
         call = FakeCall(method, params, request_id=len(self.calls) + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.link.values import Failure
+from mcpdesk.link.values import ArgumentFailure
 from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.past_calls import History
@@ -17,8 +17,10 @@ def draft(name: str = "user-profile") -> Draft:
     return Drafts(FakeLink(), History()).of("profiles", item)
 
 
-def check(_: Draft, arguments: object) -> list[Failure]:
-    return [Failure(("userId",), "too short")] if arguments == {"userId": "x", "verbose": False} else []
+def check(_: Draft, arguments: object) -> list[ArgumentFailure]:
+    return (
+        [ArgumentFailure(("userId",), "too short")] if arguments == {"userId": "x", "verbose": False} else []
+    )
 
 
 async def test_what_is_typed_is_checked_at_once() -> None:
@@ -63,7 +65,7 @@ async def test_failures_in_json_are_told_with_their_path() -> None:
         await arguments.load(draft())
         await arguments.toggle()
         await pilot.pause()
-        arguments.complain([Failure(("tags", 0), "no text"), Failure((), "x")])
+        arguments.complain([ArgumentFailure(("tags", 0), "no text"), ArgumentFailure((), "x")])
         await until(pilot, lambda: "✗ tags[0]: no text (and 1 more)" in stage.shown())
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_changes
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.tui.activity.inbox_panel import InboxList, InboxPanel
 from mcpdesk.tui.activity.section import Detail
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
@@ -223,7 +223,13 @@ async def test_approvals_are_shown_as_such(state: QuestionState, chosen: Approva
     page = Page("May cursor call Bash?", detail="command: ls\n\x1b[2J")
     answers = () if chosen is None else (Answer((chosen,)),)
     approval = with_changes(
-        ASKED, pages=(page,), tool="Bash", kind=Kind.APPROVAL, state=state, answers=answers, ended=1001.0
+        ASKED,
+        pages=(page,),
+        tool="Bash",
+        kind=QuestionKind.APPROVAL,
+        state=state,
+        answers=answers,
+        ended=1001.0,
     )
     async with shown(approval) as (listing, _, _):
         text = "".join(text for text, _ in listing.spans(0, 100))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcpdesk.link.values import Outcome, ServerView, TokenView
+from mcpdesk.link.values import CallOutcome, ServerView, TokenView
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.item_pane import ItemHeader, ItemPane
 from mcpdesk.tui.workbench.past_calls import History
@@ -27,7 +27,7 @@ async def test_the_title_tells_how_the_call_went() -> None:
     async with staged(pane, (120, 24)) as (stage, pilot):
         await pane.load(draft)
         await until(pilot, lambda: "ctrl+r calls the tool." in stage.shown())
-        draft.outcome = Outcome({"content": []}, None, b"{}", 0.5)
+        draft.outcome = CallOutcome({"content": []}, None, b"{}", 0.5)
         await pane.draw_result()
         await until(pilot, lambda: "Result ─ ✓ ok 500 ms 2 B" in stage.shown())
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from textual.widgets import Static
 
-from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, QuestionKind, QuestionState
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
 from tests.support.asking import APPROVAL, CHECKS, DATABASE, asked
 from tests.support.frame import toasts
@@ -208,7 +208,7 @@ async def test_letters_are_keys_again_after_escape() -> None:
 
 
 async def test_an_approval_is_allowed_by_a_digit_and_enter() -> None:
-    async with asked(APPROVAL, kind=Kind.APPROVAL) as desk:
+    async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
         assert "command: rm -rf build" in desk.shown() and "d deny" in desk.shown()
         await desk.press("enter")
         assert desk.link.answers == [] and "Choose at least one option." in desk.shown()
@@ -219,7 +219,7 @@ async def test_an_approval_is_allowed_by_a_digit_and_enter() -> None:
 
 @pytest.mark.parametrize("keys", [("d",), ("3", "enter")])
 async def test_denying_asks_for_the_reason(keys: tuple[str, ...]) -> None:
-    async with asked(APPROVAL, kind=Kind.APPROVAL) as desk:
+    async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
         await desk.press(*keys)
         assert "deny, because" in desk.shown() and desk.link.answers == []
         await desk.press(*"no", "enter")
@@ -230,7 +230,7 @@ async def test_denying_asks_for_the_reason(keys: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("size", [(80, 24), (60, 16), (120, 40)])
 async def test_what_is_chosen_from_stays_in_sight_below_long_arguments(size: tuple[int, int]) -> None:
     page = replace(APPROVAL, detail="command:\n" + "\n".join(f"    line {number}" for number in range(200)))
-    async with asked(page, kind=Kind.APPROVAL, size=size) as desk:
+    async with asked(page, kind=QuestionKind.APPROVAL, size=size) as desk:
         text = desk.shown()
         assert "line 0" in text and "allow once" in text and "deny" in text and "esc later" in text
         await desk.press("pagedown")
@@ -238,7 +238,7 @@ async def test_what_is_chosen_from_stays_in_sight_below_long_arguments(size: tup
 
 
 async def test_an_approval_that_ends_elsewhere_says_how() -> None:
-    async with asked(APPROVAL, kind=Kind.APPROVAL) as desk:
+    async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
         desk.end_elsewhere(
             state=QuestionState.ANSWERED, answers=(Answer((Approval.ONCE,)),), answered_by="desk 2"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.inbox.question import Kind, Option, Page, Question
+from mcpdesk.inbox.question import Option, Page, Question, QuestionKind
 from mcpdesk.tui.forms.question_dialog import question_keys
 
 CHOICE = Page("Which?", options=(Option("a"),))
@@ -22,7 +22,7 @@ def keys(
     at: int = 0,
     may_cancel: bool = False,
     is_writing: bool = False,
-    kind: Kind = Kind.QUESTION,
+    kind: QuestionKind = QuestionKind.QUESTION,
 ) -> str:
     question = Question(1, "s", "p", "t", pages, 0.0, 1.0, may_cancel, kind=kind)
     hints = question_keys(question, at, is_writing=is_writing)
@@ -38,11 +38,11 @@ def keys(
         (keys(WORDS, is_writing=True), "enter answers, esc d decline, esc stops writing"),
         (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc d decline, esc stops writing"),
         (
-            keys(APPROVAL, kind=Kind.APPROVAL),
+            keys(APPROVAL, kind=QuestionKind.APPROVAL),
             "digits choose, space toggles, enter answers, d deny, esc later",
         ),
         (
-            keys(DETAILED, kind=Kind.APPROVAL),
+            keys(DETAILED, kind=QuestionKind.APPROVAL),
             "digits choose, space toggles, enter answers, d deny, pgdn scrolls, esc later",
         ),
         (keys(LINK, may_cancel=True), "o open, y copy, enter agrees, d decline, c cancel, esc later"),

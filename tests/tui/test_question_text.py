@@ -9,7 +9,16 @@ import pytest
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState, oddities
+from mcpdesk.inbox.question import (
+    Answer,
+    Approval,
+    Option,
+    Page,
+    Question,
+    QuestionKind,
+    QuestionState,
+    oddities,
+)
 from mcpdesk.link.values import QUIET_S, ClientView
 from mcpdesk.tui.forms.question_text import QuestionBanner, absence, announced, ended_line, link_text, plain
 from tests.support.fake_link import sample_questions
@@ -68,7 +77,7 @@ APPROVAL = Page(
     "May client call Bash?", "", tuple(Option(each) for each in Approval), detail="command: ls\n-la"
 )
 APPROVED = replace(
-    ASKED, pages=(APPROVAL,), tool="Bash", kind=Kind.APPROVAL, ended=NOON + 5, answered_by="desk"
+    ASKED, pages=(APPROVAL,), tool="Bash", kind=QuestionKind.APPROVAL, ended=NOON + 5, answered_by="desk"
 )
 
 
@@ -182,7 +191,7 @@ async def test_an_approval_is_announced_with_its_arguments_as_far_as_there_is_ro
     page = Page("May cursor 1 call Bash?", detail="command: " + "x" * 200)
     async with app.run_test(size=(80, 5)) as pilot:
         banner = app.query_one(QuestionBanner)
-        banner.announce(replace(QUESTION, kind=Kind.APPROVAL, pages=(page,)))
+        banner.announce(replace(QUESTION, kind=QuestionKind.APPROVAL, pages=(page,)))
         await pilot.pause()
         text = banner.render().plain
         assert text.startswith(" ? May cursor 1 call Bash? command: xxx") and "…" in text

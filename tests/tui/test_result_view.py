@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from mcpdesk.link.values import Outcome, Progress
+from mcpdesk.link.values import CallOutcome, Progress
 from mcpdesk.tui.results.result_view import (
     MAX_MARKS,
     LinkChip,
@@ -20,16 +20,16 @@ from tests.support.widgets import staged, until
 
 def outcome(
     result: dict[str, object] | None = None, error: dict[str, object] | None = None, **more: bool
-) -> Outcome:
+) -> CallOutcome:
     body = {"error": error} if error else {"result": result}
-    return Outcome(result, error, orjson.dumps({"jsonrpc": "2.0", "id": 1, **body}), 0.0031, **more)
+    return CallOutcome(result, error, orjson.dumps({"jsonrpc": "2.0", "id": 1, **body}), 0.0031, **more)
 
 
 def test_verdicts_say_it_in_glyph_and_word() -> None:
     assert verdict(outcome({}))[0] == "✓ ok 3.1 ms 36 B"
     assert verdict(outcome({"isError": True}))[0].startswith("✗ tool error 3.1 ms")
     assert verdict(outcome(None, {"code": -32602, "message": "x"}))[0].startswith("✗ error -32602 3.1 ms")
-    assert verdict(Outcome(None, {"code": 1}, b"", 2.0, cancelled=True))[0] == "⊘ cancelled 2.0 s"
+    assert verdict(CallOutcome(None, {"code": 1}, b"", 2.0, cancelled=True))[0] == "⊘ cancelled 2.0 s"
 
 
 async def test_blocks_are_drawn_in_order() -> None:
@@ -103,7 +103,7 @@ async def test_errors_show_message_and_data() -> None:
 async def test_an_answer_that_is_no_json_is_shown_as_it_came() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
-        await view.show(Outcome(None, {"code": 1, "message": "x"}, b"<html>", 0.1), {})
+        await view.show(CallOutcome(None, {"code": 1, "message": "x"}, b"<html>", 0.1), {})
         view.action_show_tab(-1)
         await until(pilot, lambda: "<html>" in stage.shown())
 

@@ -37,9 +37,9 @@ from mcpdesk.recorder.record import (
     Direction,
     Entry,
     Frame,
+    FrameRun,
     HttpNote,
     Moment,
-    Run,
     beginning,
 )
 
@@ -120,7 +120,7 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
     )
 
 
-def run_pieces(run: Run) -> Sequence[bytes]:
+def run_pieces(run: FrameRun) -> Sequence[bytes]:
     """What the lines of a run consist of: they are written without a copy."""
     return b"%b%b%d}\n" % (_head(run), _RUN, run.count), run.data, b"\n"
 
@@ -350,7 +350,7 @@ def one_by_one(
 ) -> Iterator[Group]:
     """A group of each run and each frame. `wholes` has the bytes of frames that were cut, by number."""
     for entry in entries:
-        if isinstance(entry, Run):
+        if isinstance(entry, FrameRun):
             yield Group(entry.count, run_pieces(entry), is_run=True)
         else:
             whole = wholes.get(entry.number, entry.data)

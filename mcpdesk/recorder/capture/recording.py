@@ -27,8 +27,8 @@ from mcpdesk.recorder.record import (
     Direction,
     Entry,
     Frame,
+    FrameRun,
     HttpNote,
-    Run,
     Said,
 )
 
@@ -229,7 +229,7 @@ class Recording:
                     self._begin_segment(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
                 data = b"\n".join(frames[number - first : stop - first])
-                self._append(Run(number, when, connection, direction, data, stop - number))
+                self._append(FrameRun(number, when, connection, direction, data, stop - number))
                 store.count = number = stop
         return first
 

@@ -23,7 +23,7 @@ from mcpdesk.recorder.capture.capture_lines import (
     read_frame,
     read_note,
 )
-from mcpdesk.recorder.record import ConnectionInfo, Entry, Frame, Gap, HttpNote, Run, Said, up_to_most
+from mcpdesk.recorder.record import ConnectionInfo, Entry, Frame, FrameRun, Gap, HttpNote, Said, up_to_most
 
 SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
@@ -87,21 +87,21 @@ class Segment:
         """Its frames from `start` up to `stop`, as far as they have come."""
         found: list[Frame] = []
         for entry in self._holding(start, stop):
-            found += entry.frames(start, stop) if isinstance(entry, Run) else (entry,)
+            found += entry.frames(start, stop) if isinstance(entry, FrameRun) else (entry,)
         return found
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """What is kept of the bytes of these frames."""
         found: list[bytes] = []
         for entry in self._holding(start, stop):
-            found += entry.split(start, stop) if isinstance(entry, Run) else (entry.data,)
+            found += entry.split(start, stop) if isinstance(entry, FrameRun) else (entry.data,)
         return found
 
     def _holding(self, start: int, stop: int) -> list[Entry]:
         """What holds frames from `start` up to `stop`."""
         entries = self.entries
         first = bisect_left(entries, start, key=_number)
-        if first and isinstance(entries[first - 1], Run):
+        if first and isinstance(entries[first - 1], FrameRun):
             first -= 1
         return entries[first : bisect_left(entries, stop, key=_number)]
 

@@ -10,7 +10,7 @@ from mcpdesk.recorder.index.message_heads import Id
 from mcpdesk.recorder.record import Direction
 
 
-class Kind(StrEnum):
+class ExchangeKind(StrEnum):
     """What a line stands for."""
 
     REQUEST = "request"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
     MALFORMED = "malformed"
 
 
-KINDS = tuple(Kind)
+KINDS = tuple(ExchangeKind)
 """In the order of `head.Shape`, which a table keeps instead."""
 
 
@@ -68,7 +68,7 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
 
     number: int
     """Position in the index, from 0, without gaps."""
-    kind: Kind
+    kind: ExchangeKind
     connection: int
     server: str
     peer: str
@@ -126,7 +126,7 @@ def dropped(number: int) -> Exchange:
     """What stands for an exchange the index has dropped; the capture still has it."""
     return Exchange(
         number,
-        Kind.MALFORMED,
+        ExchangeKind.MALFORMED,
         connection=-1,
         server="",
         peer="",

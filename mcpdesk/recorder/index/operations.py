@@ -20,7 +20,7 @@ REMEMBERED: Final = 20_000
 Key = tuple[str, str]
 
 
-class Operation:
+class LinkedExchanges:
     """An exchange and those that belong to it, all as rows of the table."""
 
     __slots__ = ("asked", "questions", "rounds", "rows", "since", "waited")
@@ -59,26 +59,26 @@ class Operations:
         """Rows that are part of no other, rising."""
         self.whole: dict[int, int] = {}
         """Part -> the row it belongs to."""
-        self._of: dict[int, Operation] = {}
+        self._of: dict[int, LinkedExchanges] = {}
         self._awaited: dict[Key, int] = {}
 
-    def get(self, row: int) -> Operation | None:
+    def get(self, row: int) -> LinkedExchanges | None:
         """The operation that begins with `row`; None when it is an exchange and nothing else."""
         return self._of.get(row)
 
-    def start(self, row: int) -> Operation:
+    def start(self, row: int) -> LinkedExchanges:
         """The operation of a row, begun if need be; that of its whole if it is a part."""
         whole = self.whole.get(row, row)
         operation = self._of.get(whole)
         if operation is None:
-            operation = self._of[whole] = Operation()
+            operation = self._of[whole] = LinkedExchanges()
         return operation
 
     def stand_alone(self, row: int) -> None:
         """Take a new row that belongs to no other."""
         self.lines.append(row)
 
-    def join(self, row: int, to: int) -> Operation | None:
+    def join(self, row: int, to: int) -> LinkedExchanges | None:
         """Make a new row part of the operation of `to`; None when that has enough parts."""
         operation = self.start(to)
         if len(operation.rows) >= PARTS:

@@ -68,7 +68,7 @@ class Pairing:
         self._source = source
         self._batches: dict[int, tuple[int, ...]] = {}
         self._ways: dict[int, Way] = {}
-        self._pace = Pace()
+        self._slow_calls = SlowCallDetector()
 
     def add(self, frame: Frame) -> None:
         """Take the next frame."""
@@ -131,7 +131,7 @@ class Pairing:
         drop_before(self.first_frame, self._batches)
         for part in [part for part in self.parts if part[0] < base]:
             del self.parts[part]
-        self._pace.forget(self.table.drop(base))
+        self._slow_calls.forget(self.table.drop(base))
         if isinstance(self.row_of, RollingColumn):
             self.row_of.drop(self.first_frame)
         # A change of a row that is gone says nothing. They are about in the order of the rows.
@@ -294,7 +294,7 @@ class Pairing:
         """Enter a response in time, with what it says."""
         status = _status(head)
         elapsed = self.table.answer(row, frame, status)
-        self.table.slow[row] = self._pace.is_slow(self.table.label[row], elapsed)
+        self.table.slow[row] = self._slow_calls.is_slow(self.table.label[row], elapsed)
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)
         self.altered.append(row)
@@ -361,7 +361,7 @@ _QUANTILE: Final = 0.95
 _FLOOR_S: Final = 1e-6
 
 
-class Pace:
+class SlowCallDetector:
     """A running estimate of the 95th percentile of seconds, per label.
 
     Each duration nudges the estimate up or down by a share of itself, so that it settles where 95 of 100 lie

@@ -19,7 +19,7 @@ from time import localtime, mktime
 from typing import NoReturn
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.recorder.index.exchange import Kind, Status
+from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 
 
 class QueryError(DeskUserError):
@@ -95,7 +95,7 @@ _STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for statu
     "protocol-error": (Status.ERROR.value,),
     "slow": ("slow",),
 }
-_KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in Kind}
+_KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in ExchangeKind}
 _DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
 _TEXTS = ("method", "tool", "name", "peer", "server", "rev")
 

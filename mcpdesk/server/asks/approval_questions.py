@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcpdesk.errors import StorageError
-from mcpdesk.inbox.question import Answer, Approval, Kind, Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.asks.approval_policies import Approvals
 from mcpdesk.server.asks.person_questions import DeskQuestion
@@ -44,7 +44,7 @@ async def unapproved(
     context = Context(server, services, call, tool.name)
     masked = services.mask(shortened(arguments), tool.input_schema)
     inquiry = DeskQuestion(
-        context, call, services, (_page(call, tool, argument_text(masked)),), Kind.APPROVAL
+        context, call, services, (_page(call, tool, argument_text(masked)),), QuestionKind.APPROVAL
     )
     approvals.waiting[inquiry.number] = (tool.name, peer)
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, ClientTimeout, HandlerError
-from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
 from mcpdesk.protocol.client_features import FORM
 from mcpdesk.protocol.jsonrpc import JSONObject
 
@@ -26,8 +26,8 @@ BEAT_S = 5.0
 """How often a peer hears that a person is still being waited for."""
 STEP = 1e-6
 WAITING = {
-    Kind.QUESTION: "waiting for an answer on the desk",
-    Kind.APPROVAL: "waiting for approval on the desk",
+    QuestionKind.QUESTION: "waiting for an answer on the desk",
+    QuestionKind.APPROVAL: "waiting for approval on the desk",
 }
 DECIDED = frozenset({QuestionState.ANSWERED, QuestionState.DECLINED})
 
@@ -134,7 +134,7 @@ class DeskQuestion:
     """One question in the inbox, for as long as its caller waits. `number` is the inbox's."""
 
     def __init__(
-        self, context: Asker, call: Call, services: Services, pages: Sequence[Page], kind: Kind
+        self, context: Asker, call: Call, services: Services, pages: Sequence[Page], kind: QuestionKind
     ) -> None:
         """Raises: HandlerError when too many wait already."""
         self._context, self._call, self._services, self._kind = context, call, services, kind

@@ -241,10 +241,12 @@ class Context(CallContext):
         The time does not count against the tool's limit, and the caller hears that it is being waited.
         `elsewhere` is the same question asked at another place: an answer there withdraws this one.
         """
-        from mcpdesk.inbox.question import Kind
+        from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion
 
-        return await DeskQuestion(self, self._call, self._services, pages, Kind.QUESTION).answer(elsewhere)
+        return await DeskQuestion(self, self._call, self._services, pages, QuestionKind.QUESTION).answer(
+            elsewhere
+        )
 
     def keep_asked(self, question: Question) -> None:
         """Show on the desk what became of a question that was asked elsewhere."""

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.binding import BindingType
 from textual.content import Content
 
-from mcpdesk.inbox.question import Kind, Question, QuestionState
+from mcpdesk.inbox.question import Question, QuestionKind, QuestionState
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.section import ListSection, SectionList
@@ -83,7 +83,7 @@ class InboxList(SectionList[Question, Question]):
 
 def summary(question: Question) -> str:
     """The text of the first page and the number of further pages; of an approval, tool and arguments."""
-    if question.kind is Kind.APPROVAL:
+    if question.kind is QuestionKind.APPROVAL:
         return f"approve {question.tool} · {question.pages[0].detail}"
     more = len(question.pages) - 1
     return question.pages[0].question + (f" (+{more})" if more else "")

@@ -15,7 +15,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import ContentSwitcher, Label, TextArea
 
-from mcpdesk.link.values import Failure
+from mcpdesk.link.values import ArgumentFailure
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.forms.field_widgets import TextPart
 from mcpdesk.tui.forms.form import Form
@@ -126,7 +126,7 @@ class Arguments(Vertical):
 
     def __init__(
         self,
-        check: Callable[[Draft, Any], Sequence[Failure]],
+        check: Callable[[Draft, Any], Sequence[ArgumentFailure]],
         suggest: Callable[[Draft], Ask | None] = lambda draft: None,
         *,
         id: str | None = None,
@@ -212,7 +212,7 @@ class Arguments(Vertical):
             return True
         return self.form.focus_first()
 
-    def complain(self, failures: Sequence[Failure], go_there: bool = True) -> None:
+    def complain(self, failures: Sequence[ArgumentFailure], go_there: bool = True) -> None:
         """Show all failures, and move the focus to the first."""
         if self.is_json:
             self.editor.complain(_summary(failures))
@@ -277,7 +277,7 @@ class Arguments(Vertical):
         self.query_one(".hint", Label).update(Content(text))
 
 
-def _summary(failures: Sequence[Failure]) -> str:
+def _summary(failures: Sequence[ArgumentFailure]) -> str:
     if not failures:
         return ""
     more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""

@@ -15,7 +15,7 @@ from textual.events import DescendantFocus
 from textual.message import Message
 from textual.widgets import Input, Label
 
-from mcpdesk.link.values import Failure
+from mcpdesk.link.values import ArgumentFailure
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.field_widgets import ChoicePart, FixedPart, FormPart, ManyPart, TextPart, text_part_for
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, TextNode, UnionNode, walk
@@ -128,12 +128,12 @@ class Form(VerticalScroll, can_focus=False):
         if chosen is not None:
             part.input.true_text = chosen
 
-    def problems(self) -> list[Failure]:
+    def problems(self) -> list[ArgumentFailure]:
         """Texts that are not values, such as broken JSON."""
         nodes = walk(self.node) if self.node else ()
-        return [Failure(path, node.problem) for path, node in nodes if node.problem]
+        return [ArgumentFailure(path, node.problem) for path, node in nodes if node.problem]
 
-    def show_failures(self, failures: Iterable[Failure], show_all: bool = False) -> int:
+    def show_failures(self, failures: Iterable[ArgumentFailure], show_all: bool = False) -> int:
         """Show each failure at its field; returns how many there are in all."""
         self._show_all = self._show_all or show_all
         found = list(failures)
@@ -178,7 +178,7 @@ class Form(VerticalScroll, can_focus=False):
         fields = len(list(walk(self.node))) if self.node else 0
         self.set_class(0 < 2 * fields <= self.size.height, "-roomy")
 
-    def _by_part(self, failures: list[Failure]) -> dict[FormPart, str]:
+    def _by_part(self, failures: list[ArgumentFailure]) -> dict[FormPart, str]:
         parts = {id(part.node): part for part in self.query(FormPart)}
         at: dict[Path, FormPart] = {}
         for path, node in walk(self.node) if self.node else ():
@@ -194,7 +194,7 @@ class Form(VerticalScroll, can_focus=False):
         return messages
 
 
-def _place(failure: Failure, at: dict[Path, FormPart]) -> tuple[Path, str]:
+def _place(failure: ArgumentFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
     """Path and message of the field to show a failure at: the missing member, else the nearest parent."""
     for name in _quoted(failure.message):
         if (*failure.path, name) in at and "required" in failure.message:

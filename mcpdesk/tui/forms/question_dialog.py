@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mcpdesk.inbox.question import Approval, Kind, Question, QuestionState
+from mcpdesk.inbox.question import Approval, Question, QuestionKind, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.question_page import AnswerDraft, LongWords, QuestionPage, WordsLeft
@@ -109,7 +109,7 @@ class QuestionScreen(Dialog[None]):
 
     @property
     def _is_approval(self) -> bool:
-        return self.question.kind is Kind.APPROVAL
+        return self.question.kind is QuestionKind.APPROVAL
 
     def on_key(self, event: events.Key) -> None:
         if event.character and event.character.isdecimal() and not isinstance(self.focused, Input):
@@ -379,7 +379,7 @@ def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[
 
 def declining(question: Question) -> str:
     """The verb for saying no to a question."""
-    return "deny" if question.kind is Kind.APPROVAL else "decline"
+    return "deny" if question.kind is QuestionKind.APPROVAL else "decline"
 
 
 def _onward(question: Question, at: int) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from textual.app import App
 from textual.content import Content
 
-from mcpdesk.inbox.question import Answer, Kind, Page, Question, QuestionState, host_of
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState, host_of
 from mcpdesk.link.values import ClientView, Presence
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import clean, one_line
@@ -49,7 +49,7 @@ def absence(question: Question, clients: Iterable[ClientView], now: float) -> st
 def announced(question: Question) -> str:
     """Who asks what, in one line; of an approval with the arguments."""
     page = question.pages[0]
-    if question.kind is Kind.APPROVAL:
+    if question.kind is QuestionKind.APPROVAL:
         return one_line(f"{page.question} {page.detail}")
     return one_line(f"{one_line(question.asker, 32)} asks: {page.question}")
 

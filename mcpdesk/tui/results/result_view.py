@@ -17,8 +17,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
-from mcpdesk.link.link import Call
-from mcpdesk.link.values import CatalogueItem, ItemKind, Outcome, Progress
+from mcpdesk.link.link import LinkCall
+from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, Progress
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.schema_fields import Schema
@@ -141,12 +141,12 @@ class ResultView(Vertical):
             self._load(None, {}, None)
             self._lines = lines
 
-    async def show_running(self, call: Call) -> None:
+    async def show_running(self, call: LinkCall) -> None:
         """Show a running call, until something else is shown."""
         await self._put([RunningView(call)])
         self._load(None, {}, None)
 
-    async def show(self, outcome: Outcome, marks: Mapping[Path, str]) -> None:
+    async def show(self, outcome: CallOutcome, marks: Mapping[Path, str]) -> None:
         """Show an outcome; `marks` says at which paths structured content does not fit its schema."""
         result = outcome.result
         await self._put(list(_error_lines(outcome) if result is None else _widgets(result)))
@@ -200,7 +200,7 @@ class ResultView(Vertical):
         strip.refresh()
 
 
-def verdict(outcome: Outcome) -> tuple[str, str]:
+def verdict(outcome: CallOutcome) -> tuple[str, str]:
     """How a call ended, and the colour for that: `✓ ok 3.1 ms 212 B`."""
     size = f" {size_text(len(outcome.raw))}" if outcome.raw else ""
     tail = f"{duration(outcome.elapsed_s)}{size}"
@@ -213,14 +213,14 @@ def verdict(outcome: Outcome) -> tuple[str, str]:
     return f"✓ ok {tail}", "$text-success"
 
 
-def _message(outcome: Outcome) -> Any:
+def _message(outcome: CallOutcome) -> Any:
     try:
         return orjson.loads(outcome.raw)
     except orjson.JSONDecodeError:
         return outcome.raw.decode(errors="replace") or None
 
 
-def _error_lines(outcome: Outcome) -> Iterator[Widget]:
+def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
     error = outcome.error or {}
     yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
     if error.get("code") in _TOKEN_HINTS:
@@ -281,7 +281,7 @@ _PERIOD_S = 0.1
 class RunningView(Static):
     """A call under way: its progress and its newest log lines, updated ten times a second."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: LinkCall) -> None:
         super().__init__()
         self._call = call
         self._shown: tuple[Progress | None, int] | None = None

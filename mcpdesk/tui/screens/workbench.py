@@ -16,7 +16,7 @@ from textual.reactive import reactive
 from textual.timer import Timer
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ModeView, ServerView
+from mcpdesk.link.values import ArgumentFailure, CatalogueItem, CoreView, ItemKind, ModeView, ServerView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.forms.schema_fields import UNSET
@@ -431,7 +431,7 @@ class WorkbenchPane(Vertical):
         if fresh != target:
             self._open(fresh)
 
-    def _check(self, draft: Draft, arguments: Any) -> list[Failure]:
+    def _check(self, draft: Draft, arguments: Any) -> list[ArgumentFailure]:
         return self._drafts.failures(self.server, draft, arguments)
 
     def _may_call(self, draft: Draft) -> bool:

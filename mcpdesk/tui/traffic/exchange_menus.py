@@ -11,7 +11,7 @@ from time import strftime
 from mcpdesk.link.link import Link
 from mcpdesk.recorder.export import exchange_text as export
 from mcpdesk.recorder.export.har import har, posted
-from mcpdesk.recorder.index.exchange import Kind
+from mcpdesk.recorder.index.exchange import ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import message, unmasked
@@ -36,7 +36,7 @@ def copy_menu(link: Link, number: int) -> Menu:
         Choice("text", (partial(export.as_text, index, number), "text"), "messages with a heading", "t"),
         Choice("JSON", (partial(export.as_json, index, number), "JSON"), "everything known about it", "j"),
     ]
-    if index.exchange(number).kind is Kind.REQUEST:
+    if index.exchange(number).kind is ExchangeKind.REQUEST:
         choices.append(
             Choice("curl", (partial(_curl, link, number), "curl"), "its request, to run again", "c")
         )
@@ -89,7 +89,11 @@ def repeatable(link: Link, number: int) -> tuple[str, Request]:
     Raises: ValueError saying why it cannot.
     """
     exchange = link.traffic.exchange(number)
-    if exchange.kind is not Kind.REQUEST or exchange.request is None or exchange.direction is Direction.OUT:
+    if (
+        exchange.kind is not ExchangeKind.REQUEST
+        or exchange.request is None
+        or exchange.direction is Direction.OUT
+    ):
         raise ValueError("only what a client asks can be sent again")
     if exchange.server not in {one.name for one in link.view().servers}:
         raise ValueError(f"no server called {exchange.server!r} is hosted here")

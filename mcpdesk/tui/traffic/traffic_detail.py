@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.index.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import message
@@ -237,7 +237,7 @@ class TrafficDetail(Vertical):
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
         box.query_one(JsonTree).load(value)
-        box.display = frame is not None or exchange.kind is Kind.REQUEST
+        box.display = frame is not None or exchange.kind is ExchangeKind.REQUEST
 
     def _fill_steps(self, exchange: Exchange) -> None:
         tree = self.query_one("#steps JsonTree", JsonTree)
@@ -300,7 +300,7 @@ def _title(exchange: Exchange, now: float) -> Content:
     ]
     if exchange.status is not Status.SENT:
         parts.append(Content.styled(f"{status} ", _STYLES.get(exchange.status, "$text-warning")))
-    if exchange.kind is Kind.REQUEST:
+    if exchange.kind is ExchangeKind.REQUEST:
         parts.append(Content(f"{duration(max(0.0, exchange.elapsed(now)))}  "))
     if exchange.is_slow:
         parts.append(Content.styled("▲ slow for its kind", "$text-warning"))

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.index.exchange import Exchange, Kind, Status
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
@@ -218,7 +218,7 @@ def _peer(exchange: Exchange, _: float) -> list[Cell]:
 
 
 def _way(exchange: Exchange, _: float) -> list[Cell]:
-    arrows = "⇢⇠" if exchange.kind is Kind.NOTIFICATION else "→←"
+    arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
     return [(arrows[exchange.direction], _way_style(exchange.direction))]
 
 
@@ -252,9 +252,9 @@ def _operation_glyphs(exchange: Exchange) -> str:
 
 
 def _what(exchange: Exchange) -> list[Cell]:
-    if exchange.kind is Kind.MALFORMED:
+    if exchange.kind is ExchangeKind.MALFORMED:
         return [("not a JSON-RPC message", "traffic--bad")]
-    if exchange.kind is Kind.RESPONSE:
+    if exchange.kind is ExchangeKind.RESPONSE:
         return [("response to no request", "traffic--warn")]
     if exchange.name:
         return [(f"{exchange.method} ", "traffic--method"), (mask_text(exchange.name), "traffic--name")]
@@ -271,7 +271,7 @@ def _status(exchange: Exchange, _: float) -> list[Cell]:
 
 
 def _took(exchange: Exchange, now: float) -> list[Cell]:
-    if exchange.kind is not Kind.REQUEST:
+    if exchange.kind is not ExchangeKind.REQUEST:
         return []
     took = duration(max(0.0, exchange.elapsed(now)))
     if exchange.is_slow:

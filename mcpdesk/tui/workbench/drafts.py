@@ -15,8 +15,8 @@ from typing import Any
 
 from textual.app import App
 
-from mcpdesk.link.link import Call, Link
-from mcpdesk.link.values import CatalogueItem, Failure, ItemKind, Outcome
+from mcpdesk.link.link import Link, LinkCall
+from mcpdesk.link.values import ArgumentFailure, CallOutcome, CatalogueItem, ItemKind
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, form_node, without_secrets
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
 from mcpdesk.tui.render.json_text import keeps, same
@@ -42,8 +42,8 @@ class Draft:
     """The arguments as JSON text, while they are edited that way."""
     arguments: Any = None
     shareable: Any = None
-    call: Call | None = None
-    outcome: Outcome | None = None
+    call: LinkCall | None = None
+    outcome: CallOutcome | None = None
     sent: tuple[int, int, float] | None = None
     """Connection, request id and start (Unix time) of the last call, until its recorded duration is known."""
     uri: str = ""
@@ -92,13 +92,13 @@ class Drafts:
         draft.item = item
         return draft
 
-    def failures(self, server: str, draft: Draft, arguments: Any) -> list[Failure]:
+    def failures(self, server: str, draft: Draft, arguments: Any) -> list[ArgumentFailure]:
         """Where the arguments do not fit: by the validator of the server for tools, else required names."""
         if draft.item.kind is ItemKind.TOOL:
             return self._link.validate(server, draft.item.name, arguments)
         given = arguments if isinstance(arguments, dict) else {}
         missing = [name for name in draft.schema.get("required", ()) if name not in given]
-        return [Failure((), f'"{name}" is a required property') for name in missing]
+        return [ArgumentFailure((), f'"{name}" is a required property') for name in missing]
 
     def suggester(self, server: str, draft: Draft) -> Ask | None:
         """The function that asks the server for suggestions; None for items without any."""
@@ -216,7 +216,7 @@ def _suggested(result: dict[str, Any] | None) -> Sequence[str]:
     return [one for one in values if isinstance(one, str)] if isinstance(values, list) else ()
 
 
-def _status(outcome: Outcome) -> str:
+def _status(outcome: CallOutcome) -> str:
     if outcome.cancelled:
         return "cancelled"
     if outcome.error is not None:

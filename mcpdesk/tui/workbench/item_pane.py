@@ -16,7 +16,7 @@ from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.link.values import CatalogueItem, CoreView, Failure, ItemKind, ServerView
+from mcpdesk.link.values import ArgumentFailure, CatalogueItem, CoreView, ItemKind, ServerView
 from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
@@ -58,7 +58,7 @@ class ItemPane(Vertical):
 
     def __init__(
         self,
-        check: Callable[[Draft, Any], Sequence[Failure]],
+        check: Callable[[Draft, Any], Sequence[ArgumentFailure]],
         suggest: Callable[[Draft], Ask | None] = lambda draft: None,
     ) -> None:
         super().__init__()

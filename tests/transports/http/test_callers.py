@@ -11,7 +11,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.auth.keys import URL, KeySet, KeySource, Pace
+from mcpdesk.auth.keys import URL, KeySet, KeySource, RefreshPace
 from mcpdesk.auth.token_rules import NOTHING_ASKED
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
@@ -250,7 +250,7 @@ class Keys:
     def __init__(self) -> None:
         self.asked = 0
         self.answer: KeySet | Exception = public_keys("first")
-        self.source = KeySource(self.load, Pace(fresh_s=600, pause_s=0))
+        self.source = KeySource(self.load, RefreshPace(fresh_s=600, pause_s=0))
 
     async def load(self) -> KeySet:
         self.asked += 1
@@ -304,7 +304,7 @@ async def test_looking_for_keys_holds_nobody_else_up() -> None:
         await waits.wait()
         return public_keys("first")
 
-    keys.source = KeySource(load, Pace(fresh_s=600, pause_s=0))
+    keys.source = KeySource(load, RefreshPace(fresh_s=600, pause_s=0))
     async with guarding(checking(source=keys.source, requires_token=False)) as served:
         waiting = asyncio.create_task(served.post(call(), **ADA))
         assert (await served.post(call())).status == 200
