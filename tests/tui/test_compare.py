@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
+from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.screens import compare
 from mcpdesk.tui.screens.compare import NOTHING, CompareScreen, Difference, DifferenceList, differences
 
@@ -84,9 +85,7 @@ def test_what_differs_is_told_by_its_place(before: Any, after: Any, found: list[
 @given(VALUES, VALUES)
 def test_values_differ_when_and_only_when_they_are_not_the_same(before: Any, after: Any) -> None:
     assert differences(before, before) == []
-    assert bool(differences(before, after)) == (compare.compact(before) != compare.compact(after)) or (
-        before == after
-    )
+    assert bool(differences(before, after)) == (compact(before) != compact(after)) or (before == after)
 
 
 def test_there_is_an_end_to_differences_and_long_lists_go_item_by_item() -> None:

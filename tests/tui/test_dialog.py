@@ -30,7 +30,8 @@ async def test_what_is_chosen_twice_closes_one_dialog(*, below: bool) -> None:
     async with running_frame() as (app, pilot):
         if below:
             await app.push_screen(HelpScreen(app.main))
-        under, chosen = app.screen, []
+        under = app.screen
+        chosen: list[object] = []
         menu = Menu("Which", [Choice("one", 1), Choice("two", 2)])
         await app.push_screen(menu, chosen.append)
         menu.listing.action_choose()

@@ -11,7 +11,7 @@ from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
 from tests.support.workbench import bench
 
-SECRET = {
+SECRET: dict[str, object] = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "key": {"type": "string", "writeOnly": True}},
 }
@@ -119,6 +119,7 @@ async def test_a_watched_resource_is_read_again_and_says_so() -> None:
         read = ("resources/read", {"uri": CONFIG})
         await it.until(lambda: it.sent == [read, read])
         await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
+        assert it.pane.item is not None
         assert len(it.pane._drafts.past("profiles", it.pane.item)) == 1
         await it.pilot.press("w")
         await it.until(lambda: "watched" not in it.title)

@@ -13,7 +13,7 @@ from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.forms import field_widgets as module
 from mcpdesk.tui.forms.field_widgets import CheckList, FormPart, Suggestions
 from mcpdesk.tui.forms.form import Form
-from tests.support.fake_link import FakeLink
+from tests.support.fake_link import FakeCall, FakeLink
 from tests.support.frame import toasts
 from tests.support.widgets import form_of, until
 from tests.support.workbench import Bench, bench, link_with
@@ -138,7 +138,8 @@ class Server:
 
 
 async def test_the_first_one_that_goes_on_is_taken() -> None:
-    server, found = Server(), []
+    server = Server()
+    found: list[Sequence[str]] = []
     field = Suggestions("style", server.ask, found.append)
     assert await field.get_suggestion("bo") == "bold"
     assert await field.get_suggestion("bold") is None
@@ -161,7 +162,8 @@ async def test_who_types_on_is_asked_about_once(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_late_answer_to_an_older_text_is_dropped() -> None:
-    server, found = Server(), []
+    server = Server()
+    found: list[Sequence[str]] = []
     server.may_answer.clear()
     field = Suggestions("style", server.ask, found.append)
     first = asyncio.create_task(field.values("b"))
@@ -217,7 +219,7 @@ async def test_suggestions_are_chosen_from_a_list() -> None:
 class Refusing(FakeLink):
     """A link to a server without suggestions."""
 
-    def request(self, server: str, method: str, params: dict[str, object]) -> object:
+    def request(self, server: str, method: str, params: dict[str, Any]) -> FakeCall:
         call = super().request(server, method, params)
         if method == "completion/complete":
             call.outcome = type(call.outcome)()

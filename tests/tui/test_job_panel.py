@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
@@ -122,7 +124,12 @@ async def test_use_is_measured_beside_the_screen_while_the_jobs_are_in_sight() -
     link.uses = {"profiles:make": JobUse(0.98, 12_000_000, 3)}
     threads: list[str] = []
     real = link.usage
-    link.usage = lambda: threads.append(threading.current_thread().name) or real()  # type: ignore[method-assign]
+
+    def usage() -> Mapping[str, JobUse]:
+        threads.append(threading.current_thread().name)
+        return real()
+
+    link.usage = usage  # type: ignore[method-assign]
     link.ask(Page("Tea?", "", (Option("yes"),)))
     async with activity(link) as (app, pilot, pane):
         assert pane.shown == "inbox" and not threads
@@ -177,7 +184,7 @@ async def test_words_narrow_the_jobs_and_y_copies() -> None:
             await pilot.press("y")
             await until(pilot, lambda: isinstance(app.screen, Menu))
             await pilot.press(key)
-            await until(pilot, lambda text=text: app.clipboard == text)
+            await until(pilot, partial(lambda copied: app.clipboard == copied, text))
         await pilot.press("y")
         await until(pilot, lambda: isinstance(app.screen, Menu))
         await pilot.press("a")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from textual.widgets import Markdown, Static
 
@@ -81,6 +83,6 @@ async def test_plan_file_and_goal_are_copied_and_nothing_is_filtered() -> None:
             await pilot.press("y")
             await until(pilot, lambda: isinstance(app.screen, Menu))
             await pilot.press(key)
-            await until(pilot, lambda text=text: app.clipboard.startswith(text))
+            await until(pilot, partial(lambda start: app.clipboard.startswith(start), text))
         await pilot.press("slash")
         assert not part(pane, PlanPanel).has_class("-filtering")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import Future
 
 import pytest
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, QuestionKind, QuestionState
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
+from mcpdesk.tui.widgets.part_line import PartLine
 from tests.support.asking import APPROVAL, CHECKS, DATABASE, asked
 from tests.support.frame import toasts
 
@@ -120,7 +122,7 @@ async def test_an_end_elsewhere_closes_the_dialog_and_says_so(changes: dict[str,
 
 async def test_an_answer_that_comes_too_late_is_said_to_be() -> None:
     async with asked(DATABASE) as desk:
-        desk.link.answer = lambda *_: None  # type: ignore[method-assign]
+        desk.link.answer = lambda *_: Future()  # type: ignore[method-assign]
         await desk.press("1", "enter")
         assert desk.is_open
         others = (Answer(("SQLite",)),)
@@ -134,7 +136,7 @@ async def test_the_mouse_does_it_all() -> None:
         rows = desk.dialog.query(OptionRow)
         await desk.pilot.click(rows[1])
         assert desk.marks == "( )(•)( )"
-        keys = desk.dialog.query_one("PartLine")
+        keys = desk.dialog.query_one(PartLine)
         column = next(start for start, _, part in keys._places if part.action == "screen.next_page")
         await desk.pilot.click(keys, offset=(column + 1, 0))
         await desk.until(lambda: desk.marks == "[ ][ ][ ][ ]")

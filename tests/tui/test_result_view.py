@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import orjson
 
 from mcpdesk.link.values import CallOutcome, Progress
@@ -87,7 +89,7 @@ async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
     async with staged(view) as (stage, pilot):
         for code, told in ((-32001, "T gives the desk a token"), (-32003, "T gives the desk another token")):
             await view.show(outcome(None, {"code": code, "message": "no"}), {})
-            await until(pilot, lambda told=told: told in stage.shown())
+            await until(pilot, partial(lambda hint: hint in stage.shown(), told))
         await view.show(outcome(None, {"code": -32602, "message": "unknown"}), {})
         await until(pilot, lambda: "unknown" in stage.shown())
         assert "token" not in stage.shown()

@@ -184,7 +184,7 @@ async def test_escape_leads_back_to_the_catalogue_where_digits_are_keys(out_of: 
         elif out_of == "result":
             it.pane.query_one(ResultContent).focus()
         await it.pilot.press("escape")
-        assert it.app.focused is it.pane.catalogue.rows
+        assert it.pane.catalogue.rows.has_focus
         await it.pilot.press("4")
         await it.until(lambda: it.app.main.shown == "clients")
 
@@ -212,7 +212,8 @@ async def test_items_opened_in_quick_succession_leave_nothing_half_done(turns: i
                 await asyncio.sleep(0)
         await it.app.workers.wait_for_complete()
         await it.pilot.pause()  # which waits for every widget to react
-        assert it.pane.item == items[0] == it.pane.item_pane.arguments.draft.item
+        draft = it.pane.item_pane.arguments.draft
+        assert draft is not None and it.pane.item == items[0] == draft.item
         pumps = {task for task in asyncio.all_tasks() if task.get_name().startswith("message pump")}
         assert pumps == {widget._task for widget in it.app._registry}
 
@@ -449,7 +450,7 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
             )
             assert "mcp.json:2" in it.shown() and "✕ unavailable: tols: unknown key" in it.shown()
             await pilot.press("ctrl+r")
-            assert not it.pane.draft.call
+            assert it.pane.draft is not None and not it.pane.draft.call
             save(folder / "mcp.json", '{"name": "own"}')
             await it.until(lambda: [item.name for item in link.catalogue("own").items] == ["greet"])
             await it.open("greet")
@@ -465,8 +466,9 @@ async def test_a_result_that_arrives_while_the_last_one_goes_is_shown_and_the_sc
         it.pane.action_call()
         async with asyncio.timeout(WITHIN_S):
             await slow.leaves.wait()
-        assert it.pane.draft is not None
-        await desk_until(lambda: it.pane.draft.outcome is not None)
+        draft = it.pane.draft
+        assert draft is not None
+        await desk_until(lambda: draft.outcome is not None)
         await desk_until(lambda: sum(each.group == "result" for each in it.app.workers) == 2)
         slow.may_go.set()
         await it.until(lambda: "✓ ok" in it.title and not slow.is_attached)
@@ -498,7 +500,7 @@ async def test_the_whole_of_why_a_tool_is_unavailable_can_be_read_on_a_small_ter
 
 @pytest.mark.slow
 async def test_why_an_older_version_serves_is_told_in_full_until_it_is_called() -> None:
-    definition = {"inputSchema": {}}
+    definition: dict[str, Any] = {"inputSchema": {}}
     async with bench(link_with(unavailable(50, stale=True, definition=definition)), size=(80, 24)) as it:
         await it.until(lambda: "<49>" in it.shown() and "ctrl+r calls the tool." in it.shown())
         await it.pilot.press("ctrl+r")
