@@ -21,7 +21,7 @@ def verifier(terms: TokenTerms = TERMS, keys: KeySet | None = None, clock: Any =
 
 async def test_a_token_that_counts_says_who_calls() -> None:
     principal = await verifier().verify(token(scope="read", role="admin"))
-    assert (principal.kind, principal.name, principal.scopes) == ("token", "ada", {"read"})
+    assert (principal.kind, principal.name) == ("token", "ada") and principal.scopes == {"read"}
     assert principal.claims is not None and principal.claims["role"] == "admin"
 
 

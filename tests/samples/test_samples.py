@@ -75,7 +75,7 @@ async def call(loaded: LoadedFolder, name: str, caller: Caller | None = None, /,
     accepts = compile_schema(tool.input_schema)
     assert accepts.failures(arguments) == []
     async with asyncio.timeout(WITHIN_S):
-        return await tool.handler(arguments, caller or Caller())  # type: ignore[arg-type]
+        return await tool.handler(arguments, caller or Caller())
 
 
 def test_samples_are_without_fault(sample: LoadedFolder) -> None:

@@ -60,7 +60,7 @@ async def running_frame(
     panes: Panes = STUBS,
 ) -> AsyncIterator[tuple[DeskApp, Pilot[None]]]:
     """A desk on sample data, drawn into nothing."""
-    app = DeskApp(link or quiet_link(), theme, panes)  # type: ignore[arg-type]
+    app = DeskApp(link or quiet_link(), theme, panes)
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield app, pilot
