@@ -1,139 +1,73 @@
-"""What a core counts, for `/metrics`. Nothing is kept for its sake: it looks at what is there."""
+"""What a core counts, for `/metrics`. Nothing is stored for it: it reads what other parts keep anyway."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.calls.call_figures import BOUNDS, OutcomeKind, at
-from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.transports.figure import Figure, FigureKind, Sample
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import JobSnapshot
     from mcpdesk.recorder.capture.recording import Recording
     from mcpdesk.server.calls.services import Services
 
 QUEUED = "queued"
-"""An asynchronous call whose turn has not come."""
+"""The state of an asynchronous call that waits for its turn."""
 QUANTILES = (0.5, 0.95, 0.99)
-LOOKED_AT = 256
-"""Peers whose latest calls are looked at: with thousands of them, those that came last say enough."""
+LATEST_PEERS = 256
+"""The most peers whose latest calls count for the quantiles: those that connected last."""
 
 
-class Core(Protocol):
-    """What is looked at."""
-
-    recording: Recording
-    services: Services
-
-    @property
-    def inbox(self) -> Inbox:
-        """Questions for a person."""
-
-    @property
-    def uptime_s(self) -> float:
-        """Seconds since it started."""
-
-    def endpoints(self) -> list[HostedEndpoint]:
-        """Of its servers."""
-
-
-def figures(core: Core) -> list[Figure]:
-    """Everything but what listeners count themselves. On the core's loop."""
-    return [*_of_core(core), *_of_servers(core), *_of_work(core)]
-
-
-def _of_core(core: Core) -> Iterator[Figure]:
-    recording = core.recording
-    waiting = sum(question.state is QuestionState.WAITING for question in core.inbox.questions())
-    yield Figure("info", "gauge", "Which version runs.", [Sample(1, {"version": __version__})])
-    yield Figure("uptime_seconds", "gauge", "How long the core has run.", [Sample(core.uptime_s)])
-    yield Figure("frames_total", "counter", "Frames recorded.", [Sample(recording.frames)])
-    yield Figure(
-        "frame_bytes_total", "counter", "Bytes of recorded frames.", [Sample(recording.encoded_bytes)]
-    )
-    yield Figure(
-        "capture_failing",
-        "gauge",
-        "1 while frames cannot be written to the capture file.",
-        [Sample(bool(recording.failing))],
-    )
-    yield Figure(
-        "capture_missing_frames_total",
-        "counter",
-        "Frames left out of the capture because it could not be written.",
-        [Sample(recording.missing)],
-    )
-    yield Figure("questions_waiting", "gauge", "Questions that wait for a person.", [Sample(waiting)])
+def figures(
+    recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
+) -> list[Figure]:
+    """Everything `/metrics` shows, except what listeners count themselves. On the core's loop."""
+    waiting = sum(question.state is QuestionState.WAITING for question in services.inbox.questions())
+    single: list[tuple[str, str, float]] = [
+        ("uptime_seconds", "How long the core has run.", uptime_s),
+        ("frames_total", "Frames recorded.", recording.frames),
+        ("frame_bytes_total", "Bytes of recorded frames.", recording.encoded_bytes),
+        ("capture_failing", "1 while frames cannot be written to the capture file.", bool(recording.failing)),
+        (
+            "capture_missing_frames_total",
+            "Frames left out of the capture because it could not be written.",
+            recording.missing,
+        ),
+        ("questions_waiting", "Questions that wait for a person.", waiting),
+    ]
+    return [
+        Figure("info", "gauge", "Which version runs.", [Sample(1, {"version": __version__})]),
+        *(
+            Figure(name, "counter" if name.endswith("_total") else "gauge", help, [Sample(value)])
+            for name, help, value in single
+        ),
+        *(
+            Figure(name, kind, help, [each for endpoint in endpoints for each in samples(endpoint)])
+            for name, kind, help, samples in _OF_SERVERS
+        ),
+        _jobs(services, endpoints),
+    ]
 
 
-def _of_servers(core: Core) -> Iterator[Figure]:
-    endpoints = core.endpoints()
-    yield Figure("items", "gauge", "What is offered.", [each for one in endpoints for each in _items(one)])
-    yield Figure(
-        "items_unavailable",
-        "gauge",
-        "What is left out, because it is broken or lacks something.",
-        [each for one in endpoints for each in _unavailable(one)],
-    )
-    yield Figure(
-        "peers", "gauge", "Connections and sessions.", [each for one in endpoints for each in _peers(one)]
-    )
-    yield Figure(
-        "calls_in_flight",
-        "gauge",
-        "Requests whose handlers run.",
-        [
-            Sample(
-                sum(len(each.conversation.running) for each in one.dialogues.values()), {"server": one.name}
-            )
-            for one in endpoints
-        ],
-    )
-    yield Figure(
-        "errors_total",
-        "counter",
-        "Requests answered with a JSON-RPC error.",
-        [Sample(_errors(one), {"server": one.name}) for one in endpoints],
-    )
-    yield Figure(
-        "tool_calls_total",
-        "counter",
-        "Calls of tools, by how they ended.",
-        [each for one in endpoints for each in _outcomes(one)],
-    )
-    yield Figure(
-        "tool_call_duration_seconds",
-        "histogram",
-        "How long the handlers of tools ran.",
-        [each for one in endpoints for each in _tool_durations(one)],
-    )
-    yield Figure(
-        "call_duration_seconds",
-        "summary",
-        "Requests whose handlers ran; the quantiles are of the latest ones.",
-        [each for one in endpoints for each in _durations(one)],
-    )
-
-
-def _of_work(core: Core) -> Iterator[Figure]:
-    tasks = Counter(map(_state, core.services.jobs.snapshot()))
-    homes = (one.server.home for one in core.endpoints())
+def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
+    tasks = Counter(map(_state, services.jobs.snapshot()))
+    homes = (one.server.home for one in endpoints)
     programs = Counter(
         view.state
         for home in homes
         if home is not None and home.has_made("programs")
         for view in home.programs.views()
     )
-    yield Figure(
+    return Figure(
         "jobs",
         "gauge",
         "Calls that outlive their request (call), and programs in the background (program).",
@@ -168,8 +102,14 @@ def _peers(endpoint: HostedEndpoint) -> Iterator[Sample]:
         yield Sample(transports[transport], {"server": endpoint.name, "transport": transport})
 
 
-def _errors(endpoint: HostedEndpoint) -> int:
-    return endpoint.past.errors + sum(each.conversation.errors for each in endpoint.dialogues.values())
+def _running(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    running = sum(len(each.conversation.running) for each in endpoint.dialogues.values())
+    yield Sample(running, {"server": endpoint.name})
+
+
+def _errors(endpoint: HostedEndpoint) -> Iterator[Sample]:
+    now = sum(each.conversation.errors for each in endpoint.dialogues.values())
+    yield Sample(endpoint.past.errors + now, {"server": endpoint.name})
 
 
 def _outcomes(endpoint: HostedEndpoint) -> Iterator[Sample]:
@@ -193,7 +133,7 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
     ended = [latency for latency in known if latency is not None]
     name = {"server": endpoint.name}
     together = sorted(
-        [*endpoint.past.latency, *(one for each in islice(reversed(ended), LOOKED_AT) for one in each)]
+        [*endpoint.past.latency, *(one for each in islice(reversed(ended), LATEST_PEERS) for one in each)]
     )
     for share in QUANTILES:
         if (value := at(together, share)) is not None:
@@ -201,3 +141,26 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
     totals = (endpoint.past.latency, *ended)
     yield Sample(sum(each.total_s for each in totals), name, "_sum")
     yield Sample(sum(each.count for each in totals), name, "_count")
+
+
+_OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
+    ("items", "gauge", "What is offered.", _items),
+    (
+        "items_unavailable",
+        "gauge",
+        "What is left out, because it is broken or lacks something.",
+        _unavailable,
+    ),
+    ("peers", "gauge", "Connections and sessions.", _peers),
+    ("calls_in_flight", "gauge", "Requests whose handlers run.", _running),
+    ("errors_total", "counter", "Requests answered with a JSON-RPC error.", _errors),
+    ("tool_calls_total", "counter", "Calls of tools, by how they ended.", _outcomes),
+    ("tool_call_duration_seconds", "histogram", "How long the handlers of tools ran.", _tool_durations),
+    (
+        "call_duration_seconds",
+        "summary",
+        "Requests whose handlers ran; the quantiles are of the latest ones.",
+        _durations,
+    ),
+)
+"""The figures with samples of each server: name, kind, help, and the samples of one server."""

@@ -174,7 +174,7 @@ class Host:
         """What `/metrics` shows now."""
         from mcpdesk.hosting.figures import figures
 
-        return figures(self)
+        return figures(self.recording, self.services, self.endpoints(), self.uptime_s)
 
     def url(self, name: str) -> str:
         """Where a server can be reached; empty while nothing listens."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -56,12 +56,7 @@ class LogLine(Struct, frozen=True):
     """The id of the trace its request belongs to."""
 
 
-class _Numbered(Protocol):
-    @property
-    def number(self) -> int: ...
-
-
-NumberedEntry = TypeVar("NumberedEntry", bound=_Numbered)
+NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
 
 
 class _Kept(Generic[NumberedEntry]):

@@ -7,9 +7,11 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+FigureKind = Literal["gauge", "counter", "summary", "histogram"]
+
 
 class Sample(Struct, frozen=True):
-    """A value of a figure. No label comes from a client: there would be no end of them."""
+    """One value of a figure. Labels never come from clients, because their number must stay small."""
 
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -19,10 +21,10 @@ class Sample(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """What is counted, and how much it is now."""
+    """One figure of `/metrics` with its present values."""
 
     name: str
-    """That of a counter ends with `_total`."""
-    kind: Literal["gauge", "counter", "summary", "histogram"]
+    """The name; that of a counter ends with `_total`."""
+    kind: FigureKind
     help: str
     samples: Sequence[Sample]

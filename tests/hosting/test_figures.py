@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mcpdesk.hosting.figures import figures
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.inbox.question import Page
@@ -65,7 +64,7 @@ def counted(host: Host) -> dict[str, float]:
         " ".join([figure.name + each.suffix, *(v for name, v in each.labels.items() if name != "server")]): (
             each.value
         )
-        for figure in figures(host)
+        for figure in host.figures()
         for each in figure.samples
     }
 
@@ -103,7 +102,7 @@ async def test_a_core_at_rest_counts_what_it_offers(host: Host) -> None:
     assert found["call_duration_seconds_count"] == found["errors_total"] == found["questions_waiting"] == 0
     assert "call_duration_seconds 0.5" not in found
     assert found["jobs call working"] == found["jobs program running"] == 0
-    assert len({figure.name for figure in figures(host)}) == len(figures(host))
+    assert len({figure.name for figure in host.figures()}) == len(host.figures())
 
 
 async def test_calls_stay_counted_when_their_peer_has_left(host: Host) -> None:
