@@ -16,8 +16,9 @@ from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 
 
-def silent(level: str, data: Any) -> None:
+def silent(level: str, data: Any) -> bool:
     """Nobody hears it."""
+    return False
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[tuple[CallbackTimers, CallbackTi
 async def test_only_one_of_two_processes_fires(pair: tuple[CallbackTimers, CallbackTimers]) -> None:
     fired = asyncio.Event()
     for callbacks in pair:
-        callbacks.subscribe(lambda callback, has_fired: has_fired and fired.set())
+        callbacks.subscribe(lambda callback, has_fired: fired.set() if has_fired else None)
     first, second = pair
     await first.set("tea", 0.05, 1, "client", silent)
     await second.wake()
@@ -49,7 +50,12 @@ async def test_who_set_it_hears_of_it_though_another_process_fired(
 ) -> None:
     first, second = pair
     told: list[Any] = []
-    await first.set("tea", 3600, 2, "client", lambda level, data: told.append((level, data["fired"])))
+
+    def hear(level: str, data: Any) -> bool:
+        told.append((level, data["fired"]))
+        return True
+
+    await first.set("tea", 3600, 2, "client", hear)
     assert await second.fire(1)
     await first.all()
     assert told == [("notice", 1)]
@@ -61,7 +67,7 @@ async def test_what_is_due_at_one_time_fires_at_once(tmp_path: Path) -> None:
     callbacks = CallbackTimers(data, lambda: now[0])
     times: list[float | None] = []
     looks: list[object] = []
-    callbacks.subscribe(lambda callback, has_fired: has_fired and times.append(callback.last_fired))
+    callbacks.subscribe(lambda callback, has_fired: times.append(callback.last_fired) if has_fired else None)
     for _ in range(20):
         await callbacks.set("tea", 5, 1, "client", silent)
     now[0] = 1005.0
@@ -83,7 +89,7 @@ async def test_what_was_kept_for_a_call_that_is_cancelled_fires_in_time(tmp_path
     data = Database(tmp_path / "state.sqlite")
     callbacks = CallbackTimers(data)
     fired, is_kept = asyncio.Event(), asyncio.Event()
-    callbacks.subscribe(lambda callback, has_fired: has_fired and fired.set())
+    callbacks.subscribe(lambda callback, has_fired: fired.set() if has_fired else None)
     run = data.run
 
     async def slow(work: Any) -> Any:

@@ -148,7 +148,8 @@ async def test_nothing_is_heard_of_a_call_that_was_answered() -> None:
     peer = Peer()
     peer.server.tools.replace([Tool("brief", brief, {"type": "object"})])
     level = {"io.modelcontextprotocol/logLevel": "debug"}
-    for number, arguments in ((1, {"arguments": {}}), (2, {})):
+    given: list[dict[str, Any]] = [{"arguments": {}}, {}]
+    for number, arguments in enumerate(given, 1):
         peer.modern(number, "tools/call", {"name": "brief"} | arguments, progressToken="p", **level)
         await peer.response(number)
         await kept[-1].progress(2)

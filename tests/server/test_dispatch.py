@@ -154,7 +154,8 @@ async def test_no_error_of_hosted_code_leaves_a_request_unanswered(revision: str
         await peer.shake_hands(revision)
         send = peer.request
     else:
-        send = partial(peer.modern, **{CAPABILITIES_KEY: {"elicitation": {}}})
+        meta: dict[str, Any] = {CAPABILITIES_KEY: {"elicitation": {}}}
+        send = partial(peer.modern, **meta)
     send(1, "tools/call", {"name": "call", "arguments": {}})
     send(2, "tools/call", {"name": "call"})
     send(3, "resources/read", {"uri": "odd://it"})

@@ -52,7 +52,8 @@ def test_a_forged_cursor_is_refused(cursor: str) -> None:
 def test_every_page_is_for_its_caller_alone(method: str) -> None:
     server = make_server()
     server.limits = Limits(page_size=4)
-    offers, cursor, pages = OfferListing(server), None, []
+    offers, cursor = OfferListing(server), None
+    pages: list[Any] = []
     while not pages or cursor is not None:
         pages.append(orjson.loads(offers.page(method, R5, cursor)))
         cursor = pages[-1].get("nextCursor")

@@ -123,7 +123,7 @@ def test_a_traceback_is_cut_to_the_authors_lines() -> None:
         Path("/nowhere/at/all").read_text(encoding="utf-8")
     except OSError as error:
         text, where = author_lines(error, Path(__file__).parent)
-    assert where.startswith("test_outcome.py:")
+    assert where.startswith("test_outcomes.py:")
     assert "pathlib" not in text
     assert "FileNotFoundError" in text
 
@@ -135,7 +135,7 @@ def test_what_was_said_on_purpose_outside_of_the_folder_needs_no_stack(folder: P
     except HandlerError as error:
         assert author_lines(error, folder) == ("not today", "")
         text, where = author_lines(error, Path(__file__).parent)
-    assert "HandlerError: not today" in text and where.startswith("test_outcome.py:")
+    assert "HandlerError: not today" in text and where.startswith("test_outcomes.py:")
 
 
 def test_an_exception_that_cannot_say_itself_is_described_all_the_same() -> None:

@@ -11,14 +11,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.errors import ClientError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.protocol.revisions import R3, R5
+from mcpdesk.protocol.terms import Terms
+from mcpdesk.server.asks.person_questions import answers_of, form_of
+from mcpdesk.server.asks.question_wording import Elicited, form
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
+from tests.support.served import Peer
 
 QUESTIONS = json.dumps([{"question": "Tea?", "options": ["yes", "no"]}])
 FORM: dict[str, Any] = {"elicitation": {}}
@@ -244,3 +250,161 @@ async def test_a_handler_that_asks_reaches_a_client_that_offers_elicitation(make
     assert list(question["params"]["requestedSchema"]["properties"]) == ["answer_1"]
     peer.answer(question, YES)
     assert (await peer.response(1))["result"]["content"][0]["text"] == "yes"
+
+
+PAGES = (
+    Page("Which database?", "Storage", (Option("SQLite", "one file"), Option("PostgreSQL"))),
+    Page("Which checks?", "", (Option("lint"), Option("types")), multi_select=True),
+)
+QUESTIONS_ask_client = json.dumps(
+    [
+        {
+            "question": "Which database?",
+            "header": "Storage",
+            "options": [{"label": "SQLite", "description": "one file"}, "PostgreSQL"],
+        },
+        {"question": "Which checks?", "options": ["lint", "types"], "multiSelect": True},
+    ]
+)
+FILLED = {"answer_1": "SQLite", "answer_1_other": "", "answer_2_2": True, "answer_2_other": " all "}
+
+
+@pytest.fixture
+async def peer(tmp_path: Path) -> Asked:
+    asked = Asked()
+    asked.server.tools.replace([built_in("AskUserQuestion")])
+    return asked
+
+
+@pytest.mark.parametrize("revision", [R3, R5])
+def test_every_revision_with_forms_can_carry_it(revision: Any) -> None:
+    assert form("?", form_of(PAGES), Terms(revision)).params["requestedSchema"]["properties"]
+
+
+def test_choices_carry_their_descriptions() -> None:
+    fields = form_of(PAGES)["properties"]
+    assert fields["answer_1"]["oneOf"][0] == {"const": "SQLite", "title": "SQLite: one file"}
+    assert fields["answer_2_1"] == {"type": "boolean", "title": "lint", "description": "Which checks?"}
+
+
+def test_the_form_becomes_answers() -> None:
+    assert answers_of(PAGES, Elicited("accept", FILLED)) == (
+        Answer(("SQLite",), ""),
+        Answer(("types",), "all"),
+    )
+    assert answers_of(PAGES, Elicited("decline")) == ()
+
+
+async def result_of(peer: Asked, answer: dict[str, Any]) -> dict[str, Any]:
+    await peer.shake({"elicitation": {}})
+    arguments = {"questions_json": QUESTIONS_ask_client}
+    peer.request(1, "tools/call", {"name": "AskUserQuestion", "arguments": arguments})
+    peer.answer(await peer.question("elicitation/create"), answer)
+    result: dict[str, Any] = (await peer.response(1))["result"]
+    return result
+
+
+async def answered(peer: Asked, answer: dict[str, Any]) -> dict[str, Any]:
+    outcome: dict[str, Any] = (await result_of(peer, answer))["structuredContent"]
+    return outcome
+
+
+async def test_the_answer_looks_like_one_from_the_desk(peer: Asked) -> None:
+    outcome = await answered(peer, {"action": "accept", "content": FILLED})
+    assert outcome["status"] == "answered"
+    assert [each["selected"] for each in outcome["answers"]] == [["SQLite"], ["types"]]
+
+
+async def test_a_page_that_was_left_empty_says_so(peer: Asked) -> None:
+    result = await result_of(peer, {"action": "accept", "content": {"answer_1": "SQLite"}})
+    assert result["content"][0]["text"] == "Which database?\n-> SQLite\nWhich checks?\n-> (no answer)"
+
+
+@pytest.mark.parametrize(("action", "reason"), [("decline", ""), ("cancel", "the form was closed")])
+async def test_refusing_the_form_declines(peer: Asked, action: str, reason: str) -> None:
+    assert await answered(peer, {"action": action}) == {
+        "status": "declined", "reason": reason, "answers": [],
+    }  # fmt: skip
+
+
+async def test_an_open_desk_is_asked_first(peer: Asked) -> None:
+    peer.inbox.audience = 1
+    arrived = asyncio.Event()
+    peer.inbox.subscribe(lambda _: arrived.set())
+    await peer.shake({"elicitation": {}})
+    peer.request(
+        1, "tools/call", {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTIONS_ask_client}}
+    )
+    async with asyncio.timeout(WITHIN_S):
+        await arrived.wait()
+    assert not [each for each in peer.received if each.get("method") == "elicitation/create"]
+
+
+PAGES_person = (Page("Which?", options=(Option("a"), Option("b"))),)
+
+
+class Elsewhere(Peer):
+    """A server whose tool asks here and elsewhere at once; `other` is what becomes of it there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
+        self.inbox.audience = 1
+        self.server.tools.replace([Tool("both", self._both, {"type": "object"})])
+
+    async def _both(self, arguments: dict[str, Any], context: Context) -> Any:
+        async def ask() -> Question:
+            return await self.other
+
+        asked = await context.ask_desk(PAGES_person, asyncio.create_task(ask()))
+        return f"{asked.state} {asked.answered_by}"
+
+    async def called(self) -> int:
+        """Call it, and wait for its question."""
+        arrived = asyncio.Event()
+        self.inbox.subscribe(lambda _: arrived.set())
+        self.modern(1, "tools/call", {"name": "both"})
+        async with asyncio.timeout(WITHIN_S):
+            await arrived.wait()
+        return self.inbox.questions()[0].id
+
+    def ended(self, state: QuestionState) -> Question:
+        return Question(0, "s", "p", "both", PAGES_person, 1.0, 2.0, state=state, answered_by="the client")
+
+    async def said(self) -> str:
+        text: str = (await self.response(1))["result"]["content"][0]["text"]
+        return text
+
+
+@pytest.mark.parametrize("state", [QuestionState.ANSWERED, QuestionState.DECLINED])
+async def test_an_answer_elsewhere_withdraws_the_question(state: QuestionState) -> None:
+    peer = Elsewhere()
+    await peer.called()
+    peer.other.set_result(peer.ended(state))
+    assert await peer.said() == f"{state} the client"
+    (question,) = peer.inbox.questions()
+    assert (question.state, question.reason) == (QuestionState.WITHDRAWN, f"{state} by the client")
+
+
+async def test_an_answer_here_counts_though_it_is_asked_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = Elsewhere()
+    number = await peer.called()
+    assert peer.inbox.answer(number, [Answer(("a",))])
+    assert await peer.said() == "answered desk"
+
+
+@pytest.mark.parametrize("how", ["error", "closed", "timed out"])
+async def test_who_has_no_answer_elsewhere_leaves_the_question_to_the_desk(how: str) -> None:
+    peer = Elsewhere()
+    number = await peer.called()
+    if how == "error":
+        peer.other.set_exception(ClientError("no"))
+    else:
+        peer.other.set_result(
+            peer.ended(QuestionState.CANCELLED if how == "closed" else QuestionState.TIMED_OUT)
+        )
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert peer.inbox.questions()[0].state is QuestionState.WAITING
+    peer.inbox.decline(number, "no")
+    assert await peer.said() == "declined desk"

@@ -57,7 +57,7 @@ async def test_a_plan_is_taken_up_by_the_next_run(home: ServerState) -> None:
 async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: ServerState) -> None:
     await home.data.run(lambda connection: keep(connection, KEY, '{"goal": 5}'))
     await home.approvals.cycle("Bash")
-    await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: None)
+    await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: True)
     again = ServerState(home.folder, home.state)
     with pytest.raises(StorageError, match=r"state\.sqlite holds a plan that cannot be read"):
         await again.wake()

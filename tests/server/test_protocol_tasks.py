@@ -14,7 +14,7 @@ from tests.support.patience import WITHIN_S
 from tests.support.task_server import EXTENDED, TaskPeer, TaskServer
 
 TOM = {"action": "accept", "content": {"name": "Tom"}}
-NEEDED = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+NEEDED: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
 
 
 @pytest.mark.requirement("8.5", "8.6", "8.8")
@@ -74,7 +74,9 @@ async def test_without_the_extension_nothing_is_a_task(declared: dict[str, Any])
     must = await peer.ask("tools/call", {"name": "must"}, declared)
     assert (must["error"]["code"], must["error"]["data"]) == (-32021, NEEDED)
     task = (await peer.start("wait"))["taskId"]
-    for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
+    others: list[tuple[str, dict[str, Any]]]
+    others = [("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})]
+    for method, more in others:
         refused = await peer.ask(method, {"taskId": task} | more, declared)
         assert (refused["error"]["code"], refused["error"]["data"]) == (-32021, NEEDED)
     peer.services.jobs.close()

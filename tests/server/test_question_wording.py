@@ -10,6 +10,7 @@ from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol.revisions import R1, R3, R4, R5
 from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.asks import question_wording
+from mcpdesk.server.asks.question_wording import Elicited, Root, read_roots, read_sampled
 
 TERMS = {each: Terms(each) for each in (R1, R3, R4, R5)}
 IMAGE = {"type": "image", "data": "", "mimeType": "image/png"}
@@ -75,3 +76,37 @@ def test_what_sampling_needs_depends_on_what_it_uses(options: dict[str, Any], wo
     assert question.words == word
     with pytest.raises(MissingCapability, match=word):
         question.check(TERMS[R5])
+
+
+def test_the_text_of_a_sampled_message_is_that_of_its_blocks() -> None:
+    use = {"type": "tool_use", "id": "1", "name": "t", "input": {}}
+    blocks = [{"type": "text", "text": "a"}, use, {"type": "text", "text": "b"}]
+    said = read_sampled({"role": "assistant", "content": blocks, "model": "m", "stopReason": "toolUse"})
+    assert (said.text, said.model, said.stop_reason, said.content[1]) == ("ab", "m", "toolUse", use)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, [], {}, {"role": "assistant", "content": "x", "model": "m"},
+     {"role": "system", "content": {"type": "text", "text": ""}, "model": "m"},
+     {"role": "assistant", "content": {"type": "text"}, "model": "m"},
+     {"role": "assistant", "content": {"type": "text", "text": ""}, "model": 5}],
+)  # fmt: skip
+def test_what_is_no_sampled_message_is_refused(result: Any) -> None:
+    with pytest.raises(ValueError, match="sampling result"):
+        read_sampled(result)
+
+
+def test_roots_are_values() -> None:
+    listed = {"roots": [{"uri": "file:///a", "name": "a"}, {"uri": "file:///b"}]}
+    assert read_roots(listed) == [Root("file:///a", "a"), Root("file:///b")]
+
+
+@pytest.mark.parametrize("result", [None, {}, {"roots": {}}, {"roots": [5]}, {"roots": [{"uri": 5}]}])
+def test_what_are_no_roots_is_refused(result: Any) -> None:
+    with pytest.raises(ValueError, match="roots"):
+        read_roots(result)
+
+
+def test_only_accepting_is_accepted() -> None:
+    assert Elicited("accept", {}).accepted and not Elicited("decline").accepted

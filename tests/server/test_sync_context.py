@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.inbox.question import Answer
+from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.server.calls import worker_threads
 from mcpdesk.server.calls.worker_threads import ThreadedCall, WorkerThreads
 from mcpdesk.server.offer.prompts import Prompt
@@ -197,7 +197,11 @@ async def test_it_asks_a_person(serve: Callable[..., Peer]) -> None:
     peer = serve()
     await peer.shake_hands()
     peer.inbox.audience = 1
-    peer.inbox.subscribe(lambda question: peer.inbox.answer(question.id, [Answer(("green",))]))
+
+    def answer(question: Question) -> None:
+        peer.inbox.answer(question.id, [Answer(("green",))])
+
+    peer.inbox.subscribe(answer)
     peer.request(2, "tools/call", {"name": "tea", "arguments": {}})
     assert said((await peer.response(2))["result"]) == "green"
 
@@ -206,7 +210,7 @@ async def test_it_asks_a_person(serve: Callable[..., Peer]) -> None:
 async def test_it_asks_the_client_in_both_eras(serve: Callable[..., Peer], revision: str) -> None:
     peer, answer = serve(), {"action": "accept", "content": {"name": "Ada"}}
     params: dict[str, Any] = {"name": "form", "arguments": {}}
-    capabilities = {"elicitation": {"form": {}}}
+    capabilities: dict[str, Any] = {"elicitation": {"form": {}}}
     if revision == "2026-07-28":
         meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
         peer.modern(2, "tools/call", params, **meta)
