@@ -1,4 +1,4 @@
-"""What is kept of an exception that ended the screen: a report in a file, and where the person was."""
+"""An exception that ended the screen: its report in a file, and what the person was looking at."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPORTS_KEPT = 20
 
 @dataclass(frozen=True)
 class ScreenPlace:
-    """Where a person was: what a screen that is started again opens on."""
+    """What a person was looking at: a screen that is started again opens there."""
 
     server: str = ""
     screen: str = ""

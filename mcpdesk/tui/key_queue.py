@@ -1,4 +1,4 @@
-"""Hands typed keys over one at a time, so that each reaches what has the focus when its turn comes.
+"""Delivers typed keys one at a time, so that each reaches the widget that has the focus by then.
 
 The toolkit sends a key to the focused widget as soon as it is read. The effect of a key (Tab moves the
 focus, Enter opens a form, another key a dialog) comes some messages later, so keys that are typed fast would

@@ -1,4 +1,4 @@
-"""The palette: what the focused pane can do, the rest of the table, tools to call, themes."""
+"""The palette: actions of the focused pane first, then other actions, items of the catalogue, themes."""
 
 from __future__ import annotations
 

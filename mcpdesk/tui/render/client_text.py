@@ -9,11 +9,10 @@ from typing import Any
 from textual.content import Content
 
 from mcpdesk.link.values import ClientDetail, ClientView, Presence, RunningCall, SessionView
+from mcpdesk.protocol.revisions import with_era
 from mcpdesk.tui.render.amounts import duration, since, size_text
 from mcpdesk.tui.render.safe_text import one_line
 
-STATELESS_FROM = "2026"
-"""Revisions from here on have no handshake."""
 PRESENCES = {Presence.CONNECTED: "●", Presence.QUIET: "○", Presence.LEFT: "✕"}
 """Glyph of each; a word stands beside it where it does not go without saying."""
 LABEL_CELLS = 15
@@ -23,7 +22,7 @@ _MOST = 12
 
 def era(revision: str) -> str:
     """`handshake` or `stateless`; empty while no revision is known."""
-    return "" if not revision else "stateless" if revision >= STATELESS_FROM else "handshake"
+    return with_era(revision).removeprefix(revision).strip()
 
 
 def client_text(client: ClientView, detail: ClientDetail, now: float, width: int = 0) -> Content:
@@ -43,7 +42,7 @@ def client_text(client: ClientView, detail: ClientDetail, now: float, width: int
 
 def title_of(client: ClientView) -> str:
     """`claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
-    spoken = f"{client.revision} {era(client.revision)}".strip() or "nothing said yet"
+    spoken = with_era(client.revision) or "nothing said yet"
     return one_line(f"{client.name} · {client.server} over {client.transport} · {spoken}")
 
 

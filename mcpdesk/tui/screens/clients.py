@@ -1,4 +1,4 @@
-"""Who is connected: one line a peer, the selected one in full, and how to connect one where there is none."""
+"""The clients: one line each, the selected one in full, and how to connect one; configurations to copy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLUMNS = (
 NUMBERS = frozenset(("last seen", "since", "calls", "errors", "p50", "p95"))
 """Sorted from the largest."""
 GIVING_WAY = ("era", "server", "caller", "tools", "p50", "transport", "p95", "revision", "since")
-"""Columns that go where there is little room, the first one first."""
+"""Columns that are left out where there is little room, the first one first."""
 GAP = 2
 SEEN_STYLES = {
     PRESENCES[Presence.CONNECTED]: "lines--good",
@@ -71,7 +71,7 @@ class ClientList(LineList):
         self.widths: list[int] = [len(column) + 1 for column in COLUMNS]
 
     def show(self, clients: Sequence[ClientView], now: float) -> bool:
-        """Take new clients; True when anything visible changed. The selected client stays selected."""
+        """Show these clients; True when anything visible changed. The selected client stays selected."""
         rows = [cells(client, now) for client in clients]
         if rows == self.rows:
             self.clients = tuple(clients)
@@ -111,7 +111,7 @@ class ClientList(LineList):
 
     @property
     def _has_callers(self) -> bool:
-        """Whether anybody proved to be somebody."""
+        """Whether any client has authenticated as a caller."""
         return any(client.caller for client in self.clients)
 
     def heads(self, marked: int, width: int) -> str:
@@ -141,7 +141,7 @@ def aligned(cell: str, column: str, width: int) -> str:
 
 
 def cells(client: ClientView, now: float) -> tuple[str, ...]:
-    """What its row shows, a text for every column."""
+    """The texts of a client's row, one for every column."""
     return (
         one_line(client.name, 26),
         seen_text(client, now),
@@ -172,7 +172,7 @@ def _style(column: str, cell: str) -> str:
 ROOMY = 26
 """Rows from which on the lesson leaves room for a detail."""
 _FIELDS = {"last seen": "seen", "since": "opened", "p50": "p50_s", "p95": "p95_s", "era": "revision"}
-"""Columns that are called otherwise where they come from."""
+"""Columns whose field of `ClientView` has another name."""
 
 
 @runtime_checkable
@@ -349,10 +349,10 @@ class ClientsPane(Vertical):
 
 
 class ConfigTarget(NamedTuple):
-    """One way in which a client can be told of a server."""
+    """A client, and one way to configure it for a server."""
 
     name: str
-    """What the link knows it by."""
+    """The name the link knows it by."""
     over: Over
     """`stdio`: it starts the server itself; `http`: it is given the URL."""
     title: str
@@ -370,11 +370,11 @@ CONFIG_TARGETS = (
     ConfigTarget("cursor", "stdio", "Cursor, starting it", ".cursor/mcp.json"),
     ConfigTarget("vscode", "stdio", "VS Code, starting it", ".vscode/mcp.json"),
 )
-"""Those that come to the server as it runs here, then those that start one, or find it, by a command."""
+"""First those that connect to the running server, then those that start or find one by a command."""
 
 
 def targets_for(server: ServerView) -> list[ConfigTarget]:
-    """Those that can reach a server: a URL takes a listener, and a socket is for curl alone."""
+    """The clients that can reach a server: a URL needs a listener, and only curl can use a Unix socket."""
     is_served = server.url.startswith("http")
     return [
         one

@@ -1,4 +1,4 @@
-"""The top line: which server, where, how protected, who is there, how busy, what waits, what is stuck."""
+"""The lines around the panes: the header about server, clients and work, and the footer with the keys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DeskHeader(PartLine):
         self._seen: tuple[object, ...] = ()
 
     def show_view(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
-        """Take a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
+        """Show a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
         due = view.work.next_callback
         left = "" if due is None else countdown(due - time.time())
         peers = connected(view.clients, time.time())

@@ -33,7 +33,7 @@ EVERYWHERE: tuple[Row, ...] = (
     ("esc", "come back", "Never quits."),
     ("tab", "next pane", "With shift the previous one."),
 )
-"""What holds without being an action."""
+"""Keys that work without being in the table of actions."""
 
 
 class HelpScreen(Dialog[None]):
@@ -120,7 +120,7 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
 
 
 class JumpScreen(Dialog["Widget | str | None"]):
-    """Ends with the widget to focus, the name of a screen, or None."""
+    """A dialog whose result is the widget to focus, the name of a screen, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+o", "dismiss(None)", "Close", show=False),

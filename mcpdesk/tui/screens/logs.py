@@ -1,4 +1,4 @@
-"""What servers, tools, children and stray prints say."""
+"""The log of servers, tools, child processes and stray prints: filter, list, and one entry in full."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class LogList(LineList):
 
 
 def _main_line(text: str) -> str:
-    """The line that says most: the first, or of a stack the last, where it says what happened."""
+    """The most telling line: the first, or the last line of a traceback, which names the exception."""
     first, *others = text.rstrip().split("\n")
     is_stack = first.lstrip().startswith(('File "', "Traceback (most recent"))
     return others[-1] if is_stack and others else first

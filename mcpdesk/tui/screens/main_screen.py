@@ -1,4 +1,8 @@
-"""The one screen: header, tabs, the five panes, footer. Knows what is shown, not what the panes do."""
+"""The main screen: header, tabs, the five panes, footer, and what keeps them up to date 20 times a second.
+
+`ScreenRefresher` is the only place of the screen that catches any exception: a pane that fails is logged and
+named in a toast, and the rest goes on.
+"""
 
 from __future__ import annotations
 
@@ -385,7 +389,7 @@ class MainScreen(Screen[None]):
         return is_waiting and self.app.screen is self
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
-        """Bring header and tabs up to date, and settle on a server that exists."""
+        """Bring header and tabs up to date, and choose another server where the present one is gone."""
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""

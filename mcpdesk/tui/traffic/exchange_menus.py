@@ -1,4 +1,4 @@
-"""What can be done with exchanges: copied, written to a file, compared, sent again. Secrets are masked."""
+"""The menus of the traffic: exchanges are copied, exported, compared and sent again; filters are saved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FORMATS = (("jsonl", "JSON Lines", "j"), ("md", "Markdown report", "m"), ("har"
 
 
 def copy_menu(link: Link, number: int) -> Menu:
-    """Ends with what makes the text of an exchange, and what it is called."""
+    """A menu whose value is a function that makes the text of an exchange, and what the text is called."""
     index = link.traffic
     choices = [
         Choice("text", (partial(export.as_text, index, number), "text"), "messages with a heading", "t"),
@@ -46,7 +46,7 @@ def copy_menu(link: Link, number: int) -> Menu:
 
 
 def export_menu(shown: Sequence[int], marked: Sequence[int]) -> Menu:
-    """Ends with exchanges and the ending of the file they go to; capital letters are for those marked."""
+    """A menu whose value is exchanges and the suffix of their file; capital letters are for those marked."""
     choices = [
         Choice(f"{len(shown):,} shown, {words}", (shown, ending), "", key) for ending, words, key in _FORMATS
     ]
@@ -59,7 +59,7 @@ def export_menu(shown: Sequence[int], marked: Sequence[int]) -> Menu:
 
 
 def write(index: Index, numbers: Sequence[int], ending: str) -> str:
-    """Write exchanges with their parts to a new file in the working folder; says what was written.
+    """Write exchanges with their parts to a new file in the working folder; return a sentence about it.
 
     Raises: OSError.
     """
@@ -73,7 +73,7 @@ def write(index: Index, numbers: Sequence[int], ending: str) -> str:
 
 
 def comparison(index: Index, first: int, second: int) -> CompareScreen:
-    """In what two exchanges differ; of an operation its first request and its last response."""
+    """The screen that compares two exchanges; of an operation its first request and its last response."""
     ones = (index.exchange(first), index.exchange(second))
     said = []
     for one in ones:
@@ -108,7 +108,7 @@ def _curl(link: Link, number: int) -> str:
 
 
 def _command(link: Link, number: int) -> str:
-    """The `mcpdesk` command that asks the same; empty where the folder is not known or no command does."""
+    """The `mcpdesk` command for the same request; empty where the folder is unknown or none does it."""
     exchange = link.traffic.exchange(number)
     folder = next((one.folder for one in link.view().servers if one.name == exchange.server), "")
     if not folder or exchange.request is None:
@@ -126,14 +126,14 @@ _log = logging.getLogger(__name__)
 
 
 class SavedFilters:
-    """Newest first. `path` None keeps them in memory only, as does a file that cannot be written."""
+    """The filters a person saved, newest first. Without a path, or a writable file, they stay in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._kept: list[str] = []
 
     def all(self) -> list[str]:
-        """Those of the file, as another desk may have added to it; else those in memory."""
+        """The filters in the file, because another desk may have added some; else those in memory."""
         if self._path is not None:
             try:
                 lines = self._path.read_text("utf-8", "replace").splitlines()
@@ -143,12 +143,12 @@ class SavedFilters:
         return list(self._kept)
 
     def add(self, query: str) -> None:
-        """Keep a filter as the newest."""
+        """Save a filter as the newest."""
         query = " ".join(query.split())
         self._write([query, *(one for one in self.all() if one != query)][:FILTERS_KEPT])
 
     def remove(self, query: str) -> None:
-        """Keep it no longer."""
+        """Delete a saved filter."""
         self._write([one for one in self.all() if one != query])
 
     def _write(self, kept: list[str]) -> None:
@@ -167,7 +167,7 @@ class SavedFilters:
 
 
 def filters_menu(saved: SavedFilters, current: str) -> Menu:
-    """Ends with what to do (`use`, `keep`, `drop`) and the filter to do it with."""
+    """A menu whose value is what to do (`use`, `keep`, `drop`) and the filter to do it with."""
     current = " ".join(current.split())
     kept = saved.all()
     choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in kept]

@@ -29,7 +29,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.traffic.exchange_text import MESSAGES, http_text, steps, title_of
+from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps, title_of
 from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 

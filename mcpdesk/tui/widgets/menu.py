@@ -22,7 +22,7 @@ from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 LABEL_CELLS = 36
-"""Where hints stand at the latest."""
+"""Column at which hints begin at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Choice:
 
 
 class ChoiceList(LineList):
-    """The lines; posts `Passed` as the cursor moves and `Chosen` at the end."""
+    """The lines; posts `Passed` when the cursor moves and `Chosen` when a line is chosen."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; max-height: 100%; min-height: 1; }
@@ -102,7 +102,7 @@ class ChoiceList(LineList):
 
 
 class Menu(Dialog[Any]):
-    """Ends with the chosen line's value, or None after esc.
+    """A dialog whose result is the value of the chosen line, or None after esc.
 
     `passed` is called with the value under the cursor, for previews.
     """

@@ -59,7 +59,7 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """Why the item above is not what it should be."""
+    """The problem of the item above it."""
 
     item: CatalogueItem
 
@@ -89,7 +89,7 @@ def is_destructive(item: CatalogueItem) -> bool:
 
 
 def items_in_mode(mode: ModeView | None, items: Iterable[CatalogueItem]) -> list[CatalogueItem]:
-    """What a mode leaves: its tools in its order, those it names and has not, and all that is no tool."""
+    """The items of a mode: its tools in its order, those that are missing, and all that are no tools."""
     if mode is None:
         return list(items)
     by_name: dict[str, CatalogueItem] = {}

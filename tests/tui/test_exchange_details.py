@@ -7,9 +7,8 @@ import pytest
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.record import HttpNote
-from mcpdesk.tui.traffic import exchange_text
-from mcpdesk.tui.traffic import exchange_text as module
-from mcpdesk.tui.traffic.exchange_text import MESSAGES, http_text, steps, title_of
+from mcpdesk.tui.traffic import exchange_details as module
+from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps, title_of
 from tests.support.traffic import (
     IN,
     OUT,
@@ -142,5 +141,5 @@ def test_a_title_is_found_by_the_number_and_the_last_round_by_itself() -> None:
 
 
 def test_only_the_newest_steps_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange_text, "MAX_STEPS", 2)
+    monkeypatch.setattr(module, "MAX_STEPS", 2)
     assert [title[:7] for title in shown(0)] == ["round 2", "round 3"]
