@@ -92,6 +92,8 @@ class WorkbenchPane(Vertical):
         self._moved = 0.0
         """When the cursor came to another item, in monotonic seconds."""
         self._loading = asyncio.Lock()
+        self._strip_list: TrafficList | None = None
+        """The list of the traffic strip; None until there was room for it."""
 
     def compose(self) -> ComposeResult:
         """Everything but the traffic strip, which is imported when there is room for it."""
@@ -143,11 +145,8 @@ class WorkbenchPane(Vertical):
         self._update_watched()
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.update(view, self.server)
-        strip = self.query_one("#strip", Vertical)
-        for child in strip.children if self.has_class("-high") else ():
-            look = getattr(child, "look", None)
-            if look is not None:
-                look()
+        if self._strip_list is not None and self._strip_list.is_mounted and self.has_class("-high"):
+            self._strip_list.update_lines()
 
     @property
     def draft(self) -> Draft | None:
@@ -477,6 +476,7 @@ class WorkbenchPane(Vertical):
         strip.border_title = "Traffic"
         listing = TrafficList(self._link.traffic, compact=True)
         listing.empty_text = [(_NO_TRAFFIC, "traffic--muted")]
+        self._strip_list = listing
         strip.mount(listing)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
