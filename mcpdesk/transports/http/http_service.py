@@ -6,9 +6,8 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
@@ -17,7 +16,7 @@ from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.auth.token_rules import NOTHING_ASKED
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import Endpoint, Rules, Site
+from mcpdesk.transports.base import Rules, Site
 from mcpdesk.transports.http import site_routes
 from mcpdesk.transports.http.callers import (
     anybody,
@@ -29,7 +28,7 @@ from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.dashboard.dashboard_entry import DashboardPlace
 from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
-from mcpdesk.transports.http.mcp_routes import GatewayRoutes, McpRoutes
+from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
 from mcpdesk.transports.http.request_guard import (
     RefusalLog,
     RequestGuard,
@@ -58,9 +57,6 @@ SERVED_BESIDES = ["/health", "/status", "/metrics"]
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
 """Endpoints where `?api_key=` may carry the key: browsers cannot send a header with a WebSocket."""
 
-Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
-"""Answers a request of a caller; None: the caller is not known yet, as the body may hold a token."""
-
 
 class PortTaken(TransportError):
     """The address is in use."""
@@ -80,17 +76,16 @@ class HttpService:
         self._sse = SseRoutes(site)
         self._dashboard = DashboardPlace(site, self._visitor)
         self._jobs = JobRoutes(site)
-        dialect = GatewayRoutes(self._mcp, self._sockets)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
             "ws": {"GET": self._sockets.get},
             "sse": {"GET": self._sse.get},
             "messages": {"POST": self._sse.post},
             GATEWAY: {
-                "POST": dialect.post, "GET": dialect.get, "OPTIONS": dialect.options,
-                "DELETE": dialect.delete,
+                "POST": through_gateway(self._mcp.post), "DELETE": through_gateway(self._mcp.delete),
+                "GET": self._mcp.discover_or_get, "OPTIONS": discover,
             },
-            GATEWAY_SOCKET: {"GET": dialect.socket},
+            GATEWAY_SOCKET: {"GET": through_gateway(self._sockets.get)},
         }  # fmt: skip
         """Handlers by what follows a server's name in the path, then by method."""
         self._guard = RequestGuard("")

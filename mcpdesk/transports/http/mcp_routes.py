@@ -5,8 +5,8 @@ Source: WIRE 1.2, 4, 5.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
@@ -52,8 +52,9 @@ from mcpdesk.transports.http.responses import (
 )
 from mcpdesk.transports.http.resumable_stream import ResumableStream, SessionOutlet
 from mcpdesk.transports.http.session_records import FOLDER, SessionRecords
-from mcpdesk.transports.http.websocket import SocketRoutes
 
+Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
+"""Answers a request of a caller; None: the caller is not known yet, as the body may hold a token."""
 LAST_EVENT_HEADER = "Last-Event-ID"
 LISTEN = "subscriptions/listen"
 
@@ -130,6 +131,15 @@ class McpRoutes:
         if found is None:
             return plain_error(400, f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more")
         return await _carry(request, session, caller or OPEN, *found)
+
+    async def discover_or_get(
+        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+    ) -> web.StreamResponse:
+        """Return the gateway's discovery document; clients with a session get its standing stream."""
+        head = head_of(request)
+        if head.session is not None or not head.accepted.json:
+            return await self.get(request, endpoint.gateway, caller)
+        return json_answer(200, endpoint.gateway.discovery())
 
     async def delete(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -321,42 +331,13 @@ async def _carry(
 ALLOWED = {"Allow": "GET, OPTIONS, POST, DELETE"}
 
 
-class GatewayRoutes:
-    """The dialect's endpoint of every server of a site."""
+async def discover(
+    request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
+) -> web.StreamResponse:
+    """Return the gateway's discovery document."""
+    return json_answer(200, endpoint.gateway.discovery(), ALLOWED)
 
-    def __init__(self, mcp: McpRoutes, sockets: SocketRoutes) -> None:
-        self._mcp = mcp
-        self._sockets = sockets
 
-    def post(
-        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> Awaitable[web.StreamResponse]:
-        """Answer one POSTed message or batch."""
-        return self._mcp.post(request, endpoint.gateway, caller)
-
-    async def get(
-        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> web.StreamResponse:
-        """Return the discovery document; clients of the protocol get their session's standing stream."""
-        head = head_of(request)
-        if head.session is not None or not head.accepted.json:
-            return await self._mcp.get(request, endpoint.gateway, caller)
-        return json_answer(200, endpoint.gateway.discovery())
-
-    async def options(
-        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> web.StreamResponse:
-        """Return the discovery document."""
-        return json_answer(200, endpoint.gateway.discovery(), ALLOWED)
-
-    def delete(
-        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> Awaitable[web.StreamResponse]:
-        """End a session."""
-        return self._mcp.delete(request, endpoint.gateway, caller)
-
-    def socket(
-        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> Awaitable[web.StreamResponse]:
-        """Upgrade the connection and serve it until one side closes."""
-        return self._sockets.get(request, endpoint.gateway, caller)
+def through_gateway(verb: Verb) -> Verb:
+    """Make a handler that serves clients of the gateway dialect."""
+    return lambda request, endpoint, caller: verb(request, endpoint.gateway, caller)

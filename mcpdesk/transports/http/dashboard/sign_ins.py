@@ -62,7 +62,7 @@ class SignIns:
     async def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor | web.Response:
         """Return the visitor who makes a request, or the refusal."""
         if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
-            return refusal(403, "this is for the dashboard's own page")
+            return plain_error(403, "this is for the dashboard's own page")
         if not self.is_due(rules):
             return Visitor("dashboard")
         visitor = self._signed_in.get(request.cookies.get(cookie_name(request), ""))
@@ -132,8 +132,3 @@ def cookie_name(request: web.BaseRequest) -> str:
 def is_own_page(request: web.BaseRequest) -> bool:
     """Whether this listener's own page makes the request: browsers name the origin with every POST."""
     return is_same_site(request.headers.get("Origin", ""), request.headers.get("Host"))
-
-
-def refusal(status: int, words: str) -> web.Response:
-    """Return a refusal with a readable body."""
-    return plain_error(status, words)
