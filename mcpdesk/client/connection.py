@@ -115,8 +115,8 @@ class ServerConnection:
         """Holds the questions that belong to no known call."""
         self._farewells = Farewells()
         self._listening: asyncio.Task[None] | None = None
-        self.on_notification: Callable[[str, JSONObject], None] = lambda method, params: None
-        """Takes notifications about the server: changed lists and resources, tasks, subscriptions."""
+        self.listeners: list[Callable[[str, JSONObject], None]] = []
+        """Called with every notification about the server: changed lists and resources, tasks."""
 
     @property
     def target(self) -> str:
@@ -445,7 +445,8 @@ class ServerConnection:
             case "notifications/elicitation/complete":
                 self._note("what the link was for is done", call)
             case _:
-                self.on_notification(method, params)
+                for listener in self.listeners:
+                    listener(method, params)
 
     def _withdraw_question(self, identifier: Any) -> None:
         """The server withdraws a question: stop answering it."""
@@ -508,7 +509,7 @@ class ResourceWatch:
         self._connection = connection
         self._listen: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        connection.on_notification = self._notified
+        connection.listeners.append(self._notified)
 
     def add(self, uri: str) -> None:
         """Follow a resource from now on."""
