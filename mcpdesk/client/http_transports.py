@@ -82,7 +82,7 @@ class HttpRequests:
         while reply.message is None and framer.last_id and "id" in message:
             # The server closed the connection, and the stream goes on elsewhere.
             await asyncio.sleep(_pause_s(framer))
-            seen = framer.last_id
+            seen, framer = framer.last_id, _next_framer(framer)
             async with self._answered("GET", _resuming(framer) | dict(headers)) as answer:
                 if answer.status != 200:
                     break
@@ -267,6 +267,7 @@ class StreamableHttp(ClientTransport):
                 if error.status:
                     return
             await asyncio.sleep(_pause_s(framer))
+            framer = _next_framer(framer)
 
     async def close(self) -> None:
         """End the session; a server that does not answer soon is left alone."""
@@ -390,6 +391,13 @@ def _decoded_event(event: Event) -> Any:
     except ProtocolError as error:
         reason = f"an event is not JSON: {error.message}"
         raise InvalidAnswer(reason, excerpt=excerpt(event.data)) from None
+
+
+def _next_framer(framer: EventFramer) -> EventFramer:
+    """A framer for the next connection of a stream: an event that was cut off is sent again as a whole."""
+    fresh = EventFramer(framer.limit)
+    fresh.last_id, fresh.retry_ms = framer.last_id, framer.retry_ms
+    return fresh
 
 
 def _pause_s(framer: EventFramer) -> float:

@@ -300,7 +300,8 @@ async def test_session_hears_what_belongs_to_no_request_on_a_stream_that_is_resu
         if len(streams) == 3:
             return http(405)
         updated = {"method": "notifications/resources/updated", "params": {"uri": "a://"}}
-        return stream("retry: 1", f"id: a:{len(streams)}", event({"jsonrpc": "2.0"} | updated))
+        whole = event({"jsonrpc": "2.0"} | updated)
+        return stream("retry: 1", f"id: a:{len(streams)}", whole, "id: a:9", "data: cut of")
 
     async with serving(handshake(answer)) as server, asyncio.timeout(WITHIN_S):
         watch = ResourceWatch(await met(server))
