@@ -24,7 +24,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.key_queue import KeyQueue
 from mcpdesk.tui.screens.main_screen import PANES, MainApp, MainScreen, Panes
-from mcpdesk.tui.terminal import TerminalGate
+from mcpdesk.tui.terminal import DeskDriver, TerminalGate
 from mcpdesk.tui.themes import ThemeChoice, with_visible_cursor, without_auto, without_colour
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
 NEWS_S = 20.0
-"""How long a screen that was started again says why."""
+"""How long the toast after a failure of the screen stays."""
 MENU_GROUP = "menu"
 """Workers that open a dialog, or act on what was chosen in one."""
 COPY_DOUBT = 75_000
@@ -66,8 +66,8 @@ class DeskApp(MainApp):
         news: str = "",
     ) -> None:
         """`history` is the file the calls of the workbench are kept in; None forgets them at the end.
-        `begin` is called once the frame is painted, `settled` once it shows a server.
-        `place` and `news` are where a screen that failed was, and what to say about it."""
+        `begin` is called when the frame is painted, `settled` when it shows a server, each once.
+        After a screen has failed, `place` is what it showed and `news` the message about the failure."""
         super().__init__()
         self.crash: Crash | None = None
         """The exception that ended the screen, once one did."""
@@ -105,18 +105,14 @@ class DeskApp(MainApp):
         return self.main
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's colours, all of them resolved; without colour the cursor is told by its style."""
+        """The theme's colours, all resolved; without colour the cursor is marked by its text style."""
         variables = with_visible_cursor(without_auto(super().get_css_variables()))
         return without_colour(variables) if self.no_color else variables
 
     def get_driver_class(self) -> type[Driver]:
-        """A terminal is driven by ours, which knows about pictures."""
+        """Our driver, which knows about pictures, where Textual would drive a terminal by its own."""
         found = super().get_driver_class()
-        if found.__name__ != "LinuxDriver":
-            return found
-        from mcpdesk.tui.terminal import DeskDriver
-
-        return DeskDriver
+        return DeskDriver if found.__name__ == "LinuxDriver" else found
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, then ours: every line of every widget passes them on its way to the terminal.
@@ -130,7 +126,7 @@ class DeskApp(MainApp):
         return [*filters, self._gate]
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy what is meant: stand-ins of a field are the terminal's affair. The toolkit encodes it."""
+        """Copy the true text: fields show stand-ins for control characters. Textual encodes it."""
         super().copy_to_clipboard(from_field(text).encode("utf-8", "replace").decode())
 
     @contextmanager
@@ -152,7 +148,7 @@ class DeskApp(MainApp):
                 screens[-1].refresh()
 
     async def on_event(self, event: events.Event) -> None:
-        """Wake the screen; note keys, so that no question opens under somebody's fingers.
+        """Wake the screen, and note when a key was pressed, so that no question opens while somebody types.
 
         Keys are handed over in turn.
         """
@@ -168,7 +164,7 @@ class DeskApp(MainApp):
             await super().on_event(event)
 
     def _is_focus_about_to_move(self) -> bool:
-        """Whether a form, or a dialog of an action that was begun, is on its way."""
+        """Whether a form, or the dialog of an action that has begun, is about to open."""
         if self.screen is not self.main:
             return not self.screen.is_mounted
         return getattr(self.main.pane, "holds_keys", False) or any(
@@ -195,7 +191,7 @@ class DeskApp(MainApp):
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
 
     def bell(self) -> None:
-        """Ring. Textual also rings while it handles an exception that ends the application: keep that one."""
+        """Ring. Textual also rings while it handles an exception that ends the application: remember it."""
         error = sys.exception()
         if self.return_code and error is not None:
             self._remember_crash(error)
@@ -209,7 +205,7 @@ class DeskApp(MainApp):
         super().panic(*renderables)
 
     def _remember_crash(self, error: BaseException) -> None:
-        """Remember the first exception, and where the person is."""
+        """Remember the first exception, and what the person is looking at."""
         if self.crash is None:
             self.crash = Crash.of(error, self.main.place())
 
@@ -246,7 +242,7 @@ class DeskApp(MainApp):
 
     @work
     async def action_ask_quit(self) -> None:
-        """Leave; ask first when something would be lost."""
+        """Quit; ask first when something would be lost."""
         if self._asking:
             return
         self._asking = True
@@ -265,7 +261,7 @@ class DeskApp(MainApp):
         return bool(await self.push_screen_wait(Menu("Quit mcpdesk?", choices)))
 
     def action_interrupt(self) -> None:
-        """Ctrl+C copies a selection; else twice means quit."""
+        """Ctrl+C copies a selection; without one, pressing it twice quits."""
         if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             raise SkipAction
         now = time.monotonic()
