@@ -1,4 +1,4 @@
-"""Keys that are typed faster than a dialog goes."""
+"""Dialogs close once, and one asks for a name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from textual import events
 
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.help import HelpScreen, JumpScreen
+from mcpdesk.tui.widgets.dialog import LONGEST, NamePrompt
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.asking import DATABASE, asked
 from tests.support.fake_link import FakeLink
@@ -71,3 +72,24 @@ async def test_a_key_that_comes_before_a_question_is_drawn_answers_nothing() -> 
         await until(pilot, lambda: dialog.is_mounted)
         assert app.screen is dialog and isinstance(dialog, QuestionScreen)
         assert dialog.page.is_attached
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keys", "name"),
+    [
+        (["m", "e", "space", "enter"], "me"),
+        (["m", "escape"], ""),
+        (["enter"], ""),
+        (["x"] * (LONGEST + 5) + ["enter"], "x" * LONGEST),
+    ],
+    ids=["trimmed", "closed", "empty", "long"],
+)
+async def test_it_ends_with_the_name(keys: list[str], name: str) -> None:
+    async with running_frame() as (app, pilot):
+        given: list[str | None] = []
+        app.push_screen(NamePrompt("Keep as"), given.append)
+        await pilot.pause()
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert given == [name]

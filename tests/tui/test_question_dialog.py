@@ -1,4 +1,4 @@
-"""Questions are answered with a few keys or the mouse, and nothing chosen is lost."""
+"""The dialog that asks: pages, answers, ends elsewhere, keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 from textual.widgets import Static
 
-from mcpdesk.inbox.question import Answer, Approval, Option, Page, QuestionKind, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
+from mcpdesk.tui.forms.question_dialog import question_keys
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
 from mcpdesk.tui.widgets.part_line import PartLine
 from tests.support.asking import APPROVAL, CHECKS, DATABASE, asked
@@ -264,3 +265,47 @@ async def test_the_question_of_a_client_that_left_says_so() -> None:
         await desk.until(lambda: "claude-code 2.1 asks" in desk.shown())
         desk.link.core = dataclasses.replace(desk.link.core, clients=())
         await desk.until(lambda: "claude-code 2.1 (has left) asks" in desk.shown())
+
+
+CHOICE = Page("Which?", options=(Option("a"),))
+WORDS = Page("Why?")
+LONG = Page("Write", is_long=True)
+LINK_PAGE = Page("Open", link="https://example.org/", own_words=False)
+
+APPROVAL_PAGE = Page("May p call t?", options=(Option("allow once"),), own_words=False, detail="command: ls")
+DETAILED = replace(APPROVAL_PAGE, detail="\n".join("abcdefghij"))
+
+
+def keys(
+    *pages: Page,
+    at: int = 0,
+    may_cancel: bool = False,
+    is_writing: bool = False,
+    kind: QuestionKind = QuestionKind.QUESTION,
+) -> str:
+    question = Question(1, "s", "p", "t", pages, 0.0, 1.0, may_cancel, kind=kind)
+    hints = question_keys(question, at, is_writing=is_writing)
+    return ", ".join(f"{hint.key} {hint.title}" for hint in hints)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (keys(CHOICE), "digits choose, space toggles, enter answers, d decline, esc later"),
+        (keys(CHOICE, WORDS), "digits choose, space toggles, enter next, d decline, esc later"),
+        (keys(CHOICE, WORDS, at=1), "enter answers, ⌫ back, d decline, esc later"),
+        (keys(WORDS, is_writing=True), "enter answers, esc d decline, esc stops writing"),
+        (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc d decline, esc stops writing"),
+        (
+            keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL),
+            "digits choose, space toggles, enter answers, d deny, esc later",
+        ),
+        (
+            keys(DETAILED, kind=QuestionKind.APPROVAL),
+            "digits choose, space toggles, enter answers, d deny, pgdn scrolls, esc later",
+        ),
+        (keys(LINK_PAGE, may_cancel=True), "o open, y copy, enter agrees, d decline, c cancel, esc later"),
+    ],
+)
+def test_keys_of_a_page(told: str, expected: str) -> None:
+    assert told == expected

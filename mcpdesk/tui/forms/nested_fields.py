@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -57,6 +56,10 @@ class ObjectPart(FormPart):
 class GrowingPart(FormPart):
     """A field whose members are added and removed one by one."""
 
+    node: ListNode | MapNode
+    brackets: ClassVar[str]
+    """Shown around the number of members."""
+    add_tip: ClassVar[str]
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("form")
     DEFAULT_CSS = """
     GrowingPart .member { height: auto; }
@@ -65,10 +68,15 @@ class GrowingPart(FormPart):
     GrowingPart .count { width: auto; color: $text-muted; padding-right: 1; }
     """
 
-    def member(self, index: int, *widgets: Widget) -> Horizontal:
+    def controls(self) -> Iterator[Widget]:
+        count = len(list(self.node.children()))
+        yield Label(Content(f"{self.brackets[0]}{count}{self.brackets[1]}"), classes="count")
+        yield Chip("+ add", "add", self.add_tip)
+
+    def member(self, *widgets: Widget) -> Horizontal:
         """A row with a member and its buttons."""
-        tools = [Chip("✕", "remove", "Remove (alt+x)", focusable=False)]
-        return Horizontal(*widgets, *tools, classes="member")
+        remove = Chip("✕", "remove", "Remove (alt+x)", focusable=False)
+        return Horizontal(*widgets, remove, classes="member")
 
     @property
     def members(self) -> list[Horizontal]:
@@ -81,17 +89,9 @@ class GrowingPart(FormPart):
         above = set(widget.ancestors_with_self) if widget else set()
         return next((at for at, row in enumerate(self.members) if row in above), None)
 
-    @abstractmethod
-    def append(self) -> None:
-        """Add a member to the node."""
-
-    @abstractmethod
-    def drop(self, index: int) -> None:
-        """Remove a member from the node."""
-
     async def action_add_item(self) -> None:
         """Add a member and move the focus to it."""
-        self.append()
+        self.node.add()
         await self.rebuild()
         focus_first(self.members[-1], self)
 
@@ -112,7 +112,7 @@ class GrowingPart(FormPart):
     async def _remove(self, index: int | None) -> None:
         if index is None:
             return
-        self.drop(index)
+        self.node.remove(index)
         await self.rebuild()
         rows = self.members
         focus_first(rows[min(index, len(rows) - 1)] if rows else None, self)
@@ -122,22 +122,14 @@ class ListPart(GrowingPart):
     """The items of a list, which can be reordered."""
 
     node: ListNode
-
-    def controls(self) -> Iterator[Widget]:
-        yield Label(Content(f"[{len(self.node.items)}]"), classes="count")
-        yield Chip("+ add", "add", "Add an item (ctrl+n)")
+    brackets = "[]"
+    add_tip = "Add an item (ctrl+n)"
 
     def compose_body(self) -> Iterator[Widget]:
-        for index, part in enumerate(self.nested(self.node.children())):
+        for part in self.nested(self.node.children()):
             up = Chip("↑", "up", "Move up (alt+up)", focusable=False)
             down = Chip("↓", "down", "Move down (alt+down)", focusable=False)
-            yield self.member(index, part, up, down)
-
-    def append(self) -> None:
-        self.node.add()
-
-    def drop(self, index: int) -> None:
-        self.node.remove(index)
+            yield self.member(part, up, down)
 
     async def action_move_item(self, by: int) -> None:
         """Move the item with the focus."""
@@ -160,23 +152,15 @@ class MapPart(GrowingPart):
     """Members under free names: each name beside its value."""
 
     node: MapNode
-
-    def controls(self) -> Iterator[Widget]:
-        yield Label(Content(f"{{{len(self.node.entries)}}}"), classes="count")
-        yield Chip("+ add", "add", "Add a member (ctrl+n)")
+    brackets = "{}"
+    add_tip = "Add a member (ctrl+n)"
 
     def compose_body(self) -> Iterator[Widget]:
-        for index, entry in enumerate(self.node.entries):
+        for entry in self.node.entries:
             name = LineField(
                 entry.key, placeholder="name", compact=True, classes="key", select_on_focus=False
             )
-            yield self.member(index, name, self.make(entry.node, ""))
-
-    def append(self) -> None:
-        self.node.add()
-
-    def drop(self, index: int) -> None:
-        self.node.remove(index)
+            yield self.member(name, self.make(entry.node, ""))
 
     @on(Input.Changed, ".key")
     def _name_typed(self, event: Input.Changed) -> None:

@@ -1,4 +1,4 @@
-"""JSON values as text for people: pretty, compact, one-line previews and paths."""
+"""JSON values as text for people: pretty, compact, one-line previews and paths; and comparing values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 Path = tuple[str | int, ...]
-"""Where a value stands inside another: keys and indices from the outside in."""
+"""The place of a value inside another: keys and indices from the outside in."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -72,7 +72,7 @@ def keeps(held: Any, value: Any) -> bool:
 
 
 def json_problem(text: str) -> str:
-    """Where a text stops being JSON, `line 3, column 7: ...`; empty when it is JSON."""
+    """Where a text is not JSON, `line 3, column 7: ...`; empty when it is JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -83,7 +83,7 @@ def json_problem(text: str) -> str:
 
 
 def preview(value: Any, room: int) -> str:
-    """At most `room` characters that hint at a value; containers are looked into no further than needed."""
+    """A value in at most `room` characters; containers are read no further than needed."""
     text = _hint(value, room)
     return text if len(text) <= room else text[: max(0, room - 1)] + "…"
 

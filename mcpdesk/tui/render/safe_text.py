@@ -1,4 +1,4 @@
-"""Strangers' text made harmless, on one line, and cut to the cells there are. Knows no widget."""
+"""Text of strangers without control characters, cut to a width; and shell commands on several lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 def ending(text: str, width: int = 0) -> str:
-    """`text` cleaned, on one line, and cut to its last `width` cells (0: not cut); paths say most there."""
+    """`text` cleaned, on one line, and cut to its last `width` cells (0: not cut), as suits paths."""
     line = clean(text, newlines=False)
     if not width or cell_len(line) <= width:
         return line
@@ -33,15 +33,15 @@ _INDENT = "  "
 _GOES_ON = " \\"
 
 
-def shown(command: str, key: str, width: int) -> list[str]:
-    """A command as the screen may show it: without control characters and `key`, on lines that fit."""
+def shown_command(command: str, key: str, width: int) -> list[str]:
+    """The lines of a command on the screen: without control characters, and with `key` masked."""
     return folded(clean(command.replace(key, MASK) if key else command), width)
 
 
 def folded(command: str, width: int) -> list[str]:
-    """The lines of a command, of at most `width` cells where its words are not longer.
+    """A command on lines of at most `width` cells, unless a word is longer.
 
-    Copied off the screen they are the same command. An option stays with its value.
+    The lines are still the same command for a shell. An option stays with its value.
     """
     if cell_len(command) <= width:
         return [command]
@@ -57,7 +57,7 @@ def folded(command: str, width: int) -> list[str]:
 
 
 def _parts(command: str) -> Iterator[str]:
-    """Its words as they are quoted, an option with what follows it."""
+    """The quoted words of a command, each option together with the word after it."""
     option = ""
     for word in _words(command):
         if option and word.startswith("-"):
@@ -73,7 +73,7 @@ def _parts(command: str) -> Iterator[str]:
 
 
 def _words(command: str) -> Sequence[str]:
-    """All of it is one where words cannot be told apart."""
+    """The words of a command; the whole command where it cannot be split."""
     try:
         words = shlex.split(command, posix=False)
     except ValueError:

@@ -22,7 +22,7 @@ from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.client_text import PRESENCES, client_text, duration_or_dash, era, seen_text, title_of
-from mcpdesk.tui.render.safe_text import one_line, shown
+from mcpdesk.tui.render.safe_text import one_line, shown_command
 from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
@@ -339,7 +339,8 @@ class ClientsPane(Vertical):
         )
         lines = []
         for title, command in lessons:
-            lines += [Content.styled(title, "bold"), *map(Content, shown(command, key, width)), Content("")]
+            shown = map(Content, shown_command(command, key, width))
+            lines += [Content.styled(title, "bold"), *shown, Content("")]
         lines.append(
             Content.assemble(
                 ("U", "bold $footer-key-foreground"), " copies what a client needs, with the key."

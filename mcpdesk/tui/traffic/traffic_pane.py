@@ -20,7 +20,7 @@ from mcpdesk.plain_text import from_field
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.safe_text import clean, one_line, shown
+from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.exchange_menus import (
     FILE_NAME,
@@ -409,7 +409,7 @@ def how_to_connect(link: Link, view: CoreView, width: int) -> list[Cell]:
     lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
     for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
         lines += [("", ""), (f"  {title}", "traffic--muted")]
-        command = shown(link.client_config(server.name, client), view.api_key, width - 5)
+        command = shown_command(link.client_config(server.name, client), view.api_key, width - 5)
         lines += [(f"    {line}", "traffic--peer") for line in command]
     lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
     return [(one_line(text), style) for text, style in lines]

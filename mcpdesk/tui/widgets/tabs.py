@@ -1,8 +1,9 @@
-"""The second line: the screens, which of them is shown, and where something waits."""
+"""Two lines of tabs: the screens of the desk with badges, and the tabs inside a screen."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from rich.cells import cell_len
@@ -23,29 +24,29 @@ def _screen_of(action: Action) -> str:
 SCREENS: dict[str, Action] = {
     _screen_of(action): action for action in ACTIONS if action.name.startswith("show_screen(")
 }
-"""Screen name to the action that shows it, in the order of the tabs."""
+"""Screen name -> the action that shows it, in the order of the tabs."""
 
 
 COLOUR = "bold $block-cursor-foreground on $block-cursor-background"
 NO_COLOUR = "bold reverse"
-"""How the current tab is told from the others."""
+"""The style of the current tab, with and without colours."""
 
 
 class DeskTabs(PartLine):
-    """One tab a screen; click or digit goes there."""
+    """One tab for each screen; a click or a digit shows it."""
 
     DEFAULT_CSS = """
     DeskTabs { background: $surface; color: $text-muted; }
     """
 
     def __init__(self, names: Collection[str] = tuple(SCREENS)) -> None:
-        """`names` are those of the screens there are."""
+        """`names` are the screens that exist."""
         super().__init__()
         self._names = names
         self._seen: tuple[object, ...] = ()
 
     def mark(self, current: str, badges: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Show which screen is up; `badges` are short texts beside a title, `?1`."""
+        """Mark the current screen; `badges` are short texts beside a title, such as `?1`."""
         seen = (current, *badges.items())
         if seen != self._seen:
             self._seen = seen
@@ -73,7 +74,7 @@ _GAP = 2
 
 
 class TabStrip(Widget):
-    """A click picks a tab; keys are the business of whoever shows what it stands for."""
+    """The tabs inside a screen. A click picks a tab; keys are handled by the widget around it."""
 
     DEFAULT_CSS = """
     TabStrip { height: 1; width: 1fr; padding: 0 1; color: $text-muted; }
@@ -81,25 +82,17 @@ class TabStrip(Widget):
 
     current: reactive[int] = reactive(0)
 
+    @dataclass
     class Picked(Message):
-        """Another tab is up."""
+        """Another tab was picked."""
 
-        def __init__(self, strip: TabStrip, index: int) -> None:
-            super().__init__()
-            self.strip = strip
-            self.index = index
-
-        @property
-        def control(self) -> TabStrip:
-            """The strip."""
-            return self.strip
+        index: int
 
     def __init__(self, titles: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.titles = list(titles)
 
     def render(self) -> Content:
-        """The titles."""
         parts = []
         for at, title in enumerate(self.titles):
             style = "bold underline $text-primary" if at == self.current else ""
@@ -107,17 +100,16 @@ class TabStrip(Widget):
         return Content.assemble(*parts)
 
     def action_step(self, by: int) -> None:
-        """Bring up the next or previous tab."""
+        """Pick the next or previous tab."""
         self.pick((self.current + by) % len(self.titles))
 
     def pick(self, index: int) -> None:
-        """Bring up a tab and tell."""
+        """Pick a tab."""
         if index != self.current:
             self.current = index
-            self.post_message(self.Picked(self, index))
+            self.post_message(self.Picked(index))
 
     def on_click(self, event: events.Click) -> None:
-        """Bring up the tab under the mouse."""
         left = 1
         for at, title in enumerate(self.titles):
             if left <= event.x < left + cell_len(title) + _GAP:
