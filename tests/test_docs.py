@@ -44,7 +44,7 @@ def run(line: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -100,7 +100,7 @@ def test_curl_line_of_the_readme_works() -> None:
         url = service.says("serving hello at").rpartition(" ")[2]
         command = line.replace("http://127.0.0.1:3333/mcp/hello", url)
         answer = subprocess.run(
-            ["bash", "-c", command], capture_output=True, text=True, timeout=20, check=True
+            ["bash", "-c", command], capture_output=True, text=True, timeout=120, check=True
         )
         assert '"greet"' in answer.stdout
     finally:

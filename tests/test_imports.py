@@ -179,7 +179,7 @@ def loaded_by(statement: str) -> set[str]:
     """Top-level names of everything loaded after `statement` ran in a fresh interpreter."""
     code = f"{statement}\nimport sys; print(*sys.modules)"
     output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     return {name.split(".")[0] for name in output.stdout.split()}
 

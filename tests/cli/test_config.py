@@ -49,7 +49,7 @@ def test_printed_command_starts_the_server_from_anywhere(
     assert printed.returncode == 0 and printed.stderr
     answer = subprocess.run(
         command_of(client, printed.stdout),
-        input=json.dumps(INITIALIZE) + "\n", cwd="/", capture_output=True, text=True, timeout=30, check=False,
+        input=json.dumps(INITIALIZE) + "\n", cwd="/", capture_output=True, text=True, timeout=99, check=False,
         env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert json.loads(answer.stdout)["result"]["serverInfo"]["name"] == "small", answer.stderr

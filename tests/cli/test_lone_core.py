@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mcp
 import pytest
@@ -18,6 +19,9 @@ from mcpdesk.transports import rendezvous
 from tests.support.patience import WITHIN_S
 from tests.support.person import said
 from tests.support.stdio_server import PROGRAM, Server, noisy_folder
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Service
 
 
 @pytest.fixture
@@ -223,3 +227,41 @@ def test_tool_that_blocks_does_not_keep_it_from_ending(
     else:
         server.stdin.close()
     assert server.process.wait(WITHIN_S) == 128 + (signal.SIGTERM if by_signal else signal.SIGHUP)
+
+
+def test_alone_means_a_core_of_its_own(folder: Path, servers: list[Server]) -> None:
+    results = []
+    for _ in range(2):
+        server = Server(folder, "--alone")
+        servers.append(server)
+        server.shake_hands()
+        results.append(server.ask("tools/call", {"name": "who", "arguments": {}}, 2)["result"])
+    assert results[0] != results[1]
+
+
+def refused(*arguments: str) -> str:
+    """What it says on stderr when it refuses to start."""
+    answer = subprocess.run(
+        [*PROGRAM, "stdio", *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=WITHIN_S
+    )
+    assert (answer.returncode, answer.stdout) == (2, b"")
+    assert b"Traceback" not in answer.stderr
+    return answer.stderr.decode()
+
+
+def test_missing_folder_is_told(tmp_path: Path) -> None:
+    assert "missing" in refused(str(tmp_path / "missing"))
+
+
+def test_bad_manifest_is_told_with_its_line(folder: Path) -> None:
+    (folder / "mcp.json").write_text('{"name": "x",\n  oops}')
+    assert "mcp.json:2:3" in refused(str(folder))
+
+
+def test_unknown_mode_is_told(folder: Path) -> None:
+    assert "no mode 'review'" in refused(str(folder), "--mode", "review")
+
+
+def test_unknown_mode_is_told_by_a_desk_too(folder: Path, serve: Callable[..., Service]) -> None:
+    serve(str(folder), "--port", "0").says("serving noisy")
+    assert "no mode 'review'" in refused(str(folder), "--mode", "review")

@@ -78,7 +78,7 @@ def test_users_mistake_is_told_without_traceback(
 def test_reader_that_leaves_is_no_mistake(repository: Path) -> None:
     command = f"{sys.executable} -m mcpdesk settings --explain | true"
     finished = subprocess.run(
-        ["bash", "-c", command], cwd=repository, capture_output=True, text=True, timeout=30, check=False
+        ["bash", "-c", command], cwd=repository, capture_output=True, text=True, timeout=120, check=False
     )
     assert finished.stderr == ""
 

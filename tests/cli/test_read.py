@@ -21,7 +21,7 @@ def test_bytes_are_written_as_they_are(folder: Path, repository: Path) -> None:
     (folder / "resources" / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
     command = [sys.executable, "-m", "mcpdesk", "read", str(folder), "resource://dot"]
     (folder / "resources" / "dot.bin").unlink()
-    finished = subprocess.run(command, cwd=repository, capture_output=True, timeout=30, check=True)
+    finished = subprocess.run(command, cwd=repository, capture_output=True, timeout=120, check=True)
     assert finished.stdout == b"\x89PNG\r\n\x1a\n\xff"
 
 

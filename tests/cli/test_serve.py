@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
@@ -481,12 +480,12 @@ FILES = {
 
         async def direct() -> str:
             \"\"\"Hold up everything.\"\"\"
-            time.sleep(1.2)
+            time.sleep(3)
             return "finished"
 
         async def through_a_helper() -> str:
             \"\"\"Hold up everything in a function of another file.\"\"\"
-            pause(1.2)
+            pause(3)
             return "finished"
         """,
     "helpers.py": """
@@ -502,7 +501,7 @@ def called(url: str, tool: str) -> str:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": {}}}
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     request = urllib.request.Request(url, json.dumps(message).encode(), headers)
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return str(answer.read().decode())
 
 
@@ -510,7 +509,7 @@ def called(url: str, tool: str) -> str:
 @pytest.mark.parametrize(
     ("tool", "place"), [("direct", "tools/work.py:10"), ("through-a-helper", "helpers.py:4")]
 )
-def test_the_tool_and_the_line_are_logged_within_a_second_and_the_call_timed_out(
+def test_the_tool_and_the_line_are_logged_meanwhile_and_the_call_timed_out(
     serve: Callable[..., Service], tmp_path: Path, tool: str, place: str
 ) -> None:
     service = serve(str(write(tmp_path / "slow", FILES)), "--port", "0")
@@ -518,11 +517,10 @@ def test_the_tool_and_the_line_are_logged_within_a_second_and_the_call_timed_out
     assert found is not None
     answers: list[str] = []
     caller = threading.Thread(target=lambda: answers.append(called(found.group(), tool)))
-    began = time.monotonic()
     caller.start()
     line = service.says("holds up the server")
-    seen_s = time.monotonic() - began
-    assert f"warning {tool}: " in line and line.endswith(f"({place})") and seen_s < 1.2
+    assert caller.is_alive()  # it is logged while the tool still holds up the server
+    assert f"warning {tool}: " in line and line.endswith(f"({place})")
     caller.join()
     assert "not finished within its limit of 0.5 s" in answers[0]
     assert service.end() == 0

@@ -56,7 +56,7 @@ class Typed:
     def __init__(self, *arguments: str) -> None:
         environ = {**os.environ, "TERM": "xterm-256color"}
         self.process = pexpect.spawn(
-            sys.executable, ["-m", "mcpdesk", "call", *arguments], cwd=str(ROOT), env=environ, timeout=20,
+            sys.executable, ["-m", "mcpdesk", "call", *arguments], cwd=str(ROOT), env=environ, timeout=120,
             encoding="utf-8", echo=False,
         )  # fmt: skip
 

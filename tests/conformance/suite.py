@@ -121,7 +121,7 @@ def _node_version() -> int:
     node = shutil.which("node")
     if node is None:
         return 0
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    told = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=120, check=False)
     found = re.match(r"v(\d+)", told.stdout)
     return int(found.group(1)) if found else 0
 

@@ -49,7 +49,7 @@ class Client:
     """One kept HTTP connection."""
 
     def __init__(self, port: str) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)
+        self.connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=120)
         self.connection.connect()
         self.socket = self.connection.sock
 

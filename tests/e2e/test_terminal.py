@@ -135,7 +135,7 @@ def test_address_that_is_not_ours_ends_the_desk_with_a_sentence(folder: Path) ->
 def test_without_a_terminal_the_way_out_is_told(folder: Path, repository: Path) -> None:
     finished = subprocess.run(
         [sys.executable, "-m", "mcpdesk", str(folder)],
-        cwd=repository, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
+        cwd=repository, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert finished.returncode == 2
     assert "needs a terminal" in finished.stderr

@@ -86,18 +86,18 @@ async def test_the_wallet_serves_everybody_a_token_and_a_scope(wallet: str) -> N
 def test_the_wallet_passes_check_and_its_program_makes_tokens() -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "mcpdesk", "check", str(WALLET)],
-        env={**os.environ, "WALLET_SECRET": SECRET}, capture_output=True, text=True, check=False, timeout=30,
+        env={**os.environ, "WALLET_SECRET": SECRET}, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout
     assert "needs WALLET_MINT_KEY, an environment variable" in checked.stdout
     made = subprocess.run(
         [sys.executable, str(WALLET / "issue_token.py"), "ada", "wallet:read"],
-        env={"WALLET_SECRET": SECRET}, capture_output=True, text=True, check=True, timeout=20,
+        env={"WALLET_SECRET": SECRET}, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     assert made.stdout.count(".") == 2
     helped = subprocess.run(
         [sys.executable, str(WALLET / "issue_token.py"), "--help"],
-        env={"WALLET_SECRET": SECRET}, capture_output=True, text=True, check=False, timeout=20,
+        env={"WALLET_SECRET": SECRET}, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert not helped.stdout and helped.stderr.startswith("usage: WALLET_SECRET=...")
 

@@ -66,7 +66,7 @@ def stages(tmp_path: Path) -> Iterator[Stages]:
 def program(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-B", f"programs/{name}.py", *arguments],
-        cwd=FOLDER, capture_output=True, text=True, timeout=30, check=False,
+        cwd=FOLDER, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 

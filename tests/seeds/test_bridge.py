@@ -365,7 +365,7 @@ def issued(*subject_and_scopes: str) -> str:
     """A token of the sample's own program."""
     command = [sys.executable, str(SAMPLES / "wallet" / "issue_token.py"), *subject_and_scopes]
     environ = {**os.environ, "WALLET_SECRET": tokens.SECRET}
-    finished = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=30)
+    finished = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=120)
     return finished.stdout.strip()
 
 
