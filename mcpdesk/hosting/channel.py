@@ -214,8 +214,9 @@ class FrameChannel:
         self._record = endpoint.recorder.together
         self._endpoint = endpoint
         self._write = write
-        self._answering: set[asyncio.Task[None]] = set()
-        """One for each request that is not answered yet."""
+        self._answering: dict[int, asyncio.Task[None]] = {}
+        """One for each request that is not answered yet, by a number of ours."""
+        self._begun = count()
         self._out: list[bytes] = []
         """What leaves soon."""
         self._size = 0
@@ -264,9 +265,8 @@ class FrameChannel:
             else:
                 size = len(frame) if len(frame) >= LARGE else 0
                 self._endpoint.large_bytes += size
-                task = asyncio.create_task(self._answer(answer, size))
-                self._answering.add(task)
-                task.add_done_callback(self._answering.discard)
+                number = next(self._begun)
+                self._answering[number] = asyncio.create_task(self._answer(number, answer, size))
         self.flush()
         return first
 
@@ -319,17 +319,18 @@ class FrameChannel:
         if self._endpoint.large_bytes + size > most:
             raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
 
-    async def _answer(self, work: Coroutine[Any, Any, Reply], size: int) -> None:
+    async def _answer(self, number: int, work: Coroutine[Any, Any, Reply], size: int) -> None:
         """Answer one request. `size` is what a large one counts for; 0: it is none."""
         try:
             self._answered(await work)
         finally:
+            del self._answering[number]
             self._endpoint.large_bytes -= size
 
     async def drained(self) -> None:
         """Wait until everything received has been answered."""
-        while self._answering:
-            await asyncio.wait(self._answering)
+        while waiting := [task for task in self._answering.values() if not task.done()]:
+            await asyncio.wait(waiting)
         self.flush()
 
     def close(self, reason: str = "connection closed") -> None:

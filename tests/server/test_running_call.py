@@ -88,7 +88,7 @@ async def test_the_first_reason_to_end_counts_and_the_task_goes_on() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            call.settle()
+            call.undo_cancellation()
         return task.cancelling()
 
     task_aio = asyncio.create_task(work())
@@ -96,5 +96,5 @@ async def test_the_first_reason_to_end_counts_and_the_task_goes_on() -> None:
     call.end("first")
     call.end("second")
     assert (await task_aio, call.stop) == (0, "first")
-    call.revive()
+    call.go_on_after_end()
     assert call.stop == ""

@@ -75,7 +75,7 @@ class ClientRequests:
                 call.outlet.send(codec.notification("notifications/cancelled", params))
         return _read(asking, result)
 
-    def take(self, response: JSONObject) -> None:
+    def receive(self, response: JSONObject) -> None:
         """A response came. One that answers nothing is ignored."""
         identifier = response.get("id")
         waiting = self.answers.get(identifier) if isinstance(identifier, str) else None

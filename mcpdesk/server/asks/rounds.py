@@ -114,10 +114,10 @@ class Round:
         loop = asyncio.get_running_loop()
         pending = _Pending(asking, loop.create_future())
         self._pending[name] = pending
-        self._settle(name)
+        self._answer_from_request(name)
         self._stirred.set()
         self._tell()
-        timer = loop.call_later(limit_s, self.settle, name, unanswered(asking.method, limit_s))
+        timer = loop.call_later(limit_s, self.resolve, name, unanswered(asking.method, limit_s))
         try:
             with self._deadlines.paused(self.call):
                 answer: T = await pending.answer
@@ -170,9 +170,9 @@ class Round:
                 except ValueError as error:
                     raise ValueError(f"{name}: {error}") from None
         for name, answer in fitting.items():
-            self.settle(name, answer)
+            self.resolve(name, answer)
 
-    def settle(self, name: str, answer: Any) -> None:
+    def resolve(self, name: str, answer: Any) -> None:
         """The answer to one question, read, or the error it came to; ignored when nobody asks any more."""
         pending = self._pending.get(name)
         if pending is None or pending.answer.done():
@@ -259,9 +259,9 @@ class Round:
         # What came with an earlier request and was not asked for is not kept.
         self._given = self._kept | answers
         for name in list(self._pending):
-            self._settle(name)
+            self._answer_from_request(name)
 
-    def _settle(self, name: str) -> None:
+    def _answer_from_request(self, name: str) -> None:
         """Answer a pending question if its answer is at hand and fits; a wrong one is asked for again."""
         pending = self._pending[name]
         if pending.answer.done():

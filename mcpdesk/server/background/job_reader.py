@@ -85,7 +85,7 @@ class JobReader:
 
     def news(self) -> list[JSONObject]:
         """What came since the last look, one kind each, the end last."""
-        self._settle()
+        self._mark_seen()
         name: JSONObject = {"job_id": self._job.id}
         state, news = state_of(self._job), self._look()
         told: list[JSONObject] = []
@@ -100,7 +100,7 @@ class JobReader:
 
     def event(self) -> JSONObject:
         """How it stands now, and what it wrote since the last look."""
-        self._settle()
+        self._mark_seen()
         state, news = state_of(self._job), self._look()
         body: JSONObject = {"job_id": self._job.id, "status": state}
         if "progress" in self._kinds:
@@ -141,7 +141,7 @@ class JobReader:
             body["output_file"] = gateway_dialect.output_file(job.id)
         return body
 
-    def _settle(self) -> None:
+    def _mark_seen(self) -> None:
         self._is_stirred = False
         self._stirred.clear()
 

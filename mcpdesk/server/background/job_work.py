@@ -140,7 +140,7 @@ class JobWork:
                 raise
         finally:
             call.stop = call.stop or "finished"
-            call.settle()
+            call.undo_cancellation()
             call.task = None
 
     async def _work(self, job: Job, store: JobStore) -> None:

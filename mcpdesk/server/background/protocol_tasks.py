@@ -50,7 +50,7 @@ class ProtocolTasks:
         task_shapes.asked_ttl_s(call.params)
         return True
 
-    def settle(self, call: Call, tool: Tool) -> None:
+    def prepare(self, call: Call, tool: Tool) -> None:
         """Let a call of a tool that may be a task become one, now or when its handler says so.
 
         Raises: RemoteProtocolError for a caller that cannot have what the tool needs.

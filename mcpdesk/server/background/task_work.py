@@ -131,7 +131,7 @@ class TaskWork:
             answer = await call.requests.ask(call, replace(question, params=question.params | meta), limit_s)
         except ClientError as error:
             answer = error
-        self._round.settle(name, answer)
+        self._round.resolve(name, answer)
         self.asked()
 
     def _complete(self, body: JSONObject) -> None:

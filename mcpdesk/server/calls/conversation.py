@@ -144,7 +144,7 @@ class Conversation:
         elif stateless.is_stateless(message, _version(headers)):
             return self.refused(None, invalid("a response answers nothing in the stateless era"), True)
         else:
-            self.requests.take(message)
+            self.requests.receive(message)
         return ACCEPTED
 
     @property
@@ -264,7 +264,7 @@ class Conversation:
                     self.latency = Latency()
                 self.latency.add(time.monotonic() - call.started)
             if call.stop:
-                call.settle()
+                call.undo_cancellation()
             else:
                 call.stop = "finished"
             if self.requests.answers:

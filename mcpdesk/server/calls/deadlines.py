@@ -80,7 +80,7 @@ class Deadlines:
             if self._emptied is not None and not self._calls:
                 self._emptied.set()
         ended = _ended(call.stop, limit_s)
-        call.revive()
+        call.go_on_after_end()
         try:
             raise ended.with_traceback(place)
         finally:

@@ -121,7 +121,7 @@ class Dispatcher:
                 if call.method != "tools/call":
                     raise
                 told = f"{call.params['name']} returned what cannot be sent: {error.message}"
-                return self._response(call.id, call.method, self.tool_calls.sorry(call, told), terms)
+                return self._response(call.id, call.method, self.tool_calls.failure(call, told), terms)
         except ProtocolError:
             raise
         except Exception as error:  # readers and renderers are hosted code, and so is what they return

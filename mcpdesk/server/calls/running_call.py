@@ -164,12 +164,12 @@ class Call(Struct, eq=False):
             self._is_cancelled = True
             self.task.cancel(reason)
 
-    def revive(self) -> None:
+    def go_on_after_end(self) -> None:
         """Go on after `end`, to answer: its reason no longer counts."""
-        self.settle()
+        self.undo_cancellation()
         self.stop = ""
 
-    def settle(self) -> None:
+    def undo_cancellation(self) -> None:
         """Take the cancellation of `end` back, heeded or not: the task goes on with other calls."""
         if self._is_cancelled and self.task is not None:
             self._is_cancelled = False

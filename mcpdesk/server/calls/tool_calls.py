@@ -112,7 +112,7 @@ class ToolCalls:
         """The CallToolResult as the caller's revision and dialect have it. Raises: ProtocolError."""
         plan, arguments = self.admit(call)
         if plan.tool.task and not call.wants_job:
-            self._tasks.settle(call, plan.tool)
+            self._tasks.prepare(call, plan.tool)
         ended = await self.outcome(call, plan, arguments)
         if ended is None:
             assert call.job is not None
@@ -120,7 +120,7 @@ class ToolCalls:
         shaped = shaping.tool_result(ended.body, call.terms.revision, plan.tool.output_schema)
         return shaped if call.dialect is None else call.dialect.result(plan.tool, ended, shaped)
 
-    def sorry(self, call: Call, message: str) -> JSONObject:
+    def failure(self, call: Call, message: str) -> JSONObject:
         """The CallToolResult that says what went wrong with another one."""
         failed = outcomes.failed(message)
         if call.dialect is None:

@@ -80,9 +80,9 @@ class ThreadedCall:
         except BaseException as raised:  # hosted code may raise anything, and the thread goes on
             value, error = None, raised
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(self._settle, value, error)
+            self._loop.call_soon_threadsafe(self._set_result, value, error)
 
-    def _settle(self, value: Any, error: BaseException | None) -> None:
+    def _set_result(self, value: Any, error: BaseException | None) -> None:
         if self.result.done():
             return
         if error is None:
