@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
 MOST_LINES = 1_000
-"""Lines that wait to be read; when there are more the oldest are left out."""
+"""Lines that wait to be written; when there are more the oldest are dropped, and a note says how many."""
 PATIENCE_S = 1.0
-"""How long the end waits for its reader."""
+"""Seconds to wait, at the end, for stderr to be read."""
 SIGNALS = {
     "SIGTERM": "asked to end (SIGTERM)",
     "SIGINT": "interrupted",
@@ -93,13 +93,13 @@ def loading(host: Host) -> Iterator[None]:
 
 
 def give_dashboard(host: Host) -> None:
-    """Let a browser see the core at `/`."""
+    """Serve the dashboard of this core at `/`; its link is made when the first page is opened."""
 
     def make() -> LinkBoard:
         from mcpdesk.link.link_board import LinkBoard
         from mcpdesk.link.local import LocalLink
 
-        # Nobody looks yet: every open page counts by itself.
+        # No page is open yet; each page that opens is counted.
         link = LocalLink(host, present=0)
         return LinkBoard(link, link.attend)
 
@@ -107,7 +107,10 @@ def give_dashboard(host: Host) -> None:
 
 
 class JournalPrinter:
-    """Writes a journal's lines to stderr as they come, until the end of the block."""
+    """Writes the lines of a journal to stderr as they are added, until the block ends.
+
+    A thread of its own writes: a reader that does not read stderr holds up nothing else.
+    """
 
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
@@ -133,7 +136,7 @@ class JournalPrinter:
             self._thread.join(PATIENCE_S)
 
     def follow(self) -> None:
-        """Write what came since the last look."""
+        """Write the lines that were added since the last call."""
         with self._following:  # a thread follows when the loop is stuck
             for line in self._journal.lines(self._last):
                 self._last = line.number
@@ -166,7 +169,7 @@ class JournalPrinter:
 
 
 def _harmless(text: str) -> str:
-    """What clients and hosted code say commands no terminal, and no line of theirs looks like one of ours."""
+    """The text with control characters made visible and its further lines indented, unlike lines of ours."""
     if text.isprintable():
         return text
     from mcpdesk.plain_text import clean

@@ -1,4 +1,4 @@
-"""Runs the screen, and starts it again when an exception ended it. The core does not notice."""
+"""Runs the screen, and starts it again when an exception ended it; the core goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Terminal:
 
 
 class MakeApp(Protocol):
-    """Makes an application. `begin` is called once it is painted; `place`, `news`: of the last one."""
+    """Makes an application. It calls `begin` once painted; `place` and `news` come from the last one."""
 
     def __call__(self, *, begin: Callable[[], None], place: ScreenPlace | None, news: str) -> DeskApp: ...
 

@@ -99,11 +99,11 @@ async def _wait_for(event: asyncio.Event, most_s: float) -> None:
 
 
 async def _drain(host: Host, log: JournalPrinter) -> str:
-    """Begin no calls any more, and wait until none is under way; returns which ones took too long.
+    """Refuse new calls and wait until none is running; returns which calls and jobs took too long.
 
-    Clients are heard meanwhile: what runs may ask them something, and they may ask how their jobs stand.
-    Streams that would never end are ended. Whoever waits for a call that took too long is told so, or, when
-    that call does not heed its end, disconnected: nobody is to wait for it again.
+    Clients can still send meanwhile: a running call may ask them something, and they may ask how their jobs
+    stand. Streams that would never end are closed. A client whose call took too long gets an error, or is
+    disconnected when that call ignores its cancellation.
     """
     await host.send_pumps_away()
     for hosted in host.folders.values():
