@@ -74,7 +74,7 @@ async def test_ten_thousand_sessions_opened_and_left_are_bounded_and_expire(
         assert (await served.modern("tools/list")).status == 200
         kept(served).ttl_s = 0.0
         await until(lambda: not len(kept(served)))
-        assert kept(served).shelf.size == 0
+        assert kept(served).event_budget.size == 0
         assert conversations() <= before + 10
         assert len(served.hosted.dialogues) <= 10
         assert len(served.peer.services.subscriptions) == 0
@@ -87,11 +87,11 @@ async def test_what_all_sessions_keep_stays_within_one_bound() -> None:
         for number in range(20):
             served.peer.server.tools.replace([Tool(f"a{number}", None, {"type": "object"})])  # type: ignore[arg-type]
         bound = 1_000 * http_sessions.SHARES
-        assert 0 < kept(served).shelf.size <= bound
+        assert 0 < kept(served).event_budget.size <= bound
         for session in list(kept(served)._sessions.values()):
             assert session.events.size <= 1_000
             kept(served).end(session, "over")
-        assert kept(served).shelf.size == 0
+        assert kept(served).event_budget.size == 0
 
 
 async def test_guessed_sessions_are_nobodys() -> None:
@@ -189,7 +189,7 @@ async def test_ending_a_session_ends_its_streams_and_calls() -> None:
             assert '"result"' not in await call.text()
         again = await served.post({"jsonrpc": "2.0", "id": 2, "method": "ping"}, **headers)
         assert again.status == 404
-        assert kept(served).shelf.size == 0
+        assert kept(served).event_budget.size == 0
 
 
 async def test_streams_nobody_reads_do_not_hold_up_the_end() -> None:

@@ -51,7 +51,7 @@ class HttpSession:
         endpoint: Endpoint,
         peer: str,
         kept_bytes: int = KEPT_BYTES,
-        shelf: SharedEventBudget | None = None,
+        event_budget: SharedEventBudget | None = None,
         caller: Principal = OPEN,
         identifier: str = "",
         restarts: int = 0,
@@ -68,7 +68,7 @@ class HttpSession:
         """Server and mode it was begun with."""
         self.is_kept = self.is_closed = False
         self.events = EventStore(
-            kept_bytes, KEPT_EVENTS, shelf or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
+            kept_bytes, KEPT_EVENTS, event_budget or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()
         self.waiting: set[PostOutlet] = set()
@@ -145,7 +145,7 @@ class HttpSessions:
         self._waiting: dict[str, SessionRecord] = {}
         """Records that wait for the thread that writes."""
         self._writing: Future[None] | None = None
-        self.shelf = SharedEventBudget(kept_bytes * SHARES)
+        self.event_budget = SharedEventBudget(kept_bytes * SHARES)
         self._kept_bytes = kept_bytes
         self._most = most
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
@@ -157,7 +157,7 @@ class HttpSessions:
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
         """Make a session whose handshake comes next. The caller passes it to `keep` when that succeeded."""
-        return HttpSession(endpoint, peer, self._kept_bytes, self.shelf, caller)
+        return HttpSession(endpoint, peer, self._kept_bytes, self.event_budget, caller)
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
         """Return the session of that id, if it belongs to that server and that caller."""
@@ -184,7 +184,9 @@ class HttpSessions:
         if record.owner not in (seal(identifier, each, self._key()) for each in (caller.identity, "")):
             return None
         restarts = record.restarts + 1
-        session = HttpSession(endpoint, peer, self._kept_bytes, self.shelf, caller, identifier, restarts)
+        session = HttpSession(
+            endpoint, peer, self._kept_bytes, self.event_budget, caller, identifier, restarts
+        )
         try:
             session.dialogue.take_up(record.state)
         except ProtocolError:

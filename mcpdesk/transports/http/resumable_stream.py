@@ -120,15 +120,17 @@ class SharedEventBudget:
 class EventStore:
     """The events of one session that a client may ask for again, limited in bytes and number.
 
-    The newest event stays whatever its size, until it goes from the shelf that all sessions share.
+    The newest event stays whatever its size, until the budget of all sessions cuts it.
     `primes`: clients get an id before anything happened.
     """
 
-    def __init__(self, most_bytes: int, most_events: int, shelf: SharedEventBudget, first: int = 0) -> None:
+    def __init__(
+        self, most_bytes: int, most_events: int, event_budget: SharedEventBudget, first: int = 0
+    ) -> None:
         """`first` is the number of its first stream; lower ones were of processes that have ended."""
         self.primes = False
         self._is_closed = False
-        self._shelf = shelf
+        self._event_budget = event_budget
         self.size = 0
         self._most_bytes = most_bytes
         self._most_events = most_events
@@ -170,7 +172,7 @@ class EventStore:
         stream.kept.append((number, piece))
         self._order.append(stream)
         self.size += len(piece)
-        self._shelf.put(self, len(piece))
+        self._event_budget.put(self, len(piece))
         while len(self._order) > 1 and (self.size > self._most_bytes or len(self._order) > self._most_events):
             self.drop()
 
@@ -179,7 +181,7 @@ class EventStore:
         oldest = self._order.popleft()
         size = len(oldest.kept.pop(0)[1])
         self.size -= size
-        self._shelf.take(self, size)
+        self._event_budget.take(self, size)
         self.tidy(oldest)
 
     def tidy(self, stream: ResumableStream) -> None:
@@ -195,7 +197,7 @@ class EventStore:
         self._streams.clear()
         self._order.clear()
         size, self.size = self.size, 0
-        self._shelf.take(self, size)
+        self._event_budget.take(self, size)
 
 
 class SessionOutlet(PostOutlet):

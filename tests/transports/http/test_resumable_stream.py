@@ -216,7 +216,7 @@ async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go
 
 
 def test_the_store_is_bounded_and_keeps_the_newest() -> None:
-    store = EventStore(most_bytes=200, most_events=4, shelf=SharedEventBudget(1000))
+    store = EventStore(most_bytes=200, most_events=4, event_budget=SharedEventBudget(1000))
     one, two = store.open(), store.open()
     for _ in range(6):
         one.put(b"{}")
@@ -232,7 +232,7 @@ def test_the_store_is_bounded_and_keeps_the_newest() -> None:
 
 
 def test_streams_that_are_over_cost_little_beside_what_they_keep() -> None:
-    store = EventStore(most_bytes=1 << 20, most_events=10_000, shelf=SharedEventBudget(1 << 20))
+    store = EventStore(most_bytes=1 << 20, most_events=10_000, event_budget=SharedEventBudget(1 << 20))
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -248,18 +248,18 @@ def test_streams_that_are_over_cost_little_beside_what_they_keep() -> None:
 
 
 def test_of_what_all_sessions_keep_the_longest_quiet_one_gives_first() -> None:
-    shelf = SharedEventBudget(300)
-    stores = [EventStore(most_bytes=200, most_events=100, shelf=shelf) for _ in range(3)]
+    event_budget = SharedEventBudget(300)
+    stores = [EventStore(most_bytes=200, most_events=100, event_budget=event_budget) for _ in range(3)]
     streams = [store.open() for store in stores]
     for stream in streams:
         stream.put(b"x" * 60)
     assert [len(store) for store in stores] == [1, 1, 1]
     streams[0].put(b"x" * 60)
     assert [len(store) for store in stores] == [2, 0, 1]
-    assert shelf.size == sum(store.size for store in stores) <= 300
+    assert event_budget.size == sum(store.size for store in stores) <= 300
     streams[2].put(b"x" * 1000)
     assert [len(store) for store in stores] == [0, 0, 1]
     for store, stream in zip(stores, streams, strict=True):
         store.close()
         stream.put(b"late")
-    assert (shelf.size, [len(store) for store in stores]) == (0, [0, 0, 0])
+    assert (event_budget.size, [len(store) for store in stores]) == (0, [0, 0, 0])
