@@ -80,7 +80,7 @@ def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> 
     except (ValueError, KeyError, TypeError):
         raise ValueError('it is no JWK set: that is an object with "keys"') from None
     if not isinstance(members, list):
-        raise ValueError('"keys" has to be a list')
+        raise ValueError('"keys" must be a list')
     if len(members) > MOST_KEYS:
         raise ValueError(f"it has {len(members)} keys, {MOST_KEYS} are allowed")
     allowed = tuple(algorithms)

@@ -55,7 +55,7 @@ class HeldToken:
         self,
         endpoint: HostedEndpoint,
         dialogue: HostedDialogue,
-        run: Callable[[Callable[[], object]], None],
+        run: Callable[[Callable[[], object]], object],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._endpoint = endpoint

@@ -28,7 +28,7 @@ LEVEL = "debug"
 KEPT_LOGS = 500
 _LOG = logging.getLogger(__name__)
 
-Run = Callable[[Callable[[], object]], None]
+Run = Callable[[Callable[[], object]], object]
 """Runs a function on the core's loop soon; callable from any thread."""
 
 

@@ -260,7 +260,7 @@ def _content_type(value: str | None, request: Request) -> Finding:
     if value is None:
         return Verdict.BAD, "missing"
     is_json = value.partition(";")[0].strip().lower() == _BOTH[0]
-    return (Verdict.GOOD, "JSON") if is_json else (Verdict.BAD, f"has to be {_BOTH[0]}")
+    return (Verdict.GOOD, "JSON") if is_json else (Verdict.BAD, f"must be {_BOTH[0]}")
 
 
 def _accept(value: str | None, request: Request) -> Finding:

@@ -116,7 +116,7 @@ def _read(file_path: str) -> tuple[Picture, bytes]:
 
 def _bytes_of(file_path: str) -> bytes:
     if "\0" in file_path or not Path(file_path).is_absolute():
-        raise HandlerError("file_path: has to be an absolute path, like /home/ada/chart.png")
+        raise HandlerError("file_path: must be an absolute path, like /home/ada/chart.png")
     path = Path(file_path)
     try:
         status = path.stat()

@@ -30,9 +30,7 @@ both_eras = pytest.mark.parametrize("revision", ERAS, ids=str)
 
 
 async def test_calls_run_side_by_side_and_find_their_answers() -> None:
-    client = DeskClient(
-        Peer().endpoint, lambda function: asyncio.get_running_loop().call_soon(function) and None
-    )
+    client = DeskClient(Peer().endpoint, lambda function: asyncio.get_running_loop().call_soon(function))
     stuck = client.request("tools/call", {"name": "forever"})
     quick = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
     failed = client.request("tools/call", {"name": "nope"})
@@ -65,7 +63,7 @@ class Desk:
         loop = asyncio.get_running_loop()
         roots = [{"uri": "file:///srv", "name": "srv"}]
         self.client = DeskClient(
-            self.peer.endpoint, lambda function: loop.call_soon(function) and None, lambda: roots, revision
+            self.peer.endpoint, lambda function: loop.call_soon(function), lambda: roots, revision
         )
 
     def call(self, tool: str) -> DeskCall:
@@ -270,7 +268,7 @@ async def test_a_token_counts_for_what_is_sent_while_it_does(revision: Revision)
     keys = KeySource(constant(secret_keys(SECRET.encode(), terms.algorithms)), CONSTANT)
     peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
     loop = asyncio.get_running_loop()
-    client = DeskClient(peer.endpoint, lambda function: loop.call_soon(function) and None, revision=revision)
+    client = DeskClient(peer.endpoint, lambda function: loop.call_soon(function), revision=revision)
 
     async def said() -> str:
         call = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})

@@ -16,7 +16,16 @@ import orjson
 import pytest
 
 from mcpdesk.link import local_clients as module
-from mcpdesk.link.values import QUIET_S, ClientView, Parked, Presence, ToolsSeen, connected
+from mcpdesk.link.values import (
+    QUIET_S,
+    ClientDetail,
+    ClientView,
+    Parked,
+    Presence,
+    SessionView,
+    ToolsSeen,
+    connected,
+)
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.transports import rendezvous
@@ -53,7 +62,7 @@ async def quick() -> str:
     return "ok"
 '''
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-FORMS = {"elicitation": {}}
+FORMS: dict[str, Any] = {"elicitation": {}}
 OPENING: dict[str, Any] = {
     "protocolVersion": "2025-11-25",
     "capabilities": FORMS,
@@ -164,6 +173,18 @@ class Met:
             return session
 
 
+def detail_of(found: Met, client: ClientView) -> ClientDetail:
+    detail = found.desk.client(client.connection)
+    assert detail is not None
+    return detail
+
+
+def session_of(found: Met, client: ClientView) -> SessionView:
+    session = detail_of(found, client).session
+    assert session is not None
+    return session
+
+
 @asynccontextmanager
 async def met(folder: Path) -> AsyncIterator[Met]:
     (folder / "tools").mkdir()
@@ -198,8 +219,8 @@ async def test_a_session_shows_its_age_streams_subscriptions_and_capabilities(tm
         assert not detail.session.has_standing
         headers = {"Mcp-Session-Id": session["Mcp_Session_Id"], "Accept": "text/event-stream"}
         async with found.client.get(found.url, headers=headers):
-            await until(lambda: found.desk.client(seen.connection).session.has_standing)
-            assert found.desk.client(seen.connection).session.left_s is None
+            await until(lambda: session_of(found, seen).has_standing)
+            assert session_of(found, seen).left_s is None
 
 
 async def test_listed_tools_are_fresh_until_they_change(tmp_path: Path) -> None:
@@ -230,8 +251,8 @@ async def test_a_call_that_asks_its_client_is_running(tmp_path: Path) -> None:
         session = await found.shake_hands()
         async with found.post(request("tools/call", {"name": "hello"}), **session):
             seen = await found.only()
-            await until(lambda: found.desk.client(seen.connection).running)
-            (call,) = found.desk.client(seen.connection).running
+            await until(lambda: detail_of(found, seen).running)
+            (call,) = detail_of(found, seen).running
             assert (call.method, call.name, call.asks) == ("tools/call", "hello", 1)
 
 
@@ -240,9 +261,9 @@ async def test_listen_streams_show_their_filters(tmp_path: Path) -> None:
     listen = stateless("subscriptions/listen", {"notifications": wanted})
     async with met(tmp_path) as found, found.modern(listen):
         seen = await found.only()
-        await until(lambda: found.desk.client(seen.connection).listens)
-        detail = found.desk.client(seen.connection)
-        assert detail is not None and detail.listens == (("toolsListChanged", "file:///a"),)
+        await until(lambda: detail_of(found, seen).listens)
+        detail = detail_of(found, seen)
+        assert detail.listens == (("toolsListChanged", "file:///a"),)
         assert detail.running == () and not detail.hears_changes
 
 
@@ -338,7 +359,7 @@ async def test_a_killed_client_of_a_session_is_last_seen_when_its_connection_was
         assert lost.seen is not None and lost.presence(lost.seen + QUIET_S) is Presence.CONNECTED
         assert lost.presence(lost.seen + QUIET_S + 1) is Presence.QUIET
         assert connected(found.others, lost.seen + QUIET_S + 1) == 0
-        is_running = bool(found.desk.client(lost.connection).running)
+        is_running = bool(detail_of(found, lost).running)
         assert is_running == (kind == "wait")
 
 

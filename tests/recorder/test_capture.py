@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -35,6 +36,10 @@ for number in range(1_000_000):
         print(number, flush=True)
         time.sleep(0.001)
 """
+
+
+def is_encoded(recording: Recording, frames: int) -> bool:
+    return recording._encoder.frames == frames
 
 
 def test_frames_survive_the_kill_of_the_process(tmp_path: Path) -> None:
@@ -175,7 +180,7 @@ def test_what_a_full_recording_of_runs_holds_stays_within_its_budget(tmp_path: P
         recording.together(1, OUT, [b'{"n":%d,"x":"%b"}' % (start + at, b"x" * 150) for at in range(300)])
         if not start % 3_000:
             recording._wake.set()
-            wait_until(lambda start=start: recording._encoder.frames == start + 300)
+            wait_until(partial(is_encoded, recording, start + 300))
     recording.close()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -328,7 +333,7 @@ def test_what_a_full_recording_holds_stays_within_its_budget(tmp_path: Path) -> 
             recording.frame(1, IN, asked % number)
             recording.frame(1, OUT, answered % number)
         recording._wake.set()
-        wait_until(lambda start=start: recording._encoder.frames == 2 * (start + 2_500))
+        wait_until(partial(is_encoded, recording, 2 * (start + 2_500)))
     recording.close()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -387,11 +392,12 @@ def test_frames_that_came_while_others_were_written_stay_until_they_are_written_
     for data in frames[:100]:
         recording.frame(1, IN, data)
 
-    def slowly() -> None:
-        flush()
+    def slowly() -> bool:
+        is_written = flush()
         for data in frames[recording._store.count :]:
             recording.frame(1, IN, data)
         recording._flush = flush  # type: ignore[method-assign]
+        return is_written
 
     recording._flush = slowly  # type: ignore[method-assign]
     recording.close()

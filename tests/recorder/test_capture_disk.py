@@ -16,6 +16,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.export.exchange_text import json_lines
+from mcpdesk.recorder.record import HttpNote
 from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, connection, wait_until
 
@@ -23,7 +24,7 @@ LIMITED = """
 import resource, sys, time
 from pathlib import Path
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.record import HttpNote, Direction
 recording = Recording(Path(sys.argv[1]))
 recording.start()
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, -1))
@@ -233,7 +234,7 @@ def test_what_waits_while_the_disk_refuses_is_bounded(
     refuse(monkeypatch, errno.ENOSPC)
     for number in range(40_000):
         frame_number = recording.frame(1, IN, frame(number), True)
-        recording.note(capture.HttpNote(frame_number, "POST / HTTP/1.1", ()))
+        recording.note(HttpNote(frame_number, "POST / HTTP/1.1", ()))
         recording.connect(connection(number, closed=1.0))
     wait_until(lambda: recording.failing and len(recording._new_notes) < 10_000)
     ring = recording._store.ring

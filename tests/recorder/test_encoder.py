@@ -33,9 +33,9 @@ def record(encoder: CaptureEncoder, sizes: list[int], said: Iterable[int] = ()) 
         segment.entries.append(Frame(number, 1.0, 1, Direction.IN, b"1" * size, size))
     store.count += len(sizes)
     for number in said:
-        segment = store.ring.segment(number)
-        assert segment is not None
-        segment.said[number] = SAID
+        found = store.ring.segment(number)
+        assert found is not None
+        found.said[number] = SAID
 
 
 def lines(encoder: CaptureEncoder) -> list[bytes]:

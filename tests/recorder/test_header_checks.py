@@ -64,7 +64,7 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
         ("MCP-Protocol-Version", None, "missing"),
         ("Accept", "application/json", "lacks text/event-stream"),
         ("Accept", None, "missing"),
-        ("Content-Type", "text/plain", "has to be application/json"),
+        ("Content-Type", "text/plain", "must be application/json"),
         ("Content-Type", None, "missing"),
         ("Host", None, "missing"),
         ("Mcp-Param-Region", None, "missing"),

@@ -376,7 +376,7 @@ def pairing_takes(path: Path, count: int) -> float:
     started = process_time()
     index = read_all(archive)
     took = process_time() - started
-    assert index.table.status.count(Code.OK) == count
+    assert sum(index.table.status[row] == Code.OK for row in range(len(index.table))) == count
     archive.close()
     return took
 

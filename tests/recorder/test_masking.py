@@ -134,10 +134,11 @@ def test_the_schema_of_a_secret_parameter_is_no_secret() -> None:
 
 
 def test_a_called_tools_arguments_follow_its_schema() -> None:
-    message = {"method": "tools/call", "params": {"name": "t", "arguments": {"word": "x", "_meta": 1}}}
+    arguments: dict[str, Any] = {"word": "x", "_meta": 1}
+    message = {"method": "tools/call", "params": {"name": "t", "arguments": arguments}}
     masked = mask_message(message, {"properties": {"word": {"format": "password"}}})
     assert masked["params"]["arguments"]["word"] == MASK
-    assert message["params"]["arguments"]["word"] == "x"
+    assert arguments["word"] == "x"
     assert mask_message({"params": []}, {}) == {"params": []}
     assert mask_message("text") == "text"
 

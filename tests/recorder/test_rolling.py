@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import tracemalloc
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mcpdesk.recorder.index.query import EVERYTHING, parse
 from mcpdesk.recorder.index.table import RollingColumn
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
+from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
     IN,
     OUT,
@@ -70,7 +72,7 @@ def traffic(recording: Recording, count: int, seed: int = 1) -> None:
         recording.frame(at, OUT, text(which, "late"))
 
 
-def _cancel(at: int, which: int):
+def _cancel(at: int, which: int) -> tuple[int, Direction, bytes]:
     return at, IN, notification("notifications/cancelled", {"requestId": which})
 
 
@@ -93,7 +95,7 @@ def face(one: Exchange) -> tuple[object, ...]:
     return (*named, one.request, one.response, one.size, one.started, one.ended, one.notifications)
 
 
-def faces(index: Index, numbers, first: int) -> list[tuple[object, ...]]:
+def faces(index: Index, numbers: Iterable[int], first: int) -> list[tuple[object, ...]]:
     """What is said of exchanges that began at frame `first` or later."""
     ones = map(index.exchange, numbers)
     return sorted((face(one) for one in ones if _began(one) >= first), key=repr)

@@ -43,8 +43,8 @@ async def data(tmp_path: Path) -> AsyncIterator[Database]:
     database.close()
 
 
-def add(connection: sqlite3.Connection) -> int | None:
-    return connection.execute("INSERT INTO tasks (name, created) VALUES ('tea', 0)").lastrowid
+def add(connection: sqlite3.Connection) -> int:
+    return connection.execute("INSERT INTO tasks (name, created) VALUES ('tea', 0)").lastrowid or 0
 
 
 def names(connection: sqlite3.Connection) -> list[str]:

@@ -77,7 +77,7 @@ async def use(name: str, context: ToolContext, **arguments: Any) -> ToolResult[A
     """
     tool = built_in(name)
     assert fits(tool.input_schema, arguments)
-    result = await tool.handler(arguments, context)  # type: ignore[arg-type]
+    result = await tool.handler(arguments, context)
     assert isinstance(result, ToolResult)
     plain = msgspec.json.decode(msgspec.json.encode(result.structured))
     if not result.is_error:
@@ -90,3 +90,9 @@ def fits(schema: dict[str, Any], value: Any) -> bool:
     import jsonschema
 
     return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+
+
+def fields(result: ToolResult[Any]) -> dict[str, Any]:
+    """The structured content of a result that has some."""
+    assert isinstance(result.structured, dict)
+    return result.structured

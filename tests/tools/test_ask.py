@@ -14,7 +14,7 @@ from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.server.offer.tool import ToolResult
 from tests.support.patience import WITHIN_S
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 QUESTIONS = [
     {"question": "Which database?", "header": "Storage", "options": ["PostgreSQL", {"label": "SQLite"}]},
@@ -63,7 +63,7 @@ async def test_declined_is_an_outcome_and_not_an_error() -> None:
 async def test_withdrawn_is_an_error_of_its_own() -> None:
     result = await asked(lambda inbox, question: inbox.withdraw(question.id, "the desk closes"))
     assert result.is_error
-    assert (result.structured["status"], result.structured["reason"]) == ("withdrawn", "the desk closes")
+    assert (fields(result)["status"], fields(result)["reason"]) == ("withdrawn", "the desk closes")
 
 
 async def test_a_timeout_is_an_error_of_its_own() -> None:
@@ -75,7 +75,7 @@ async def test_a_timeout_is_an_error_of_its_own() -> None:
     context = Hasty()
     context.inbox.audience = 1
     result = await use("AskUserQuestion", context, questions_json=GIVEN)
-    assert result.is_error and result.structured["status"] == "timed_out"
+    assert result.is_error and fields(result)["status"] == "timed_out"
 
 
 async def test_nobody_who_could_answer_is_an_error_at_once() -> None:

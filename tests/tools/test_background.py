@@ -13,17 +13,18 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
+from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.process import NICE
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 
 async def begin(context: ToolContext, command: str) -> int:
     begun = await use("BackgroundBash", context, command=command)
-    return int(begun.structured["task_id"])
+    return int(fields(begun)["task_id"])
 
 
 async def read(context: ToolContext, number: int) -> ToolResult[Any]:
@@ -44,7 +45,7 @@ async def written(context: ToolContext, number: int, what: str) -> None:
     async with asyncio.timeout(WITHIN_S):
         while what not in program.output.text():
             more = asyncio.Event()
-            program.output.notify(partial(loop.call_soon_threadsafe, more.set))
+            program.output.notify(partial(call_soon_safely, loop, more.set))
             if what not in program.output.text():
                 await more.wait()
 
@@ -55,12 +56,12 @@ async def test_a_command_runs_while_the_caller_goes_on(context: ToolContext) -> 
     assert number == 1
     await written(context, number, "first")
     early = await read(context, number)
-    assert (early.structured["output"], early.structured["task"]["status"]) == ("first\n", "running")
+    assert (fields(early)["output"], fields(early)["task"]["status"]) == ("first\n", "running")
     gate.write_text("go\n")
     await ended(context, number)
     late = await read(context, number)
-    assert late.structured["output"] == "second\n"
-    assert (late.structured["task"]["status"], late.structured["task"]["exit_code"]) == ("failed", 3)
+    assert fields(late)["output"] == "second\n"
+    assert (fields(late)["task"]["status"], fields(late)["task"]["exit_code"]) == ("failed", 3)
     assert (
         (await read(context, number)).content[0]["text"].startswith("(no new output)\n[failed, exit code 3")
     )
@@ -73,9 +74,7 @@ async def test_every_caller_has_a_place_of_its_own_in_the_output(context: ToolCo
     other.caller = "another"
     mine, theirs = await read(context, number), await read(other, number)
     assert (
-        sorted(mine.structured["output"].split())
-        == ["err", "out"]
-        == sorted(theirs.structured["output"].split())
+        sorted(fields(mine)["output"].split()) == ["err", "out"] == sorted(fields(theirs)["output"].split())
     )
 
 
@@ -86,46 +85,46 @@ async def test_of_large_output_the_start_and_the_newest_are_given_and_where_it_i
     number = await begin(context, f"mkfifo {gate}; seq 1 400000; read < {gate}; echo more")
     await written(context, number, "400000")
     piece = await read(context, number)
-    told, output = piece.content[0]["text"], piece.structured["output"]
-    assert piece.structured["truncated"] and len(told) <= 30_000
+    told, output = piece.content[0]["text"], fields(piece)["output"]
+    assert fields(piece)["truncated"] and len(told) <= 30_000
     assert output.startswith("1\n2\n") and output.endswith("399999\n400000\n") and "left out" in output
-    path = Path(piece.structured["task"]["output_file"])
+    path = Path(fields(piece)["task"]["output_file"])
     assert f"all of it is in {path}" in told and path.read_text().startswith("1\n2\n")
-    assert (await read(context, number)).structured["output"] == ""
+    assert fields(await read(context, number))["output"] == ""
     gate.write_text("go\n")
     await ended(context, number)
     rest = await read(context, number)
-    assert (rest.structured["output"], rest.structured["truncated"]) == ("more\n", False)
+    assert (fields(rest)["output"], fields(rest)["truncated"]) == ("more\n", False)
 
 
 async def test_two_reads_at_once_of_one_caller_do_not_get_the_same(context: ToolContext) -> None:
     number = await begin(context, "seq 1 100")
     await ended(context, number)
     both = await asyncio.gather(read(context, number), read(context, number))
-    assert sorted(len(piece.structured["output"]) for piece in both) == [0, 292]
+    assert sorted(len(fields(piece)["output"]) for piece in both) == [0, 292]
 
 
 async def test_a_character_is_never_torn_apart(context: ToolContext) -> None:
     gate = context.home.folder / "gate"
     number = await begin(context, rf"mkfifo {gate}; printf '\xe2\x82'; read < {gate}; printf '\xac!'")
     await written(context, number, "\ufffd")
-    assert (await read(context, number)).structured["output"] == ""
+    assert fields(await read(context, number))["output"] == ""
     gate.write_text("go\n")
     await ended(context, number)
-    assert (await read(context, number)).structured["output"] == "€!"
+    assert fields(await read(context, number))["output"] == "€!"
 
 
 async def test_output_that_is_no_text_is_replaced(context: ToolContext) -> None:
     number = await begin(context, r"printf 'a\xff\x00b\xe2'")
     await ended(context, number)
-    assert (await read(context, number)).structured["output"] == "a\ufffd\x00b\ufffd"
+    assert fields(await read(context, number))["output"] == "a\ufffd\x00b\ufffd"
 
 
 async def test_tasks_are_listed_with_status_and_runtime(context: ToolContext) -> None:
     await ended(context, await begin(context, "true"))
     await begin(context, "sleep 100")
     listed = await use("ListBgTasks", context)
-    assert [(task["task_id"], task["status"]) for task in listed.structured["tasks"]] == [
+    assert [(task["task_id"], task["status"]) for task in fields(listed)["tasks"]] == [
         (1, "succeeded"),
         (2, "running"),
     ]
@@ -142,7 +141,7 @@ async def test_killing_reaches_everything_the_command_started(context: ToolConte
     await written(context, number, "up")
     processes = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
     killed = await use("KillBgTask", context, task_id=number)
-    assert killed.structured["status"] == "killed"
+    assert fields(killed)["status"] == "killed"
     assert not [each for each in processes if is_alive(each)]
     again = await use("KillBgTask", context, task_id=number)
     assert "had ended before: killed" in again.content[0]["text"]
@@ -233,9 +232,9 @@ async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
     number = await begin(context, f"yes | head -c {2 << 20}; echo end; sleep 300")
     await written(context, number, "end")
     piece = await read(context, number)
-    assert piece.structured["output"].startswith("y\n") and piece.structured["output"].endswith("end\n")
+    assert fields(piece)["output"].startswith("y\n") and fields(piece)["output"].endswith("end\n")
     assert "the file holds the first 1,048,576 bytes only" in piece.content[0]["text"]
-    assert (await read(context, number)).structured["output"] == ""
+    assert fields(await read(context, number))["output"] == ""
 
 
 async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: ServerState) -> None:
@@ -261,5 +260,5 @@ async def test_what_runs_in_the_background_gives_way(context: ToolContext) -> No
     await written(context, number, "up")
     gate.write_text("go\n")
     await ended(context, number)
-    assert (await read(context, number)).structured["output"] == f"up\n{NICE}\n"
-    assert int((await use("Bash", context, command="nice")).structured["stdout"]) < NICE
+    assert fields(await read(context, number))["output"] == f"up\n{NICE}\n"
+    assert int(fields(await use("Bash", context, command="nice"))["stdout"]) < NICE

@@ -14,7 +14,7 @@ from mcpdesk.server.state.callback_timers import CallbackTimers
 from mcpdesk.server.state.server_state import ServerState
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.patience import WITHIN_S
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 
 class Clock:
@@ -58,7 +58,7 @@ def caller(home: ServerState, clock: Clock) -> Caller:
 
 async def manage(caller: ToolContext, action: str, **more: Any) -> list[dict[str, Any]]:
     result = await use("SetCallback", caller, action=action, **more)
-    found: list[dict[str, Any]] = result.structured["callbacks"]
+    found: list[dict[str, Any]] = fields(result)["callbacks"]
     return found
 
 

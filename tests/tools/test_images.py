@@ -14,7 +14,7 @@ from PIL import Image
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.tools import images
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 KEPT = ("png", "jpeg", "gif", "webp")
 FORMATS = (*KEPT, "bmp", "tiff", "avif")
@@ -30,9 +30,9 @@ async def read(path: Path | str) -> tuple[dict[str, Any], str, Image.Image]:
     result = await use("ReadImage", ToolContext(), file_path=str(path))
     told, shown = result.content
     picture = Image.open(io.BytesIO(base64.b64decode(shown["data"])))
-    assert Image.MIME[picture.format or ""] == shown["mimeType"] == result.structured["mime_type"]
-    assert picture.size == (result.structured["given_width"], result.structured["given_height"])
-    return result.structured, told["text"], picture
+    assert Image.MIME[picture.format or ""] == shown["mimeType"] == fields(result)["mime_type"]
+    assert picture.size == (fields(result)["given_width"], fields(result)["given_height"])
+    return fields(result), told["text"], picture
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -183,7 +183,7 @@ async def test_what_is_no_picture_is_told_what_can_be_read(tmp_path: Path, data:
 
 @pytest.mark.parametrize("path", ["", "chart.png", "../chart.png", "~/a.png", "file:///a.png", "/a\0.png"])
 async def test_only_absolute_paths_are_taken(path: str) -> None:
-    with pytest.raises(HandlerError, match="file_path: has to be an absolute path"):
+    with pytest.raises(HandlerError, match="file_path: must be an absolute path"):
         await read(path)
 
 

@@ -13,11 +13,11 @@ from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.server.state.planning import KEY, refused
 from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.storage.facts import keep
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 
 async def plan(context: ToolContext, action: str, **more: Any) -> dict[str, Any]:
-    body: dict[str, Any] = (await use("PlanMode", context, action=action, **more)).structured
+    body = fields(await use("PlanMode", context, action=action, **more))
     return body
 
 
@@ -35,7 +35,7 @@ async def test_what_was_written_to_the_file_is_the_plan(context: ToolContext) ->
     path.write_text("1. Pack\n")
     assert (await plan(context, "status"))["plan"] == "1. Pack\n"
     done = await use("PlanMode", context, action="exit")
-    assert "1. Pack" in done.content[0]["text"] and not done.structured["active"]
+    assert "1. Pack" in done.content[0]["text"] and not fields(done)["active"]
 
 
 async def test_what_is_no_file_any_more_is_not_waited_for(context: ToolContext) -> None:

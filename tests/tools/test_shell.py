@@ -14,7 +14,7 @@ from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from tests.support.patience import WITHIN_S
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 
 @pytest.fixture
@@ -34,16 +34,16 @@ def text(result: ToolResult[Any]) -> str:
 async def test_a_command_runs_in_the_server_folder(home: ServerState) -> None:
     result = await call(home, command="pwd; echo oops >&2")
     assert not result.is_error
-    assert result.structured["stdout"] == f"{home.folder}\n"
-    assert result.structured["stderr"] == "oops\n"
-    assert result.structured["exit_code"] == 0
+    assert fields(result)["stdout"] == f"{home.folder}\n"
+    assert fields(result)["stderr"] == "oops\n"
+    assert fields(result)["exit_code"] == 0
     assert sorted(text(result).splitlines()) == sorted([str(home.folder), "oops"])
 
 
 async def test_a_failing_command_is_an_error_with_its_output(home: ServerState) -> None:
     result = await call(home, command="echo almost; exit 3")
     assert result.is_error
-    assert result.structured["exit_code"] == 3
+    assert fields(result)["exit_code"] == 3
     assert text(result) == "almost\n[exit code 3]"
 
 
@@ -54,15 +54,15 @@ async def test_silence_is_said(home: ServerState) -> None:
 @pytest.mark.slow
 async def test_a_timeout_returns_what_there_was(home: ServerState) -> None:
     result = await call(home, command="echo so far; sleep 100", timeout=2000)
-    assert result.is_error and result.structured["timed_out"]
-    assert 200 <= result.structured["duration_ms"] < 5000
+    assert result.is_error and fields(result)["timed_out"]
+    assert 200 <= fields(result)["duration_ms"] < 5000
     assert text(result).startswith("so far\n[timed out after 2000 ms")
 
 
 async def test_large_output_is_cut_and_whole_in_a_file(home: ServerState) -> None:
     result = await call(home, command="seq 1 300000")
-    assert result.structured["truncated"]
-    path = Path(result.structured["output_file"])
+    assert fields(result)["truncated"]
+    path = Path(fields(result)["output_file"])
     assert path.is_relative_to(home.state)
     assert path.read_text() == "".join(f"{number}\n" for number in range(1, 300_001))
     assert text(result).startswith("1\n2\n") and text(result).endswith("\n299999\n300000")
@@ -73,16 +73,16 @@ async def test_large_output_is_cut_and_whole_in_a_file(home: ServerState) -> Non
 async def test_output_for_a_model_is_bounded_in_every_form(home: ServerState, command: str) -> None:
     home.options = ToolOptions(output_chars=3000)
     result = await call(home, command=command)
-    shown = [text(result), result.structured["stdout"], result.structured["stderr"]]
+    shown = [text(result), fields(result)["stdout"], fields(result)["stderr"]]
     assert max(map(len, shown)) <= 3000 and sum(len(each) > 2500 for each in shown) == 2
-    path = result.structured["output_file"]
-    assert result.structured["truncated"]
+    path = fields(result)["output_file"]
+    assert fields(result)["truncated"]
     assert all(f"left out; all of it is in {path}" in each for each in shown if len(each) > 2500)
     assert Path(path).stat().st_size > 40_000
 
 
 async def test_output_that_is_no_text_is_replaced(home: ServerState) -> None:
-    assert (await call(home, command=r"printf 'a\xffb'")).structured["stdout"] == "a\ufffdb"
+    assert fields(await call(home, command=r"printf 'a\xffb'"))["stdout"] == "a\ufffdb"
 
 
 async def test_background_processes_are_said_to_be_ended(home: ServerState) -> None:
@@ -98,7 +98,7 @@ async def test_output_so_far_is_sent_as_progress(home: ServerState) -> None:
     await asyncio.wait_for(context.reported.wait(), WITHIN_S)
     assert context.reports == [(6, "first\n")]
     gate.write_text("go\n")
-    assert (await running).structured["stdout"] == "first\nsecond\n"
+    assert fields(await running)["stdout"] == "first\nsecond\n"
 
 
 async def test_nothing_is_sent_to_who_did_not_ask(home: ServerState) -> None:
@@ -138,4 +138,4 @@ async def test_the_callers_trace_reaches_the_environment(home: ServerState) -> N
     context = ToolContext(home=home)
     context.trace = Trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=b", "k=v")
     result = await call(home, context, command='echo "$TRACEPARENT $TRACESTATE $BAGGAGE"')
-    assert result.structured["stdout"] == f"{context.trace.traceparent} a=b k=v\n"
+    assert fields(result)["stdout"] == f"{context.trace.traceparent} a=b k=v\n"

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.tools.skills import filled
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 REVIEW = """---
 name: review
@@ -29,9 +29,7 @@ def write(base: Path, name: str, text: str = REVIEW, **files: str) -> Path:
 
 
 async def invoke(context: ToolContext, name: str, arguments: str = "") -> dict[str, Any]:
-    body: dict[str, Any] = (
-        await use("InvokeSkill", context, skill_name=name, arguments=arguments)
-    ).structured
+    body = fields(await use("InvokeSkill", context, skill_name=name, arguments=arguments))
     return body
 
 
@@ -51,7 +49,7 @@ async def test_lines_may_end_as_on_windows(context: ToolContext) -> None:
 async def test_the_files_of_a_skill_are_listed_as_resources(context: ToolContext) -> None:
     folder = write(context.home.skills[0], "review", checklist="1. Tests")
     told = await use("InvokeSkill", context, skill_name="review")
-    assert told.structured["files"] == [
+    assert fields(told)["files"] == [
         {"uri": "skill://review/checklist", "path": "checklist", "size": 8},
     ]
     assert f"Files of this skill, in {folder}:\n- checklist (8 bytes)" in told.content[0]["text"]

@@ -10,7 +10,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 
 
 async def manage(context: ToolContext, action: str, query: str = "", **more: Any) -> ToolResult[Any]:
@@ -23,12 +23,12 @@ def text(result: ToolResult[Any]) -> str:
 
 async def test_a_created_task_is_the_current_one_and_takes_steps(context: ToolContext) -> None:
     created = await manage(context, "create", "Ship it")
-    assert created.structured["tasks"] == [
+    assert fields(created)["tasks"] == [
         {"task_id": 1, "name": "Ship it", "done": False, "current": True, "steps": []}
     ]
     await manage(context, "add", text="write")
     added = await manage(context, "add", text="test")
-    assert added.structured["step_id"] == 2
+    assert fields(added)["step_id"] == 2
     assert text(added) == "Added step 2 to task 1:\n[ ] 1 Ship it (current)\n  1. [ ] write\n  2. [ ] test"
 
 
@@ -36,9 +36,9 @@ async def test_a_step_or_a_whole_task_is_completed(context: ToolContext) -> None
     await manage(context, "create", "Ship it")
     await manage(context, "add", text="write")
     await manage(context, "add", text="test")
-    (task,) = (await manage(context, "complete", step_id=1)).structured["tasks"]
+    (task,) = fields(await manage(context, "complete", step_id=1))["tasks"]
     assert ([step["done"] for step in task["steps"]], task["done"]) == ([True, False], False)
-    (task,) = (await manage(context, "complete", task_id=1)).structured["tasks"]
+    (task,) = fields(await manage(context, "complete", task_id=1))["tasks"]
     assert all(step["done"] for step in task["steps"]) and task["done"]
     assert text(await manage(context, "pending")) == "No pending task."
 
@@ -53,7 +53,7 @@ async def test_a_completed_task_that_gets_a_step_is_open_again(context: ToolCont
 async def test_lists_are_searched_by_name(context: ToolContext) -> None:
     for name in ("Water the plants", "Feed the cat", "Water the lawn"):
         await manage(context, "create", name)
-    found = (await manage(context, "list", "water")).structured["tasks"]
+    found = fields(await manage(context, "list", "water"))["tasks"]
     assert [task["name"] for task in found] == ["Water the plants", "Water the lawn"]
     assert text(await manage(context, "list", "dog")) == "No task with 'dog'."
 
@@ -61,9 +61,9 @@ async def test_lists_are_searched_by_name(context: ToolContext) -> None:
 async def test_the_current_task_is_switched_by_number_or_name(context: ToolContext) -> None:
     for name in ("one", "two"):
         await manage(context, "create", name)
-    assert (await manage(context, "switch", task_id=1)).structured["tasks"][0]["current"]
-    assert (await manage(context, "switch", "two")).structured["tasks"][0]["task_id"] == 2
-    assert (await manage(context, "add", text="here")).structured["tasks"][0]["task_id"] == 2
+    assert fields(await manage(context, "switch", task_id=1))["tasks"][0]["current"]
+    assert fields(await manage(context, "switch", "two"))["tasks"][0]["task_id"] == 2
+    assert fields(await manage(context, "add", text="here"))["tasks"][0]["task_id"] == 2
 
 
 async def test_tasks_survive_the_server(home: ServerState, context: ToolContext) -> None:
@@ -71,14 +71,14 @@ async def test_tasks_survive_the_server(home: ServerState, context: ToolContext)
     await home.close()
     again = ServerState(home.folder, home.state)
     listed = await manage(ToolContext(home=again), "list")
-    assert [(task["name"], task["current"]) for task in listed.structured["tasks"]] == [("Remember me", True)]
+    assert [(task["name"], task["current"]) for task in fields(listed)["tasks"]] == [("Remember me", True)]
     await again.close()
 
 
 async def test_two_callers_at_once_lose_nothing(context: ToolContext) -> None:
     await manage(context, "create", "Both")
     await asyncio.gather(*(manage(context, "add", text=f"step {number}") for number in range(50)))
-    (task,) = (await manage(context, "list")).structured["tasks"]
+    (task,) = fields(await manage(context, "list"))["tasks"]
     assert [step["step_id"] for step in task["steps"]] == list(range(1, 51))
 
 

@@ -15,7 +15,7 @@ from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import BROWSERS, ServerState, ToolOptions
 from mcpdesk.tools.web import browser, fetch, page_text
 from mcpdesk.tools.web.browser import WAYS, find_browser
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 from tests.tools.web.pages import PNG, SENTENCE, Site, site
 
 BROWSER = find_browser()
@@ -57,8 +57,8 @@ def text(result: ToolResult[Any]) -> str:
 @pytest.mark.usefixtures("no_browser")
 async def test_an_article_comes_as_markdown_without_navigation(served: Site) -> None:
     result = await read(served.base)
-    assert result.structured["title"] == "Tides explained"
-    assert (result.structured["way"], result.structured["format"]) == ("fetch", "markdown")
+    assert fields(result)["title"] == "Tides explained"
+    assert (fields(result)["way"], fields(result)["format"]) == ("fetch", "markdown")
     assert text(result).startswith("# Tides\n\n" + SENTENCE.strip()[:30])
     assert "- spring\n- neap" in text(result) and "[moon](https://moon.example/)" in text(result)
     assert "```\nheight = 3\n```" in text(result)
@@ -90,8 +90,8 @@ async def test_links_are_absolute(served: Site, format: str) -> None:
 async def test_a_long_page_is_cut_and_whole_in_a_file(served: Site, tmp_path: Path) -> None:
     context = ToolContext(home=ServerState(tmp_path, tmp_path / "state", (), ToolOptions(output_chars=2000)))
     result = await use("ReadDocs", context, url=f"{served.base}/long")
-    assert len(text(result)) <= 2000 and result.structured["truncated"]
-    path = Path(result.structured["output_file"])
+    assert len(text(result)) <= 2000 and fields(result)["truncated"]
+    path = Path(fields(result)["output_file"])
     assert f"all of it is in {path}" in text(result) and path.is_relative_to(tmp_path / "state")
     whole = path.read_text()
     assert whole.count("high water") == 1000 and whole.startswith(text(result)[:1000])
@@ -108,9 +108,9 @@ async def test_a_pdf_is_refused_with_the_way_to_read_it(served: Site, path: str)
 @pytest.mark.timeout(300)
 async def test_a_page_built_by_a_script_is_drawn(served: Site, way: str) -> None:
     result = await read(f"{served.base}/built", wait_ms=3000)
-    assert result.structured["way"] == way, result.structured["note"]
+    assert fields(result)["way"] == way, fields(result)["note"]
     assert text(result) == "# Built by a script"
-    assert result.structured["title"] == "Built"
+    assert fields(result)["title"] == "Built"
 
 
 @needs_browser
@@ -154,7 +154,7 @@ async def test_a_picture_that_never_comes_does_not_cost_the_page(
 ) -> None:
     monkeypatch.setattr(browser, "LOAD_S", load_s)
     result = await read(f"{served.base}/waiting")
-    assert "Built meanwhile" in text(result) and result.structured["way"] == way
+    assert "Built meanwhile" in text(result) and fields(result)["way"] == way
     assert "[the page was still loading when the wait of 0 ms ended; a longer wait_ms" in text(result)
 
 
@@ -189,7 +189,7 @@ async def test_a_browser_that_fails_leaves_what_was_fetched(
     monkeypatch.setattr(browser, "find_spec", lambda name: None)
     result = await read(served.base)
     assert text(result).startswith("# Tides")
-    assert "scripts of the page did not run" in result.structured["note"] and "ended with 7" in text(result)
+    assert "scripts of the page did not run" in fields(result)["note"] and "ended with 7" in text(result)
 
 
 @pytest.mark.usefixtures("no_browser")
@@ -202,7 +202,7 @@ async def test_texts_of_any_encoding_are_read(served: Site, path: str, words: st
 
 async def test_other_texts_come_as_they_are(served: Site) -> None:
     result = await read(f"{served.base}/json")
-    assert (text(result), result.structured["format"]) == ('{"tide": 3}', "text")
+    assert (text(result), fields(result)["format"]) == ('{"tide": 3}', "text")
 
 
 async def test_a_text_of_a_type_the_server_does_not_know_is_one(served: Site) -> None:
@@ -219,7 +219,7 @@ async def test_a_picture_is_shown(served: Site) -> None:
 @pytest.mark.usefixtures("no_browser")
 async def test_redirects_are_followed_and_told(served: Site) -> None:
     result = await read(f"{served.base}/hop/3")
-    assert result.structured["url"] == f"{served.base}/"
+    assert fields(result)["url"] == f"{served.base}/"
 
 
 async def test_redirects_without_an_end_are_not(served: Site) -> None:
@@ -230,7 +230,7 @@ async def test_redirects_without_an_end_are_not(served: Site) -> None:
 async def test_what_is_too_large_is_cut_and_said(served: Site, tmp_path: Path) -> None:
     context = ToolContext(home=ServerState(tmp_path, tmp_path / "state"))
     result = await use("ReadDocs", context, url=f"{served.base}/endless")
-    assert result.structured["truncated"] and result.structured["bytes"] == 10 << 20
+    assert fields(result)["truncated"] and fields(result)["bytes"] == 10 << 20
     assert "[the document is larger than what was read of it]" in text(result) and len(text(result)) <= 30_000
 
 
@@ -240,7 +240,7 @@ async def test_a_page_with_too_much_markup_is_cut_and_said(
 ) -> None:
     monkeypatch.setattr(page_text, "MOST_CHARACTERS", 500)
     result = await read(served.base)
-    assert result.structured["truncated"]
+    assert fields(result)["truncated"]
     assert text(result).endswith("[the document is larger than what was read of it]")
 
 

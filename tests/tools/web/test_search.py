@@ -17,7 +17,7 @@ from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import resolve
 from mcpdesk.tools.web.search_engines import ENGINES, USUAL
 from tests.support.patience import WITHIN_S
-from tests.tools.support import ToolContext, use
+from tests.tools.support import ToolContext, fields, use
 from tests.tools.web.search_fixtures import (
     CAPTCHA,
     EMPTY,
@@ -52,18 +52,18 @@ async def search_at(
 
 
 def status(result: ToolResult[Any]) -> dict[str, str]:
-    return {each["engine"]: each["status"] for each in result.structured["engines"]}
+    return {each["engine"]: each["status"] for each in fields(result)["engines"]}
 
 
 def reasons(result: ToolResult[Any]) -> dict[str, str]:
-    return {each["engine"]: each["reason"] for each in result.structured["engines"] if each["reason"]}
+    return {each["engine"]: each["reason"] for each in fields(result)["engines"] if each["reason"]}
 
 
 async def test_eleven_engines_are_asked_and_their_answers_joined(served: Engines) -> None:
     result = await search(served)
     assert len(USUAL) == 11
     assert status(result) == dict.fromkeys(USUAL, "ok"), reasons(result)
-    best = result.structured["pages"][0]
+    best = fields(result)["pages"][0]
     assert (best["title"], best["url"]) == (TITLE, URL)
     assert set(best["engines"]) == set(USUAL) - {"grokipedia"}
     assert "sea" in best["snippet"]
@@ -74,7 +74,7 @@ async def test_eleven_engines_are_asked_and_their_answers_joined(served: Engines
 async def test_each_engine_is_asked_with_the_words_and_read(served: Engines, name: str) -> None:
     result = await search(served, name, query="high tide & moon")
     assert status(result) == {name: "ok"}, reasons(result)
-    (page,) = result.structured["pages"]
+    (page,) = fields(result)["pages"]
     assert page["title"] == ("moon/tides" if name == "github" else TITLE)
     assert page["url"] == ("https://grokipedia.com/page/Tides" if name == "grokipedia" else URL)
     if name not in ("stackexchange", "hackernews"):
@@ -129,7 +129,7 @@ async def test_slow_and_broken_engines_do_not_take_the_others_along(served: Engi
     result = await search(served, timeout_s=4.0)
     took_s = time.monotonic() - began
     told = status(result)
-    assert not result.is_error and result.structured["pages"]
+    assert not result.is_error and fields(result)["pages"]
     assert {name for name, each in told.items() if each == "timeout"} == {"brave", "github"}
     assert {name for name, each in told.items() if each == "failed"} == {
         "arxiv",
@@ -154,7 +154,7 @@ async def test_a_hit_without_an_address_does_not_take_the_others_along(
 ) -> None:
     served.answers[name] = text(body)
     result = await search(served, name, "mojeek")
-    assert not result.is_error and URL in [page["url"] for page in result.structured["pages"]]
+    assert not result.is_error and URL in [page["url"] for page in fields(result)["pages"]]
 
 
 async def test_all_engines_failing_is_an_error_with_every_reason(served: Engines) -> None:
