@@ -122,7 +122,7 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> P
 
 def _fed(folder: Path, feed: CallFeed, most: int) -> Output:
     """An output that those who follow a job see as it comes."""
-    from mcpdesk.jobs.reports import Reports
+    from mcpdesk.jobs.output import Reports
 
     def written(stream: Stream, text: str) -> None:
         (feed.stdout if stream == "stdout" else feed.stderr)(text)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mcpdesk.hosting.folder.file_items import FileItems
+from mcpdesk.hosting.folder.loader import read_module
 from mcpdesk.hosting.folder.module_items import ModuleFile
 from mcpdesk.hosting.folder.namespace import Namespace
-from mcpdesk.hosting.folder.python_items import read_module
 from tests.support.folders import write
 
 
