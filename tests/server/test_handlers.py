@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 
+from mcpdesk.hosting.folder.module_items import choice_completer, completers
+from mcpdesk.protocol.revisions import REVISIONS
 from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.resources import ResourceTemplate
-from tests.support.served import Peer
+from tests.support.served import Peer, make_server
 
 
 async def test_a_prompt_becomes_a_user_message() -> None:
@@ -84,3 +88,169 @@ async def test_contents_that_clients_refuse_are_an_error_that_names_the_entry() 
     error = (await peer.response(1))["error"]
     told = "Reading item://7 gave what are no contents: entry 2: blob is a text, not b'bytes'"
     assert (error["code"], error["message"]) == (-32603, told)
+
+
+CITIES = {"fr": ["Paris", "Pau"], "de": ["Bonn"]}
+
+
+async def _none(*_: Any) -> str:
+    return ""
+
+
+async def _city(typed: str, given: dict[str, str], context: Context) -> list[str]:
+    return [each for each in CITIES.get(given.get("country", "fr"), []) if each.startswith(typed)]
+
+
+async def _numbers(typed: str, given: dict[str, str], context: Context) -> Iterator[str]:
+    return (str(each) for each in count())
+
+
+async def _many(typed: str, given: dict[str, str], context: Context) -> list[str]:
+    return [str(each) for each in range(250)]
+
+
+async def _broken(typed: str, given: dict[str, str], context: Context) -> list[str]:
+    raise ValueError("no index")
+
+
+def _peer() -> Peer:
+    server = make_server()
+    names = ("country", "city", "number", "many", "broken", "free")
+    suggest = {"city": _city, "number": _numbers, "many": _many, "broken": _broken}
+    server.prompts.replace(
+        [
+            Prompt(
+                "travel",
+                _none,
+                arguments=tuple(map(PromptArgument, names)),
+                completers=suggest | {"country": choice_completer(["de", "fr"])},
+            )
+        ]
+    )
+    server.templates.replace(
+        [ResourceTemplate("item://{id}", "item", _none, completers={"id": choice_completer(["one", "two"])})]
+    )
+    return Peer(server)
+
+
+def asked(argument: str, typed: str = "", **given: str) -> dict[str, Any]:
+    params: dict[str, Any] = {
+        "ref": {"type": "ref/prompt", "name": "travel"},
+        "argument": {"name": argument, "value": typed},
+    }
+    return params | {"context": {"arguments": given}} if given else params
+
+
+async def completed(peer: Peer, params: dict[str, Any]) -> dict[str, Any]:
+    peer.modern(1, "completion/complete", params)
+    found: dict[str, Any] = (await peer.response(1))["result"]["completion"]
+    return found
+
+
+async def test_fixed_choices_are_filtered_by_what_was_typed() -> None:
+    assert await completed(_peer(), asked("country", "F")) == {"values": ["fr"], "total": 1, "hasMore": False}
+
+
+async def test_arguments_given_before_narrow_the_suggestions() -> None:
+    assert (await completed(_peer(), asked("city", "", country="de")))["values"] == ["Bonn"]
+
+
+@pytest.mark.parametrize(("revision", "city"), [(each.name, "Bonn") for each in REVISIONS[2:4]])
+async def test_context_counts_since_the_third_revision(revision: str, city: str) -> None:
+    peer = _peer()
+    await peer.shake_hands(revision)
+    peer.request(1, "completion/complete", asked("city", country="de"))
+    assert (await peer.response(1))["result"] == {
+        "completion": {"values": [city], "total": 1, "hasMore": False}
+    }
+
+
+@pytest.mark.parametrize("revision", [each.name for each in REVISIONS[:2]])
+async def test_older_revisions_know_no_context(revision: str) -> None:
+    peer = _peer()
+    await peer.shake_hands(revision)
+    peer.request(1, "completion/complete", asked("city", "Pa", country="de"))
+    assert (await peer.response(1))["result"]["completion"]["values"] == ["Paris", "Pau"]
+
+
+@pytest.mark.requirement("6.2")
+async def test_at_most_a_hundred_values_and_how_many_there_are() -> None:
+    found = await completed(_peer(), asked("many"))
+    assert (len(found["values"]), found["total"], found["hasMore"]) == (100, 250, True)
+
+
+async def test_endless_suggestions_end_without_a_total() -> None:
+    found = await completed(_peer(), asked("number"))
+    assert (len(found["values"]), found["hasMore"], "total" in found) == (100, True, False)
+
+
+async def test_an_argument_without_suggestions_has_none() -> None:
+    assert (await completed(_peer(), asked("free")))["values"] == []
+
+
+@pytest.mark.parametrize("uri", ["item://{id}", "item://7"])
+async def test_a_template_is_named_by_itself_or_by_a_uri_it_makes(uri: str) -> None:
+    params = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": "tw"}}
+    assert (await completed(_peer(), params))["values"] == ["two"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ref": {"type": "ref/prompt", "name": "nope"}},
+        {"ref": {"type": "ref/prompt"}},
+        {"ref": {"type": "ref/tool", "name": "echo"}},
+        {"ref": {"type": "ref/resource", "uri": "other://7"}},
+        {"ref": {"type": "ref/resource", "uri": "resource://note"}},
+        {"ref": {"type": ["ref/prompt"], "name": "travel"}},
+        {"ref": "travel"},
+        {"argument": {"name": "nope", "value": ""}},
+        {"argument": {"name": "city"}},
+        {"argument": {"name": 1, "value": ""}},
+        {"argument": []},
+        {"context": 5},
+        {"context": {"arguments": {"country": 5}}},
+        {"context": {"arguments": ["de"]}},
+    ],
+)
+async def test_what_is_unknown_or_misshapen_is_invalid_params(change: dict[str, Any]) -> None:
+    peer = _peer()
+    peer.modern(1, "completion/complete", asked("city") | change)
+    assert (await peer.response(1))["error"]["code"] == -32602
+
+
+async def test_a_failing_function_is_an_internal_error_and_logged() -> None:
+    peer = _peer()
+    peer.modern(1, "completion/complete", asked("broken"))
+    assert (await peer.response(1))["error"]["code"] == -32603
+    assert "no index" in peer.logged[0][2]
+
+
+@pytest.mark.parametrize("revision", [each.name for each in REVISIONS[:4]])
+async def test_the_capability_is_advertised_where_the_revision_has_it(revision: str) -> None:
+    offered = (await _peer().shake_hands(revision))["result"]["capabilities"]
+    assert ("completions" in offered) is (revision != "2024-11-05")
+
+
+@pytest.mark.requirement("1.12")
+async def test_nothing_is_advertised_or_answered_where_nothing_completes() -> None:
+    peer = Peer()
+    assert "completions" not in (await peer.shake_hands())["result"]["capabilities"]
+    peer.request(1, "completion/complete", asked("city"))
+    assert (await peer.response(1))["error"]["code"] == -32601
+
+
+async def test_the_first_revision_may_ask_unannounced() -> None:
+    peer = _peer()
+    await peer.shake_hands("2024-11-05")
+    peer.request(1, "completion/complete", asked("country", "d"))
+    assert (await peer.response(1))["result"]["completion"]["values"] == ["de"]
+
+
+async def test_a_completer_made_of_a_function_gets_value_arguments_and_context() -> None:
+    made = completers({"x": lambda value, given, ctx: [value, given["y"], ctx.tool]}, ["x"], "f.py:1")
+    server = make_server()
+    server.prompts.replace([Prompt("p", _none, arguments=(PromptArgument("x"),), completers=made)])
+    params = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "x", "value": "v"}}
+    found = await completed(Peer(server), params | {"context": {"arguments": {"y": "w"}}})
+    assert found["values"] == ["v", "w", "p"]

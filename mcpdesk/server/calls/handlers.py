@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sized
 from contextlib import ExitStack
-from typing import Any, NamedTuple, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.auth.principal import until_expired
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
@@ -15,7 +16,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
-from mcpdesk.protocol.uri_template import match
+from mcpdesk.protocol.uri_template import match, parsed
 from mcpdesk.server.background.protocol_tasks import ProtocolTasks
 from mcpdesk.server.calls.context import make_context
 from mcpdesk.server.calls.running_call import Call
@@ -23,10 +24,15 @@ from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count
 from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.prompts import Prompt, messages_of
-from mcpdesk.server.offer.resources import Reader
+from mcpdesk.server.offer.resources import Completer, Reader
 from mcpdesk.server.offer.server import Server
 
+if TYPE_CHECKING:
+    from mcpdesk.server.offer.resources import ResourceTemplate
+
 T = TypeVar("T")
+MOST_SUGGESTIONS = 100
+"""Values that one answer to `completion/complete` may carry."""
 
 
 class Handlers:
@@ -42,14 +48,10 @@ class Handlers:
 
     async def read_resource(self, call: Call) -> JSONObject:
         """The contents behind a URI."""
-        from mcpdesk.server.calls.handlers import read_resource
-
         return await self._limited(read_resource(self._server, self._services, call), call)
 
     async def complete(self, call: Call) -> JSONObject:
         """What could follow what was typed of an argument."""
-        from mcpdesk.server.calls.argument_completion import complete
-
         return await self._limited(complete(self._server, self._services, call), call)
 
     async def get_prompt(self, call: Call) -> JSONObject:
@@ -178,3 +180,87 @@ def _contents(found: _Found, output: Any, revision: Revision) -> list[JSONObject
 
 def _is_entry(value: object) -> bool:
     return isinstance(value, dict) and "uri" in value and ("text" in value or "blob" in value)
+
+
+class _Target(NamedTuple):
+    name: str
+    arguments: tuple[str, ...]
+    completers: Mapping[str, Completer]
+
+
+async def complete(server: Server, services: Services, call: Call) -> JSONObject:
+    """The CompleteResult; empty where an argument has no suggestions.
+
+    Raises: RemoteProtocolError (-32602) for what is not offered or misshapen.
+    """
+    target = _target(server, call.params["ref"])
+    name, typed = call.params["argument"].get("name"), call.params["argument"].get("value")
+    if not isinstance(name, str) or not isinstance(typed, str):
+        raise invalid_params("argument needs a name and a value, both strings")
+    if name not in target.arguments:
+        raise invalid_params(f"{target.name[:120]} has no argument {name[:80]!r}")
+    given = _given(call) if call.terms.revision.has_completion_context else {}
+    completer = target.completers.get(name)
+    if completer is None:
+        return {"completion": {"values": [], "total": 0, "hasMore": False}}
+    context = await make_context(server, services, call, target.name)
+    return {"completion": _page(await completer(typed, given, context))}
+
+
+def _target(server: Server, ref: JSONObject) -> _Target:
+    finder = _FINDERS.get(str(ref.get("type")))
+    if finder is None:
+        raise invalid_params(f"ref.type has to be one of {', '.join(_FINDERS)}")
+    return finder(server, ref)
+
+
+def _prompt(server: Server, ref: JSONObject) -> _Target:
+    prompt = server.prompts.get(_text(ref, "name"))
+    if prompt is None:
+        raise invalid_params(f"Unknown prompt: {ref['name'][:120]}")
+    return _Target(prompt.name, tuple(each.name for each in prompt.arguments), prompt.completers)
+
+
+def _resource(server: Server, ref: JSONObject) -> _Target:
+    uri = _text(ref, "uri")
+    check_uri(uri, "ref.uri")
+    template = server.templates.get(uri) or _template_of(server, uri)
+    if template is not None:
+        return _Target(template.name, parsed(template.uri_template).variables, template.completers)
+    if server.resources.get(uri) is None:
+        raise invalid_params(f"Unknown resource or template: {uri[:200]}")
+    return _Target(uri, (), {})
+
+
+def _template_of(server: Server, uri: str) -> ResourceTemplate | None:
+    return next((each for each in server.templates if match(each.uri_template, uri) is not None), None)
+
+
+def _text(ref: JSONObject, key: str) -> str:
+    value = ref.get(key)
+    if not isinstance(value, str):
+        raise invalid_params(f"ref.{key} has to be a string")
+    return value
+
+
+def _given(call: Call) -> dict[str, str]:
+    """The arguments the caller has settled already."""
+    context: Any = call.params.get("context") or {}
+    arguments = (context.get("arguments") or {}) if isinstance(context, dict) else None
+    if not isinstance(arguments, dict) or not all(isinstance(each, str) for each in arguments.values()):
+        raise invalid_params("context.arguments must be an object of strings")
+    return arguments
+
+
+def _page(found: Iterable[str]) -> JSONObject:
+    values = [str(each) for each in islice(found, MOST_SUGGESTIONS + 1)]
+    total = len(found) if isinstance(found, Sized) else len(values)
+    page: JSONObject = {"values": values[:MOST_SUGGESTIONS], "hasMore": len(values) > MOST_SUGGESTIONS}
+    # What is made one by one may go on for ever: only a collection tells how much there is.
+    return page if page["hasMore"] and not isinstance(found, Sized) else page | {"total": total}
+
+
+_FINDERS: dict[str, Callable[[Server, JSONObject], _Target]] = {
+    "ref/prompt": _prompt,
+    "ref/resource": _resource,
+}

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.offer.tool import Tool
     from mcpdesk.server.state.callback_timers import CallbackTimers, Listener
-    from mcpdesk.server.state.todo import Todo
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.database import Database
-
+    from mcpdesk.storage.tasks import Task
 
 BROWSERS = 4
 """That draw pages at one time for one server; each takes hundreds of megabytes."""
+NEWEST_TASKS = 100
+"""Tasks in a snapshot of the task lists."""
 
 
 class ToolOptions(Struct, frozen=True):
@@ -50,6 +51,33 @@ class ToolOptions(Struct, frozen=True):
     """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
     model: str = ""
     """Hinted at where a tool asks for sampling and has no preference of its own."""
+
+
+class Todo:
+    """What TaskManager keeps. `snapshot`, `version` and `is_stale` may be read on any thread."""
+
+    def __init__(self, data: Database) -> None:
+        self.version = 0
+        """Grows with every snapshot that differs from the one before."""
+        self.snapshot: tuple[Task, ...] = ()
+        """The newest tasks, oldest first."""
+        self.is_stale = True
+        """Whether something changed since the snapshot was taken."""
+        self._data = data
+
+    def changed(self) -> None:
+        """Something was written."""
+        self.is_stale = True
+
+    async def refresh(self) -> None:
+        """Take a new snapshot. Raises: StorageError."""
+        from mcpdesk.storage import tasks
+
+        self.is_stale = False
+        snapshot = tuple(await self._data.run(lambda connection: tasks.named(connection, "", NEWEST_TASKS)))
+        if snapshot != self.snapshot:
+            self.snapshot = snapshot
+            self.version += 1
 
 
 class ServerState:
@@ -169,8 +197,6 @@ class ServerState:
     @cached_property
     def todo(self) -> Todo:
         """The task lists, for whoever follows them."""
-        from mcpdesk.server.state.todo import Todo
-
         return Todo(self.data)
 
     @property
