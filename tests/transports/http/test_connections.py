@@ -432,3 +432,21 @@ async def test_a_body_that_broke_off_is_not_kept_by_its_error(monkeypatch: pytes
             assert held and all(alive() is None for alive in held)
     finally:
         gc.enable()
+
+
+async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:
+    async with serving(Rules(max_connections=1)) as served, connected(served) as (slow, writer):
+        writer.write(HEAD + b"Content-Length: 1000\r\n\r\n{")
+        listener = served.service._listener
+        assert listener is not None
+        async with asyncio.timeout(WITHIN_S):
+            while not any(each.body_since is not None for each in listener.connections):
+                await turn()
+            began = listener.loop.time()
+            while listener.loop.time() - began <= connections.SWEEP_S:
+                await turn()
+        async with connected(served) as (reader, newcomer):
+            newcomer.write(ASK)
+            assert b"200" in await reader.readline()
+        answer = await all_of(slow)
+    assert answer.startswith(b"HTTP/1.1 503 ") and b"max_connections" in answer
