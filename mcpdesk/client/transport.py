@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct
 
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, RpcError
+from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.revisions import Revision
 
@@ -25,10 +26,9 @@ Receive: TypeAlias = Callable[[JSONObject], None]
 
 
 def excerpt(data: bytes | str) -> str:
-    """The beginning of an answer, fit to be shown: one line, no control characters."""
+    """The beginning of an answer, fit to be shown: one line, its control characters made visible."""
     text = data[: EXCERPT * 4].decode("utf-8", "replace") if isinstance(data, bytes) else data
-    plain = "".join(each if each.isprintable() else " " for each in text)
-    words = " ".join(plain.split())
+    words = " ".join(clean(text).split())
     return words if len(words) <= EXCERPT else words[: EXCERPT - 1] + "…"
 
 

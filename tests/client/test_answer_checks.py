@@ -58,7 +58,7 @@ def test_errors_carry_code_message_and_data(identifier: Any) -> None:
     with pytest.raises(RpcError) as caught:
         value(response(id=identifier, error=error))
     assert (caught.value.code, caught.value.data) == (-32602, {"a": 1})
-    assert str(caught.value) == "no [31m such tool (-32602)"
+    assert str(caught.value) == "no␛[31m such tool (-32602)"
 
 
 def test_kinds_of_messages_are_told_apart() -> None:
@@ -67,8 +67,8 @@ def test_kinds_of_messages_are_told_apart() -> None:
     assert is_error(response(error={"code": 1, "message": ""})) and not is_error(response(error=5))
 
 
-def test_excerpt_is_one_short_line_without_control_characters() -> None:
-    assert excerpt(b"a\r\n\tb\x00\x1b\xff") == "a b \ufffd"
+def test_excerpt_is_one_short_line_that_shows_control_characters() -> None:
+    assert excerpt(b"a\r\n\tb\x00\x1b\xff") == "a b␀␛\ufffd"
     assert len(excerpt("x " * 5000)) == 300
 
 
