@@ -40,7 +40,7 @@ def test_what_goes_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     monkeypatch.setattr(sys.modules[Fuzz.__module__], "BOUND", ["f9"])
     fuzz = Fuzz(1, tmp_path)
-    fuzz.run(6)
+    fuzz.run(30)
     assert "ZeroDivisionError" in fuzz.findings[0].what and "key f9" in json.dumps(fuzz.findings[0].actions)
 
 
