@@ -12,9 +12,8 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.options import HERE, Reach, folder_needs_no_key, hinted, is_url, refusal, server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, tell
-from mcpdesk.cli.reach import HERE, Reach, folder_needs_no_key, hinted, is_url, refusal
 from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode

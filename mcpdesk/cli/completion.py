@@ -78,7 +78,7 @@ def _first_line(item: dict[str, Any]) -> str:
 def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
     """The items of the target that stands before; none where it cannot be asked. Nothing is printed."""
     from mcpdesk.cli.command_client import client
-    from mcpdesk.cli.reach import Reach, secret
+    from mcpdesk.cli.options import Reach, secret
     from mcpdesk.errors import DeskError
 
     given = ctx.params

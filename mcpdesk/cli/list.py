@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.cli.options import Reach, reach_options
 
 EPILOG = """\b
 Examples:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.arguments import texts_only
-from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.cli.call import texts_only
+from mcpdesk.cli.options import Reach, reach_options
 
 EPILOG = """\b
 Examples:

@@ -7,7 +7,7 @@ import base64
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.cli.options import Reach, reach_options
 from mcpdesk.errors import InvalidAnswer
 
 EPILOG = """\b

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.reach import Reach, hinted, is_url, reach_options, schemas_need_neither
+from mcpdesk.cli.options import Reach, hinted, is_url, reach_options, schemas_need_neither, server_folder
 from mcpdesk.errors import DeskUserError, HttpError
 
 if TYPE_CHECKING:
