@@ -1,6 +1,7 @@
 """The keys tokens are checked with, prepared once. Each knows the algorithms it is for, and no other.
 
-A shared secret serves HMAC alone, and a public key never does: a token cannot choose how it is checked.
+A shared secret serves HMAC alone, and a public key never does: a token cannot choose how it is checked. A
+`KeySource` reads the keys of one place, which may change while the server runs, and reads them again in time.
 Source: RFC 7517, 7518, RFC 8725 (3.1, 3.2).
 """
 

@@ -1,4 +1,7 @@
-"""Who calls, as far as the transport could tell: anybody, whoever has the key, or the subject of a token."""
+"""Who calls, as far as the transport could tell: anybody, whoever has the key, or the subject of a token.
+
+What goes on for a caller ends when the caller's token does: see `until_expired`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class Principal(Struct, frozen=True):
     name: str = ""
     """For people to read: the subject of a token, `key`; empty for anybody."""
     claims: Mapping[str, Any] | None = None
-    """Those of a verified token: `sub`, `address`, `addr` and `tokenId` are texts whatever it said."""
+    """The claims of a verified token: `sub`, `address`, `addr` and `tokenId` are texts whatever it said."""
     scopes: frozenset[str] = frozenset()
     """What its token allows, and what that includes."""
     expires: float | None = None

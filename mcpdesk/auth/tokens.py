@@ -1,4 +1,6 @@
-"""A JSON Web Token taken apart, and what its claims come to. Nothing here says that it is genuine.
+"""JSON Web Tokens: taken apart, verified, and the caller that their claims describe.
+
+A `Verifier` checks the signature first, then issuer, audience and time, each time anew.
 
 Source: RFC 7519, RFC 8725. A token never becomes part of an error.
 """

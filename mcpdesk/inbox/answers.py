@@ -1,4 +1,4 @@
-"""Whether answers fit the pages of a question."""
+"""Whether answers fit the pages of a question and the bounds of its fields, in words a person understands."""
 
 from __future__ import annotations
 

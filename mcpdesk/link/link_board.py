@@ -1,4 +1,7 @@
-"""A core as the dashboard shows it, over the same link as the desk: snapshots as JSON, acts as intents."""
+"""A core as the dashboard shows it, over the same link as the desk: snapshots as JSON, and acts.
+
+Each act reads its arguments, does it on the core's loop, and returns an HTTP status with a JSON object.
+"""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class LocalClients(ClientFacet):
 
 
 def _current(views: Iterable[ClientView]) -> list[ClientView]:
-    """Those who are there, and those who left lately and are not there again under the same name."""
+    """Clients that are connected, and those that left lately and have not come back under the same name."""
     every, since = list(views), time.time() - REMEMBERED_S
     there = {(one.server, one.name) for one in every if one.left is None}
     return [

@@ -159,7 +159,7 @@ class LocalWork(WorkFacet):
         return None if found is None else found[0].decode(errors="replace")
 
     def _homes(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
-        """Those that keep something of that kind. Folders may still be loading."""
+        """Servers that keep something of that kind, with their state. Folders may still be loading."""
         for name, hosted in list(self._host.folders.items()):
             home = hosted.server.home
             if home is not None and (not made or home.has_made(made)):

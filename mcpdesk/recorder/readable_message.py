@@ -1,4 +1,7 @@
-"""The messages of an exchange, decoded for a person: batches taken apart, secrets masked, nothing raised."""
+"""The messages of an exchange, decoded for a person: batches taken apart, secrets masked, nothing raised.
+
+The headers of an HTTP request are compared with its body by the checks the server itself makes.
+"""
 
 from __future__ import annotations
 

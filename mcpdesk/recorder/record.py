@@ -1,4 +1,8 @@
-"""The recorded value: one frame as it crossed a transport. Everything else is derived from it on sight."""
+"""The recorded values: frames as they crossed a transport, connections, HTTP notes, gaps.
+
+Everything else is derived from them when somebody looks. `Recorder` is what a transport is given,
+and `Source` what the index reads from.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +76,7 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
         return len(self.data) - self.count + 1
 
     def frames(self, start: int, stop: int) -> list[Frame]:
-        """Those of the frames whose numbers are from `start` up to `stop`."""
+        """The frames whose numbers are from `start` up to `stop`."""
         return [
             Frame(number, self.time, self.connection, self.direction, data, len(data))
             for number, data in enumerate(self.split(start, stop), max(start, self.number))

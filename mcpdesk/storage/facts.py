@@ -1,4 +1,4 @@
-"""Single values of a server, by key."""
+"""Single values of a server by key, and records of asynchronous calls: functions of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Bash: one command, run to its end in the server folder. Parameters as published for this tool elsewhere."""
+"""Bash runs one command to its end; BackgroundBash and its companions manage background tasks.
+
+Parameters are those published for these tools elsewhere.
+"""
 
 from __future__ import annotations
 

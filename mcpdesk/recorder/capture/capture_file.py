@@ -248,11 +248,11 @@ def part_path(path: Path, part: int) -> Path:
 
 
 class Places:
-    """The places of all frames, 8 bytes each, of notes as far as there are any, and the parts they lie in."""
+    """Where the lines of frames and notes are in the parts of a capture: 8 bytes for each frame."""
 
     def __init__(self) -> None:
         self.parts: list[Path] = []
-        """Those that are on disk. What lies in a later one is nowhere yet."""
+        """Parts that are on disk. Lines of a later part cannot be read yet."""
         self.gone: set[int] = set()
         """Indices of parts that were taken away while they were written: nothing is read from them."""
         self._frames = array("Q")
@@ -266,23 +266,23 @@ class Places:
         return len(self._frames)
 
     def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Say where the lines of the next `count` frames begin; `part` counts from 0."""
+        """Remember where the lines of the next `count` frames begin; `part` counts from 0."""
         place = part << _PART_BITS | offset | is_run * _RUN
         self._frames.extend(array("Q", (place,)) * count)
 
     def skip_frames(self, count: int) -> None:
-        """Say that the next `count` frames are nowhere."""
+        """Remember that the next `count` frames are not in the file."""
         self._frames.extend([0] * count)
 
     def set_note(self, frame: int, part: int, offset: int) -> None:
-        """Say where the note on a frame is; ignored for a frame that was never placed."""
+        """Remember where the note on a frame is; ignored for a frame that was never added."""
         if 0 <= frame < len(self._frames):
             if frame >= len(self._notes):
                 self._notes.frombytes(bytes(8 * (len(self._frames) - len(self._notes))))
             self._notes[frame] = part << _PART_BITS | offset
 
     def share_note(self, noted: int, frames: Sequence[int], part: int | None = None) -> bool:
-        """Say that the note on `noted` is that of others, too; False when it is nowhere, or not in `part`."""
+        """Use the note on `noted` for other frames; False when it is not in the file, or not in `part`."""
         notes, count = self._notes, len(self._frames)
         place = notes[noted] if 0 <= noted < len(notes) else 0
         if not place or (part is not None and place >> _PART_BITS != part):
@@ -309,7 +309,7 @@ class Places:
         return self._line(self._notes, number)
 
     def close(self) -> None:
-        """Let go of the open file; a later look opens it again."""
+        """Close the open file; reading opens it again."""
         with self._lock:
             if self._open is not None:
                 os.close(self._open[1])

@@ -1,7 +1,8 @@
 """The newest frames and notes in memory, bounded in bytes.
 
 Frames lie in segments of 256, so that a reader finds one by its number without a lock, and the collector sees
-one list where there are up to 256 untracked records: those recorded together are one.
+one list where there are up to 256 untracked records: those recorded together are one. `Store` reads a running
+recording: memory first, then what waits to be written, then the capture file.
 """
 
 from __future__ import annotations

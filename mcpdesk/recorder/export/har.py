@@ -24,7 +24,7 @@ _START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b"},"
 
 
 def posted(index: Index, numbers: Iterable[int]) -> list[int]:
-    """Those of some exchanges whose request passed over HTTP."""
+    """The numbers of exchanges whose request came over HTTP."""
     asked = ((number, index.exchange(number).request) for number in numbers)
     return [number for number, frame in asked if frame is not None and index.note(frame) is not None]
 

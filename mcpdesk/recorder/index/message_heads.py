@@ -1,6 +1,7 @@
 """What pairing needs of a frame: a few members of each message in it, the rest skipped unread.
 
-A head is derived on sight and thrown away; nothing here keeps state or judges whether a message is allowed.
+A head is derived when a frame is paired and thrown away; nothing here keeps state or judges whether a message
+is allowed. Of a large frame only beginning and end are kept: its members are read from both.
 """
 
 from __future__ import annotations

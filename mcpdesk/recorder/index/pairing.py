@@ -33,7 +33,7 @@ _MANY = 8
 _LARGEST_READ = 4 << 20
 """Bytes of a frame that is decoded where its beginning and end do not say enough."""
 _MOST_NOTIFICATIONS = 10_000
-"""That are linked to one exchange; further ones stand for themselves."""
+"""Notifications that are linked to one exchange; further ones become exchanges of their own."""
 
 
 class Way:

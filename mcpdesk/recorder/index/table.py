@@ -1,4 +1,4 @@
-"""Exchanges in columns: about 130 bytes each and nothing for the collector to walk."""
+"""Exchanges in columns: about 130 bytes each, and nothing the garbage collector has to visit."""
 
 from __future__ import annotations
 

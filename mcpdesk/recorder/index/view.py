@@ -1,4 +1,6 @@
-"""The lines a filter leaves, kept up to date in slices while exchanges come and change.
+"""Filters applied to an index, and the lines they leave.
+
+They are kept up to date in slices, while exchanges come and change.
 
 Lines are exchange numbers or, in raw form, frame numbers; either way they rise from line to line. Exchanges
 that are part of another one have no line of their own: theirs is shown when any of its parts matches.

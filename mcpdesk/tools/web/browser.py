@@ -1,4 +1,8 @@
-"""Pages drawn by the browser of this machine, without a window: what scripts make of a page is there."""
+"""Pages rendered by the browser of this machine, without a window, after their scripts ran.
+
+Everything a page asks for goes through a proxy of ours, which checks addresses and listens for as long as one
+page is rendered. It passes encrypted traffic on unchanged, and plain requests one a connection.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A document fetched over HTTP: addresses checked at every hop, sizes bounded, bytes as text."""
+"""A document fetched over HTTP: addresses checked at every hop, sizes bounded, bytes as text.
+
+Callers may reach the internet and this machine, but not private networks unless a setting allows it.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ NOISE = (
 ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
 ARTICLES = ("main", "article", "[role=main]")
 MOST_ARTICLES = 100
-"""That are looked at: some pages open thousands within each other."""
+"""Article elements that are examined: some pages nest thousands of them."""
 LINKS = ("href", "src", "action", "poster")
 LEAST = 200
 """Characters an article has to have; with fewer the whole body is taken."""

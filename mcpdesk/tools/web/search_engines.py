@@ -1,4 +1,8 @@
-"""What a search engine is: a name, a request, and how its answer is read."""
+"""The search engines: how each is asked and how its answer is read.
+
+Some have an interface for programs, whose answer is read here. The result pages of the others are read by the
+ddgs library, which the extra `search` brings.
+"""
 
 from __future__ import annotations
 
