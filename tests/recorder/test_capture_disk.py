@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -120,6 +121,7 @@ def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    monkeypatch.setattr(capture, "_TURN_BYTES", 1 << 16)
     monkeypatch.setattr(capture, "_QUEUE_BYTES", 1 << 16)
     works_again = refuse(monkeypatch, number)
     recording = Recording(tmp_path / "a.jsonl")
@@ -223,10 +225,34 @@ def test_what_is_left_unwritten_at_the_end_is_counted(
     assert recording.index.whole(499) == frame(499)
 
 
+def test_a_disk_that_refuses_much_is_asked_again_without_haste(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+
+    def refuse_all(*_: object) -> int:
+        nonlocal asked
+        asked += 1
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    recording = Recording(tmp_path / "a.jsonl")
+    recording.start()
+    monkeypatch.setattr("mcpdesk.recorder.capture.capture_file.os.writev", refuse_all)
+    for number in range(30_000):
+        recording.frame(1, IN, b'{"a":"%d%s"}' % (number, b"x" * 150), True)
+    wait_until(lambda: asked >= 3)
+    before, began = asked, time.monotonic()
+    wait_until(lambda: asked >= before + 5)
+    assert asked - before <= (time.monotonic() - began) / capture.BATCH_S + 10
+    recording.close()
+    assert recording.missing == 30_000 and "No space left on device" in recording.error
+
+
 def test_what_waits_while_the_disk_refuses_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
+    monkeypatch.setattr(capture, "_TURN_BYTES", 1 << 16)
     monkeypatch.setattr(capture, "_QUEUE_BYTES", 1 << 16)
     monkeypatch.setattr(capture, "_CONNECTIONS", 100)
     recording = Recording(tmp_path / "a.jsonl", ring_bytes=1 << 20)

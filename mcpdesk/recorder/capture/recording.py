@@ -355,13 +355,14 @@ class Recording:
         encoder.add_connections(connections.values())
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
         is_all = encoder.frames >= count
-        if is_all:
-            for _ in range(noted):
-                encoder.add_note(self._new_notes.popleft())
-        self._flush()
+        while is_all and noted:
+            encoder.add_note(self._new_notes.popleft())
+            noted -= 1
+            is_all = not noted or file is None or file.waiting < _TURN_BYTES
+        was_taken = self._flush()
         while self._release_oldest():  # nobody waits for all of them
             pass
-        return is_all
+        return is_all or not was_taken  # a disk that refuses is asked again at the next beat
 
     def _release_oldest(self) -> bool:
         """Release the oldest segment if memory is over its budget; whether there was one to release.
