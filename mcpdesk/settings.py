@@ -1,7 +1,8 @@
 """Every setting in one table; each value knows where it came from.
 
-Precedence: flag, environment, the folder's env file, `settings` of its `mcp.json`, default. Deliberately
-ignorant of what a setting does: the readers of `Settings` know that.
+Precedence: flag, environment, the folder's env file, `settings` of its `mcp.json`, default. This
+module does not know what a setting does: the readers of `Settings` do. A field of `transports.base.Rules`
+takes the value of the setting of its name. `docs/settings.md` is made from this table.
 """
 
 from __future__ import annotations

@@ -164,7 +164,10 @@ class ToolSchemas(list[dict[str, Any]]):
 
 
 def is_for_model(definition: Mapping[str, Any]) -> bool:
-    """Whether a model may see a tool: some are for the interface a server brings along. Source: WIRE 9."""
+    """Whether a model may see a tool: some are for the interface a server brings along.
+
+    Source: MCP extensions.
+    """
     meta = definition.get("_meta")
     interface = meta.get("ui") if isinstance(meta, Mapping) else None
     visibility = interface.get("visibility") if isinstance(interface, Mapping) else None

@@ -109,7 +109,7 @@ _SAMPLING = {
     },
 }
 _QUESTIONS = {"elicitation/create": _ELICITATION, "sampling/createMessage": _SAMPLING}
-"""Method of a question -> the schema of its parameters. Source: WIRE 6.6, 6.7."""
+"""Method of a question -> the schema of its parameters. Source: MCP client/sampling, client/elicitation."""
 
 
 def checked_result(method: str, result: JSONObject) -> JSONObject:

@@ -2,7 +2,7 @@
 
 A flow yields what is to be done next and is sent the outcome: `Send` brings a `ServerResponse`, `Ask` the
 answers. An exception of a step is thrown into the flow. Lists have pages; calls may be answered with
-questions (WIRE 7), or become tasks (WIRE 8), or need headers that repeat arguments (WIRE 5.3).
+questions, or become tasks, or need headers that repeat arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The HTTP transports: Streamable HTTP of both eras, and the older one with a single event stream.
 
-Source: WIRE 4, 5.
+Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http.
 """
 
 from __future__ import annotations
@@ -287,7 +287,9 @@ class StreamableHttp(ClientTransport):
 
 
 class HttpSse(ClientTransport):
-    """The transport of 2024-11-05: messages are posted, replies come on one stream. Source: WIRE 4.8.
+    """The transport of 2024-11-05: messages are posted, replies come on one stream.
+
+    Source: MCP basic/transports of 2024-11-05.
 
     A connection lasts as long as its stream, and what waits fails with it; then it is opened again.
     """

@@ -1,4 +1,4 @@
-"""How a client and a server agree on an era and a revision. Source: WIRE 1.3, 1.4."""
+"""How a client and a server agree on an era and a revision. Source: MCP basic/versioning."""
 
 from __future__ import annotations
 

@@ -548,19 +548,6 @@ def _masked(value: Any, schema: Any = None) -> Any:
 
 
 def rules_of(settings: Settings, key: str) -> Rules:
-    """The rules for callers over HTTP; they must send `key` unless it is empty."""
-    return Rules(
-        api_key=key,
-        api_key_header=settings.api_key_header,
-        allowed_origins=settings.allowed_origins,
-        allowed_hosts=settings.allowed_hosts,
-        max_body_bytes=settings.max_body_bytes,
-        max_bodies_bytes=settings.max_bodies_bytes,
-        session_ttl_s=settings.session_ttl_s,
-        request_timeout_s=settings.request_timeout_s,
-        max_connections=settings.max_connections,
-        max_sessions=settings.max_sessions,
-        resume_bytes=settings.resume_bytes,
-        enable_mcp=settings.enable_mcp,
-        streaming=settings.streaming,
-    )
+    """The settings of HTTP as rules for callers, who must send `key` unless it is empty."""
+    names = [name for name in Rules.__struct_fields__ if name != "api_key"]
+    return Rules(api_key=key, **{name: getattr(settings, name) for name in names})

@@ -15,7 +15,7 @@ from mcpdesk.protocol import content
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 
 REFUSED = -1
-"""The code of a refused sampling request. Source: WIRE 2.3."""
+"""The code of a refused sampling request. Source: MCP basic."""
 AGREE = "yes"
 YES_NO = {"yes": True, "no": False}
 _BOUNDS = ("type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")

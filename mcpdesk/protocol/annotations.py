@@ -1,6 +1,6 @@
 """What an author may attach to an item: hints, annotations, icons and `_meta`, checked as clients check them.
 
-Source: WIRE 2.4, 6.3, 6.4.
+Source: MCP basic, schema, server/tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client can be asked for, under which terms. Source: WIRE 1.6, 7.2."""
+"""What a client can be asked for, under which terms. Source: MCP basic/versioning, basic/patterns/mrtr."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a server may ask a client: flat schemas of forms, shaped per revision, and conversations.
 
-Source: WIRE 6.6, 6.7.
+Source: MCP client/sampling, client/elicitation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Content blocks as wire objects, built by name. Source: WIRE 6.5."""
+"""Content blocks as wire objects, built by name. Source: MCP server/resources."""
 
 from __future__ import annotations
 

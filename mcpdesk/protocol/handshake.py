@@ -1,4 +1,7 @@
-"""The handshake era: one session's state and its legal transitions. Source: WIRE 1.2, 1.4, 3.2."""
+"""The handshake era: one session's state and its legal transitions.
+
+Source: MCP basic/versioning, basic/transports/stdio.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""HTTP headers that repeat parts of a message in the stateless era. Source: WIRE 5.1, 5.3, 5.4.
+"""HTTP headers that repeat parts of a message in the stateless era.
+
+Source: MCP basic/transports/streamable-http, server/tools.
 
 `Mcp-Method` and `Mcp-Name` repeat what a request is about; `Mcp-Param-*` repeat the tool arguments that a
 schema marks with `x-mcp-header`.

@@ -14,7 +14,7 @@ LARGEST_ID = 2**63 - 1
 
 
 class ErrorCode(IntEnum):
-    """The codes we emit. Source: WIRE 2.3; the last three belong to the stateless era."""
+    """The codes we emit. Source: MCP basic; the last three belong to the stateless era."""
 
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600

@@ -1,4 +1,7 @@
-"""The table of methods: revisions, capability, routing, required parameters. Source: WIRE 5.1, 6.1, 6.2."""
+"""The table of methods: revisions, capability, routing, required parameters.
+
+Source: MCP basic/transports/streamable-http, schema.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`requestState`: what a client carries from one round of an operation to the next, signed. Source: WIRE 7.2.
+"""`requestState`: what a client carries from one round of an operation to the next, signed.
+
+Source: MCP basic/patterns/mrtr.
 
 Clients may read it but not change it: the answers so far, to what, of whom, and until when they count.
 """

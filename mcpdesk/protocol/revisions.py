@@ -1,4 +1,7 @@
-"""The five published revisions and what each may carry, as data. Source: WIRE 1.5, 6.3 to 6.5."""
+"""The five published revisions and what each may carry, as data.
+
+Source: MCP basic/versioning, schema, server/resources.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From one internal result to what a given revision may carry. Source: WIRE 1.5, 2.2, 6.4, 6.5."""
+"""From one internal result to what a given revision may carry.
+
+Source: MCP basic/versioning, basic, server/tools, server/resources.
+"""
 
 from __future__ import annotations
 

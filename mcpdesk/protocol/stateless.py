@@ -1,4 +1,4 @@
-"""The stateless era: what one request must bring along, checked in the order of WIRE 2.6."""
+"""The stateless era: what one request must bring along, in the order in which it is checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
 def is_stateless(message: object, version: str = "") -> bool:
     """Whether a message stands alone: by its metadata, or by the `MCP-Protocol-Version` header it came with.
 
-    A handshake is one whatever metadata it carries. Source: WIRE 1.2.
+    A handshake is one whatever metadata it carries. Source: MCP basic/versioning.
     """
     named = BY_NAME.get(version)
     if named is not None and named.is_stateless:

@@ -1,4 +1,6 @@
-"""Tasks on the wire, in two designs: the core of 2025-11-25 and the extension of 2026-07-28. Source: WIRE 8.
+"""Tasks on the wire, in two designs: the core of 2025-11-25 and the extension of 2026-07-28.
+
+Source: MCP basic/utilities/tasks of 2025-11-25.
 
 Both say the same of one piece of work in different words, and are never mixed: the revision decides.
 """

@@ -1,4 +1,4 @@
-"""Trace context a request carries: W3C Trace Context and Baggage, in `params._meta`. Source: WIRE 2.4, 10."""
+"""Trace context a request carries: W3C Trace Context and Baggage, in `params._meta`. Source: MCP basic."""
 
 from __future__ import annotations
 

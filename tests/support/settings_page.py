@@ -7,6 +7,8 @@ from mcpdesk.settings import SETTINGS, Setting, SettingKind, allowed, value_text
 HEAD = """\
 # Settings
 
+<!-- Made from mcpdesk/settings.py: python -m tests.support.settings_page > docs/settings.md -->
+
 A flag, an environment variable, `mcpdesk-env.txt` in the folder (`KEY=value` lines), `settings` in its
 `mcp.json`, the default: the first that says something wins. `mcpdesk settings FOLDER` shows each value and
 where it came from, and the places where captures, the key and themes are kept; `--explain` adds what each

@@ -1,4 +1,7 @@
-"""Requests of ours to a peer of the handshake era, and who waits for their answers. Source: WIRE 7.4."""
+"""Requests of ours to a peer of the handshake era, and who waits for their answers.
+
+Source: MCP basic/patterns/mrtr.
+"""
 
 from __future__ import annotations
 

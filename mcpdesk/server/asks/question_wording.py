@@ -1,6 +1,6 @@
 """Questions to the client as its revision has them, and its answers as values for the handler that asked.
 
-Source: WIRE 6.6, 6.7.
+Source: MCP client/sampling, client/elicitation.
 """
 
 from __future__ import annotations

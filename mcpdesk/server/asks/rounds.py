@@ -1,7 +1,8 @@
 """Operations of several rounds in the stateless era: the client answers with its next request.
 
 The handler's coroutine is parked between the rounds, so that it runs once. When it is gone (another process,
-too long ago, too many) it runs again from the top, and finds the answers in `requestState`. Source: WIRE 7.
+too long ago, too many) it runs again from the top, and finds the answers in `requestState`.
+Source: MCP basic/patterns/mrtr.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Tasks of one server, in both designs: when a call becomes one, and requests about them. Source: WIRE 8."""
+"""Tasks of one server, in both designs: when a call becomes one, and requests about them.
+
+Source: MCP basic/utilities/tasks of 2025-11-25.
+"""
 
 from __future__ import annotations
 

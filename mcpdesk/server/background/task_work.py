@@ -170,7 +170,9 @@ def _said(body: JSONObject) -> str:
 
 
 class TaskOutlet:
-    """Its request is answered already, so what its handler sends has no stream of its own. Source: WIRE 8.
+    """Its request is answered already, so what its handler sends has no stream of its own.
+
+    Source: MCP basic/utilities/tasks of 2025-11-25.
 
     `push` takes messages that belong to no request.
     """

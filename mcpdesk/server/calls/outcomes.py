@@ -1,4 +1,4 @@
-"""Whatever a handler returned or raised, as one internal result. Source: WIRE 6.4."""
+"""Whatever a handler returned or raised, as one internal result. Source: MCP server/tools."""
 
 from __future__ import annotations
 

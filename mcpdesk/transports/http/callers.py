@@ -1,7 +1,7 @@
 """Finds out who sent a request, by the token in its head, its body or a cookie.
 
 The first place that holds a token decides. One that was sent has to count even where none is asked for. Only
-cookies are sent unasked: there a wrong one is nothing. Source: WIRE 11.1.
+cookies are sent unasked: there a wrong one is nothing. Source: MCP basic/authorization.
 """
 
 from __future__ import annotations

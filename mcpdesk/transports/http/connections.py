@@ -63,8 +63,9 @@ class BodyBudget:
 class HttpConnection(asyncio.Protocol):
     """One client's connection: aiohttp's protocol inside, our limits around it.
 
-    Losing it ends the stateless requests it brought. Source: WIRE 5.2. Sessionless calls of the handshake era
-    go on, though their answers reach nobody. Source: WIRE 4.1.
+    Losing it ends the stateless requests it brought (source: MCP basic/transports/streamable-http).
+    Sessionless calls of the handshake era go on, though their answers reach nobody (source: MCP
+    basic/transports of 2025-11-25).
     """
 
     def __init__(self, pool: HttpConnections, inner: web.RequestHandler) -> None:

@@ -30,6 +30,7 @@ from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
 from mcpdesk.transports.http.request_guard import (
+    FACT_PATHS,
     RefusalLog,
     RequestGuard,
     is_question,
@@ -51,9 +52,7 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
     "/health": site_routes.health,
     "/status": site_routes.status,
 }
-
-
-SERVED_BESIDES = ["/health", "/status", "/metrics"]
+"""What answers the front page and `FACT_PATHS`; `/metrics` needs more than the site and is answered below."""
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
 """Endpoints where `?api_key=` may carry the key: browsers cannot send a header with a WebSocket."""
 
@@ -281,7 +280,7 @@ class HttpService:
             known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
             return f"There is no server {head.server[:100]!r} here{known}"
         ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
-        served = [*ways, "/v1/mcp", *SERVED_BESIDES] if rules.enable_mcp else SERVED_BESIDES
+        served = [*ways, "/v1/mcp", *FACT_PATHS] if rules.enable_mcp else FACT_PATHS
         return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
 
 

@@ -1,6 +1,6 @@
 """The protocol's endpoints: `/mcp/<name>` over Streamable HTTP in both eras, and `/v1/mcp` for gateways.
 
-Source: WIRE 1.2, 4, 5.
+Source: MCP basic/versioning, basic/transports of 2025-11-25, basic/transports/streamable-http.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a request must pass before it is read, what pages may know of the answer, and the log of refusals.
 
-Checked are its form, Host, Origin and the key of the desk. Source: WIRE 4.6, 12; Fetch, CORS.
+Checked are its form, Host, Origin and the key of the desk.
+Source: MCP basic/transports of 2025-11-25, basic/security; Fetch, CORS.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ def _shown(value: str | None) -> str:
     return "(missing)" if value is None else repr(value[:100])
 
 
-SHARED = ("/mcp", "/v1/", "/jobs", "/health", "/status", "/metrics", "/.well-known/")
+FACT_PATHS = ("/health", "/status", "/metrics")
+"""Where facts about the core are read; `http_service` says what answers each."""
+SHARED = ("/mcp", "/v1/", "/jobs", *FACT_PATHS, "/.well-known/")
 """Paths that pages of listed origins may use. The dashboard is not among them."""
 ASKS_FIRST = "Access-Control-Request-Method"
 """What makes an OPTIONS request a browser's question rather than a client's."""

@@ -1,6 +1,7 @@
 """Streams that outlive their connections: numbered events, kept for a while and sent again.
 
-An event id reads `<stream>:<number>`; streams are numbered within their session. Source: WIRE 4.4.
+An event id reads `<stream>:<number>`; streams are numbered within their session.
+Source: MCP basic/transports of 2025-11-25.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Endpoint, Site
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
+from mcpdesk.transports.http.request_guard import FACT_PATHS
 from mcpdesk.transports.http.request_head import place_of
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
 from mcpdesk.version import __version__
@@ -55,7 +56,7 @@ def _capture(health: CaptureHealth) -> dict[str, str | int]:
 
 def front(site: Site) -> web.Response:
     """Return a text page that lists the endpoints."""
-    facts = "/health, /status and /metrics"
+    facts = ", ".join(FACT_PATHS)
     if site.rules.enable_mcp:
         lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
         lines += [f"  /mcp/{endpoint.name}" for endpoint in site.endpoints()]

@@ -1,6 +1,7 @@
 """The HTTP transport of 2024-11-05: messages are posted, and everything comes back on one event stream.
 
-Closing the stream ends the connection and what it runs; nothing is resumed. Source: WIRE 4.8.
+Closing the stream ends the connection and what it runs; nothing is resumed.
+Source: MCP basic/transports of 2024-11-05.
 """
 
 from __future__ import annotations

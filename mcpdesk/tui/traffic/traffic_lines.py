@@ -83,7 +83,10 @@ _GIVE_WAY: tuple[tuple[str, LineColumn | None], ...] = (
 
 
 def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
-    """The columns a line of `width` cells has room for; the one of width 0 is given what is left."""
+    """The columns a line of `width` cells has room for; the one of width 0 is given what is left.
+
+    `width` is the list's: 72 cells on a terminal of 120, where the details stand beside it.
+    """
     columns = list(_RAW if raw else _ALL)
     for instead in _REVISION:
         if _left(columns, width) >= (_ROOMY_RAW if raw else _ROOMY):

@@ -20,6 +20,7 @@ from mcpdesk.transports.http.dashboard.dashboard_data import Board, TrafficLines
 from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
 
 PERIOD_S = 0.25
+"""Time between two updates of the pages, and between two checks for silent and signed-out ones."""
 SOON_S = 0.03
 """Time between two updates while older traffic is still being read."""
 MOST_PAGES = 32
