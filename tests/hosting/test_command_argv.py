@@ -159,6 +159,7 @@ ELEMENTS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=600, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(st.lists(ELEMENTS, max_size=6), VALUES, VALUES)
 def test_no_value_can_stand_where_a_flag_is_read(run: list[str], a: Any, b: Any) -> None:

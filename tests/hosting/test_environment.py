@@ -218,6 +218,7 @@ def called(secretive: Path, mcpdesk: Run, monkeypatch: pytest.MonkeyPatch) -> ob
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_programs_find_no_secret_in_any_environment(called: Run) -> None:
     shown = str(called("Bash", f"command={SHOW_ALL}"))

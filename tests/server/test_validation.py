@@ -137,6 +137,7 @@ def test_of_mistakes_without_end_few_are_made(monkeypatch: pytest.MonkeyPatch) -
     assert spy.items <= 100
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries(
         {"name": st.text(max_size=4)},

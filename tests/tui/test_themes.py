@@ -169,6 +169,7 @@ async def test_ours_come_first_and_textuals_are_there_too() -> None:
         await pilot.press("escape")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(load_themes([package_themes()])[0]))
 async def test_every_theme_can_be_switched_to_in_the_living_screen(name: str) -> None:
     async with running_frame() as (app, pilot):

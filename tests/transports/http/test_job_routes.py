@@ -481,6 +481,7 @@ async def test_a_listener_that_leaves_ends_nothing() -> None:
         assert (await gate.get(job["poll"]))["status"] == "running"
 
 
+@pytest.mark.slow
 async def test_a_listener_that_reads_nothing_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_routes, "PACE_S", 0.0)
     async with gateway() as gate:
