@@ -16,6 +16,7 @@ import logging
 import resource
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import cast
 
@@ -41,7 +42,7 @@ MAX_ORPHANS = 1_000
 SPARE_FILES = 128
 """Files this process may open that are left for other things than connections."""
 AT_LAST_S = 0.05
-"""How long aiohttp may wait for what was cancelled."""
+"""How long aiohttp may wait for what was cancelled, and clients may read what was written, at the end."""
 MAX_LINE = 8190
 """Bytes of the request line or of one header."""
 MAX_HEADERS = 128
@@ -375,6 +376,8 @@ class HttpConnections:
             max_headers=MAX_HEADERS,
         )
         self._open: dict[web.RequestHandler, HttpConnection] = {}
+        self._all_lost = asyncio.Event()
+        """Set when the last open connection is lost."""
         self._orphans: dict[Dialogue, float] = {}
         """Dialogues that go on without a connection, and the Unix time at which they lost it."""
         self._timer: asyncio.TimerHandle | None = None
@@ -420,11 +423,14 @@ class HttpConnections:
                     return refusal
                 slowest.make_room(refusal)
         self._open[inner] = newcomer
+        self._all_lost.clear()
         return ""
 
     def forget(self, inner: web.RequestHandler) -> None:
         """A connection is lost."""
         self._open.pop(inner, None)
+        if not self._open:
+            self._all_lost.set()
 
     def keep_orphan(self, dialogue: Dialogue) -> None:
         """Keep a dialogue that lost its connection until its calls are over."""
@@ -461,6 +467,14 @@ class HttpConnections:
                 answering_aio.cancel()
         # aiohttp waits twice, for the answer and for its own task: by now there is nothing to wait for.
         await self._server.shutdown(AT_LAST_S)
+        # Clients get a moment to read what was written; nobody waits for those that do not.
+        if self._open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AT_LAST_S):
+                    await self._all_lost.wait()
+        for connection in self.connections:
+            connection.abort()
+        await asyncio.sleep(0)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request for aiohttp. Whatever goes wrong becomes an answer, or the end of one."""

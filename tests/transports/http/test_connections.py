@@ -16,7 +16,7 @@ from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http import connections
+from mcpdesk.transports.http import connections, http_service
 from mcpdesk.transports.http import request_body as module
 from mcpdesk.transports.http.connections import HttpConnections
 from tests.support.patience import WITHIN_S
@@ -450,3 +450,23 @@ async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:
             assert b"200" in await reader.readline()
         answer = await all_of(slow)
     assert answer.startswith(b"HTTP/1.1 503 ") and b"max_connections" in answer
+
+
+async def test_the_end_waits_for_nobody_who_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_service, "SHUTDOWN_S", 0.1)
+    async with serving() as served:
+
+        async def much(arguments: dict[str, Any], context: Context) -> Any:
+            return "x" * (16 << 20)
+
+        served.hosted.server.tools.replace([Tool("much", much, {"type": "object"})])
+        open_ones = served.service._listener
+        assert open_ones is not None
+        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "much"}})
+        async with connected(served) as (_, writer):
+            writer.write(posted(body))
+            async with asyncio.timeout(WITHIN_S):
+                while not any(each.is_write_paused for each in open_ones.connections):
+                    await turn()
+                await served.service.close()
+            assert open_ones.connections == []
