@@ -75,7 +75,7 @@ def heard(server: Server, method: str) -> dict[str, Any]:
 @pytest.mark.slow
 def test_what_fires_after_a_restart_reaches_whoever_is_there(stdio: Any) -> None:
     first = stdio()
-    manage(first, action="set", message="stretch", delay_seconds=3)
+    manage(first, action="set", message="stretch", delay_seconds=6)  # the next one starts meanwhile
     first.close()
     second = stdio("somebody")
     second.ask("resources/subscribe", {"uri": "callback://1"}, 2)
