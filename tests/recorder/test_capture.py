@@ -454,9 +454,8 @@ def test_what_the_disk_has_not_taken_stays_in_memory(tmp_path: Path) -> None:
     assert [recording.index.whole(number) for number in range(3_000)] == frames
 
 
-def left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: int) -> Recording:
-    """A recording with little room for lines and for frames that nobody settles."""
-    monkeypatch.setattr(capture, "_QUEUE_BYTES", queue)
+def left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
+    """A recording with little room for frames that nobody encodes."""
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
@@ -467,7 +466,7 @@ def left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queue: int) -> R
 def test_a_disk_that_takes_nothing_costs_frames_in_the_file_not_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = left_alone(tmp_path, monkeypatch, queue=100_000)
+    recording = left_alone(tmp_path, monkeypatch)
     frames = [b'{"n":%d,"x":"%b"}' % (number, b"x" * 400) for number in range(20_000)]
     for data in frames:
         recording.frame(1, IN, data, is_json=True)
@@ -570,7 +569,7 @@ def test_what_is_said_of_a_frame_stays_until_the_disk_has_it_too(tmp_path: Path)
 def test_of_frames_that_went_unwritten_nothing_said_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = left_alone(tmp_path, monkeypatch, queue=0)
+    recording = left_alone(tmp_path, monkeypatch)
     for number in range(20_000):
         recording.frame(1, IN, b"{}", True, Said(f"POST /{number} HTTP/1.1", ()))
     held = sum(len(segment.said) for segment in recording._store.ring.segments.values())

@@ -122,7 +122,6 @@ def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
 ) -> None:
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
     monkeypatch.setattr(capture, "_TURN_BYTES", 1 << 16)
-    monkeypatch.setattr(capture, "_QUEUE_BYTES", 1 << 16)
     works_again = refuse(monkeypatch, number)
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
@@ -253,7 +252,6 @@ def test_what_waits_while_the_disk_refuses_is_bounded(
 ) -> None:
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
     monkeypatch.setattr(capture, "_TURN_BYTES", 1 << 16)
-    monkeypatch.setattr(capture, "_QUEUE_BYTES", 1 << 16)
     monkeypatch.setattr(capture, "_CONNECTIONS", 100)
     recording = Recording(tmp_path / "a.jsonl", ring_bytes=1 << 20)
     recording.start()

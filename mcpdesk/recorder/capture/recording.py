@@ -40,7 +40,9 @@ BATCH_S = 0.1
 _TURN_SEGMENTS = 2
 """Segments the writer encodes between two pauses: requests under way are held up by those, not by all."""
 _TURN_BYTES = 1 << 20
-"""Bytes of lines it writes before it encodes more: what is in memory only is lost with the process."""
+"""Bytes of lines it writes before it encodes more: what is in memory only is lost with the process.
+
+While a disk refuses them, the frames after them stay unencoded, where they can be dropped and counted."""
 _PAUSE_S = 0.0025
 _PATIENCE_S = 0.05
 """How long to go on with pauses."""
@@ -50,8 +52,6 @@ _STUCK_S = 2.0
 """How long one write may take before the disk counts as failing."""
 _WAKE_BYTES = 4 << 20
 """Bytes of frames that wait for the writer beyond which it begins at once."""
-_QUEUE_BYTES = 16 << 20
-"""Bytes of lines that may wait for a disk that refuses them; beyond them frames stay unencoded."""
 _BACKLOG_BYTES = 128 << 20
 """Bytes of frames that may wait for the writer; beyond them the oldest go unwritten, and `error` says so."""
 _EXCHANGES = 100_000
@@ -344,8 +344,7 @@ class Recording:
         if encoder.file is None and not self._closing:
             self._open_file()
         file = encoder.file
-        if file is not None and file.waiting > _QUEUE_BYTES and self._disk_error:
-            # The disk refuses: what is not encoded yet stays where it can be dropped and counted.
+        if file is not None and file.waiting >= _TURN_BYTES and self._disk_error:
             self._drop_old_notes()
             return not self._flush()
         with self._lock:
