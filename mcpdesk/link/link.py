@@ -8,6 +8,7 @@ cheap and never wait for the core, so a stuck core still has a screen. Intents t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -224,15 +225,15 @@ class LogFacet:
         return []
 
 
-class Link(ServerFacet, CallFacet, QuestionFacet, PolicyFacet, WorkFacet, ClientFacet, LogFacet):
+class Link(ServerFacet, CallFacet, QuestionFacet, PolicyFacet, WorkFacet, ClientFacet, LogFacet, ABC):
     """A front end's view of one core."""
 
     traffic: Index
     """Every frame the recorder has seen, paired into exchanges. Shared: read only."""
 
+    @abstractmethod
     def view(self) -> CoreView:
         """Everything small, at this moment."""
-        raise NotImplementedError
 
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each: `2 running calls`, `1 connected client`."""
