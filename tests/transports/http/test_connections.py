@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -133,29 +135,35 @@ async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.Mon
         assert len(gone_after) < 2_000
 
 
+@asynccontextmanager
+async def unread(served: Served) -> AsyncIterator[HttpConnections]:
+    """A client that asks for 16 MiB and reads nothing; what holds its connection."""
+
+    async def much(arguments: dict[str, Any], context: Context) -> Any:
+        return "x" * (16 << 20)
+
+    served.hosted.server.tools.replace([Tool("much", much, {"type": "object"})])
+    open_ones = served.service._listener
+    assert open_ones is not None
+    body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "much"}})
+    async with connected(served) as (_, writer):
+        writer.write(posted(body))
+        async with asyncio.timeout(WITHIN_S):
+            while not any(each.is_write_paused for each in open_ones.connections):
+                await turn()
+        yield open_ones
+
+
 async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "UNREAD_S", 0.1)
     monkeypatch.setattr(connections, "SWEEP_S", 0.05)
-    async with serving() as served:
-
-        async def much(arguments: dict[str, Any], context: Context) -> Any:
-            return "x" * (16 << 20)
-
-        served.hosted.server.tools.replace([Tool("much", much, {"type": "object"})])
-        open_ones = served.service._listener
-        assert open_ones is not None
-        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "much"}})
-        async with connected(served) as (_, writer):
-            writer.write(posted(body))
-            async with asyncio.timeout(WITHIN_S):
-                while not any(each.is_write_paused for each in open_ones.connections):
-                    await turn()
-                (number,) = served.recorder.connections
-                assert served.service.hang_up(number)
-                while open_ones.connections:
-                    await turn()
+    async with serving() as served, unread(served) as open_ones, asyncio.timeout(WITHIN_S):
+        (number,) = served.recorder.connections
+        assert served.service.hang_up(number)
+        while open_ones.connections:
+            await turn()
 
 
 async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_log(
@@ -454,19 +462,6 @@ async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:
 
 async def test_the_end_waits_for_nobody_who_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_service, "SHUTDOWN_S", 0.1)
-    async with serving() as served:
-
-        async def much(arguments: dict[str, Any], context: Context) -> Any:
-            return "x" * (16 << 20)
-
-        served.hosted.server.tools.replace([Tool("much", much, {"type": "object"})])
-        open_ones = served.service._listener
-        assert open_ones is not None
-        body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "much"}})
-        async with connected(served) as (_, writer):
-            writer.write(posted(body))
-            async with asyncio.timeout(WITHIN_S):
-                while not any(each.is_write_paused for each in open_ones.connections):
-                    await turn()
-                await served.service.close()
-            assert open_ones.connections == []
+    async with serving() as served, unread(served) as open_ones, asyncio.timeout(WITHIN_S):
+        await served.service.close()
+        assert open_ones.connections == []
