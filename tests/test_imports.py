@@ -191,7 +191,6 @@ def loaded_by(statement: str) -> set[str]:
             "import mcpdesk.transports.pump",
             {"asyncio", "orjson", "msgspec", "click", "aiohttp", "textual", "logging"},
         ),
-        ("import mcpdesk.cli.stdio", {"aiohttp", "textual", "rich", "PIL", "platformdirs"}),
         ("import mcpdesk.cli.serve", {"aiohttp", "textual", "rich"}),
         ("import mcpdesk.cli.desk", {"aiohttp", "textual", "rich"}),
         ("import mcpdesk.cli.main", {"asyncio", "aiohttp", "textual", "rich", "orjson"}),

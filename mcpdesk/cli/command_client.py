@@ -1,4 +1,4 @@
-"""The client that `call`, `list`, `read` and `prompt` ask a server through: at a URL, or of a folder."""
+"""The client through which commands ask a server: at a URL, or of a folder that is hosted meanwhile."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcpdesk.cli.options import HERE, Reach, folder_needs_no_key, hinted, is_url, refusal, server_folder
-from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, tell
+from mcpdesk.cli.options import Reach, is_url, server_folder
+from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
 from mcpdesk.client.connection import CallObserver, ServerConnection
-from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
+from mcpdesk.errors import DeskError, DeskUserError, HttpError, RemoteProtocolError, RpcError
+from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 
 if TYPE_CHECKING:
     from mcpdesk.cli.terminal_questions import TerminalQuestions
     from mcpdesk.client.connection import Questions
+    from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_client import DeskClient
@@ -30,12 +32,16 @@ T = TypeVar("T")
 POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
 CLOSE_S = 5.0
-STRAYS = ("print", "stdout")
+PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
+TOKEN_HINTS: dict[int, str] = {
+    ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
+    ErrorCode.FORBIDDEN: "Give another token with --token-env.",
+}
 
 
-def client(target: str, reach: Reach = HERE) -> AbstractContextManager[CommandClient]:
-    """A client of the server at a URL, or of a server folder, hosted for as long as the block runs.
+def client(target: str, reach: Reach) -> AbstractContextManager[CommandClient]:
+    """Return a client of the server at a URL, or of a server folder, hosted for as long as the block runs.
 
     What a folder's code prints goes to stderr. Raises: DeskError when it cannot be hosted, or reached.
     """
@@ -44,7 +50,8 @@ def client(target: str, reach: Reach = HERE) -> AbstractContextManager[CommandCl
     from mcpdesk.cli.core_process import require_unix
 
     require_unix("Hosting a folder for one request")
-    folder_needs_no_key(reach)
+    if reach.key:
+        raise DeskUserError("A folder needs no key.", "It is for a server at a URL.")
     return _hosted(target, reach)
 
 
@@ -56,17 +63,17 @@ class CommandClient:
         connection: ServerConnection,
         loop: asyncio.AbstractEventLoop,
         questions: TerminalQuestions | None = None,
-        left_out: Callable[[], Sequence[CatalogueItem]] = tuple,
+        unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
         """`questions` asks the person at the terminal; None when there is none."""
-        self.left_out = left_out
-        """What the server would offer, and does not."""
+        self.unavailable = unavailable
+        """Returns what the server would offer, and does not."""
         self._connection = connection
         self._loop = loop
         self._questions = questions
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The result of one request.
+        """Return the result of one request.
 
         Raises: RemoteProtocolError for a JSON-RPC error; CallError without an answer; DeskUserError when none
         came in time, or the server wants a key or token.
@@ -76,7 +83,7 @@ class CommandClient:
         return self._run(work, method, timeout_s, progress)
 
     def request_all(self, method: str, key: str, timeout_s: float) -> list[dict[str, Any]]:
-        """The items of all pages of a list; none when the server does not offer this kind."""
+        """Return the items of all pages of a list; none when the server does not offer this kind."""
         try:
             return self._run(self._connection.list_all(method, key), method, timeout_s)
         except RemoteProtocolError as error:
@@ -95,13 +102,10 @@ class CommandClient:
         try:
             return self._wait(future, timeout_s, progress)
         except TimeoutError:
-            raise DeskUserError(
-                f"{method}: no answer within {timeout_s:g} s.", "See --timeout.", TIMED_OUT
-            ) from None
-        except HttpError as error:
-            raise hinted(error) from None
-        except RpcError as error:
-            raise refusal(RemoteProtocolError(error.code, error.message, error.data)) from None
+            message = f"{method}: no answer within {timeout_s:g} s."
+            raise DeskUserError(message, "See --timeout.", TIMED_OUT) from None
+        except (HttpError, RpcError) as error:
+            raise with_hint(error) from None
         finally:
             future.cancel()
 
@@ -110,8 +114,6 @@ class CommandClient:
 
         Raises: TimeoutError when it does not come in time, waiting for answers not counted.
         """
-        if self._questions is None and progress is None:
-            return future.result(timeout_s)
         end = time.monotonic() + timeout_s
         while True:
             try:
@@ -119,38 +121,45 @@ class CommandClient:
             except TimeoutError:
                 if future.done() or time.monotonic() >= end:
                     raise
-            if self._questions is not None and (asked_s := self._questions.ask_waiting()):
-                end += asked_s
-                if progress is not None:
-                    progress.latest = ""  # it said that the tool waits for a person
+            asked_s = self._questions.ask_waiting() if self._questions is not None else 0.0
+            end += asked_s
             if progress is not None:
-                progress.print()
+                progress.print(was_asked=asked_s > 0)
 
 
 class _ProgressLines(CallObserver):
     """Prints the latest progress of a call, each once."""
 
     def __init__(self) -> None:
-        self.latest = ""
-        self._printed = ""
+        self._latest = self._printed = ""
 
     def progressed(self, progress: float, total: float | None, message: str) -> None:
         """Keep the latest."""
-        self.latest = progress_line(progress, total, message)
+        self._latest = progress_line(progress, total, message)
 
-    def print(self) -> None:
-        """Print what is new."""
-        if self.latest and self.latest != self._printed:
-            self._printed = self.latest
-            tell(self.latest)
+    def print(self, was_asked: bool) -> None:
+        """Print what is new, unless it only said that the tool waits for the person, who was asked."""
+        if self._latest != self._printed and not was_asked:
+            print_message(self._latest)
+        self._printed = self._latest
 
 
 def progress_line(progress: float, total: float | None, message: str) -> str:
-    """Progress in words: `3/10 reading`."""
-    from mcpdesk.tui.render.safe_text import one_line
-
+    """Return progress in words: `3/10 reading`."""
     of = f"/{total:g}" if total is not None else ""
-    return f"{progress:g}{of} {one_line(message)}".rstrip()
+    return f"{progress:g}{of} {clean(message, newlines=False)}".rstrip()
+
+
+def with_hint(error: HttpError | RpcError) -> DeskError:
+    """Return the error, with what to do about it where a key or token is what is missing."""
+    if isinstance(error, RpcError):
+        hint = TOKEN_HINTS.get(error.code)
+        refusal = RemoteProtocolError(error.code, error.message, error.data)
+        return refusal if hint is None else DeskUserError(str(refusal), hint, PROTOCOL_ERROR)
+    if error.status not in (401, 403):
+        return error
+    hint = "Give a token with --token-env, or the key with --key-env."
+    return DeskUserError(str(error), hint, CANNOT_CONNECT)
 
 
 @contextmanager
@@ -159,7 +168,6 @@ def _remote(url: str, reach: Reach) -> Iterator[CommandClient]:
     from mcpdesk.client.http_transports import StreamableHttp, credential_headers
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_answers import DeskAnswers
-    from mcpdesk.plain_text import clean
     from mcpdesk.settings import resolve
     from mcpdesk.version import __version__
 
@@ -203,7 +211,7 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
 
     Raises: DeskError when it cannot be hosted, or the token does not count there.
     """
-    from mcpdesk.cli.core_process import claiming
+    from mcpdesk.cli.core_process import capture_output
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
@@ -215,7 +223,7 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=False, mode=reach.mode))
-    with claiming(host, "wire") as claimed:
+    with capture_output(host, "wire") as claimed:
         # The core's thread imports the folder as well as running it: some objects, like a connection of
         # sqlite3, can be used only by the thread that made them.
         core = CoreThread(host)
@@ -225,7 +233,7 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
             endpoint, revision = host.endpoints()[0], BY_NAME[settings.desk_revision]
             desk = DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
             if reach.token is not None:
-                _give_token(desk, endpoint.name, endpoint.access.verifier is not None, reach.token)
+                _identify(desk, endpoint, reach.token)
             loop: Future[asyncio.AbstractEventLoop] = Future()
             host.call_soon(lambda: loop.set_result(asyncio.get_running_loop()))
             catalogue = ServerCatalogue(endpoint.server)
@@ -237,18 +245,18 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
             )
         finally:
             core.stop()
-            tell_strays(host)
+            print_stray_output(host)
 
 
-def _give_token(desk: DeskClient, server: str, checks_tokens: bool, token: str) -> None:
+def _identify(desk: DeskClient, endpoint: HostedEndpoint, token: str) -> None:
     """Raises: DeskUserError for an invalid token, or a server that checks none."""
-    if not checks_tokens:
+    if endpoint.access.verifier is None:
         hint = "In mcp.json auth.jwt says how tokens are checked."
-        raise DeskUserError(f"{server} looks at no tokens.", hint)
+        raise DeskUserError(f"{endpoint.name} looks at no tokens.", hint)
     try:
         desk.token.give(token).result()
     except ValueError as reason:
-        message = f"The token does not count for {server}: {reason}."
+        message = f"The token does not count for {endpoint.name}: {reason}."
         raise DeskUserError(message, "See --token-env.", CANNOT_CONNECT) from None
 
 
@@ -270,9 +278,9 @@ def _terminal(
     return questions
 
 
-def tell_strays(host: Host) -> None:
+def print_stray_output(host: Host) -> None:
     """Print on stderr what the folder's code printed, and what is wrong with the folder."""
     for line in host.journal.lines():
-        if line.source in STRAYS or line.level in TROUBLE:
+        if line.source in PRINTED or line.level in TROUBLE:
             place = f"{line.where}: " if line.where else ""
-            tell(f"{place}{line.text}")
+            print_message(f"{place}{line.text}")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from mcpdesk.cli.printing import summary
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,7 +33,7 @@ Examples:
 
 @click.command(name="completion", epilog=EPILOG, short_help="Print a script that completes in a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def command(shell: str) -> None:
+def completion_command(shell: str) -> None:
     """Print the script that lets SHELL complete commands, options, folders, names of tools and prompts.
 
     To complete a name the shell asks the server for its list, as `mcpdesk list` does.
@@ -63,16 +65,12 @@ def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, st
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [
-            CompletionItem(item["name"], help=_first_line(item))
+            CompletionItem(item["name"], help=summary(item)[:80])
             for item in _listed(ctx, method, key)
             if str(item.get("name", "")).startswith(incomplete)
         ]
 
     return complete
-
-
-def _first_line(item: dict[str, Any]) -> str:
-    return str(item.get("description") or item.get("title") or "").strip().partition("\n")[0][:80]
 
 
 def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.printing import print_text
 from mcpdesk.errors import UnknownMode
-
-if TYPE_CHECKING:
-    from mcpdesk.hosting.client_config import ServerAddress
-    from mcpdesk.hosting.folder.manifest import Manifest
-    from mcpdesk.settings import Settings
 
 PLACES = {
     "claude-desktop": "Paste it into claude_desktop_config.json (Settings, Developer, Edit Config); restart.",
@@ -42,53 +37,35 @@ Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebod
     "--http", "url", metavar="URL", help="Where the folder is served, such as http://127.0.0.1:3333."
 )
 @click.option("--mode", default="", metavar="NAME", help="Offer the tools of this mode alone.")
-def command(folder: str, client: str, url: str | None, mode: str) -> None:
+def config_command(folder: str, client: str, url: str | None, mode: str) -> None:
     """Print what to paste into a client so that it uses the server folder FOLDER."""
-    from mcpdesk.cli.printing import print_text
-    from mcpdesk.hosting.client_config import client_config
+    from mcpdesk.cli.core_process import loaded
+    from mcpdesk.hosting.client_config import ServerAddress, client_config, own_command
     from mcpdesk.hosting.folder.manifest import read_manifest
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
 
     place = server_folder(folder)
     manifest = read_manifest(place)
     if mode and mode not in manifest.modes:
         raise UnknownMode(manifest.name, mode, tuple(manifest.modes))
-    facts = _facts(place, manifest, url or "", mode)
-    print_text(client_config(client, facts, "http" if url else "stdio"))
+    address = ServerAddress(manifest.name, str(place), mode=mode, command=own_command())
+    if url:
+        settings = effective_settings({}, os.environ, place).settings
+        host = Host(HostPlan((place,), settings, meet=False, watch=False))
+        with loaded(host):  # what it offers decides whether callers need a key
+            key = host.rules.api_key
+        address = address._replace(url=_endpoint(url, manifest.name), key=key, header=settings.api_key_header)
+    print_text(client_config(client, address, "http" if url else "stdio"))
     click.echo(PLACES[client], err=True)
     if url and manifest.auth.requires_jwt:
         click.echo("Callers need a bearer token, too: add it as the header Authorization.", err=True)
 
 
-def _facts(folder: Path, manifest: Manifest, url: str, mode: str) -> ServerAddress:
-    from mcpdesk.hosting.client_config import ServerAddress, own_command
-    from mcpdesk.hosting.host_plan import effective_settings
-
-    facts = ServerAddress(manifest.name, str(folder), mode=mode, command=own_command())
-    if not url:
-        return facts
-    settings = effective_settings({}, os.environ, folder).settings
-    key = _key(folder, settings)
-    return facts._replace(url=_endpoint(url, manifest.name), key=key, header=settings.api_key_header)
-
-
 def _endpoint(url: str, name: str) -> str:
     """The URL of the server, where only that of the program was given. Raises: DeskUserError for no URL."""
-    from urllib.parse import urlsplit
-
     from mcpdesk.client.http_transports import checked_url
 
     parts = urlsplit(checked_url(url))
     bare = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     return bare if parts.path.strip("/") else f"{bare}/mcp/{name}"
-
-
-def _key(folder: Path, settings: Settings) -> str:
-    """The key callers over TCP have to send; empty when none is due."""
-    from mcpdesk.cli.core_process import loading
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import HostPlan
-
-    host = Host(HostPlan((folder,), settings, meet=False, watch=False))
-    with loading(host):
-        host.load()
-        return host.rules.api_key

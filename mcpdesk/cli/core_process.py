@@ -1,30 +1,29 @@
 """What a command that runs for long does around its work.
 
-`claiming` keeps what hosted code prints and logs off the wire and the terminal: it becomes lines of the
+`capture_output` keeps what hosted code prints and logs off the wire and the terminal: it becomes lines of the
 journal. `JournalPrinter` writes the journal to stderr, `give_dashboard` lets a browser see the core, and
 `StopRequests` asks the command to end when a signal comes, the terminal is closed, or its parent ends.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
 import select
 import signal
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType, TracebackType
+from contextlib import contextmanager, redirect_stdout, suppress
+from queue import Empty, Full, Queue
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskUserError
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.journal import LogLine
     from mcpdesk.link.link_board import LinkBoard
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
@@ -32,6 +31,8 @@ MOST_LINES = 1_000
 """Lines that wait to be written; when there are more the oldest are dropped, and a note says how many."""
 PATIENCE_S = 1.0
 """Seconds to wait, at the end, for stderr to be read."""
+FOLLOW_S = 0.2
+"""Seconds between two looks at the journal."""
 SIGNALS = {
     "SIGTERM": "asked to end (SIGTERM)",
     "SIGINT": "interrupted",
@@ -40,8 +41,7 @@ SIGNALS = {
 """Name of a signal that asks a command to end -> why it was asked."""
 CLIENT_LEFT = "the client has left"
 PARENT_DIED = "the program that started it has ended"
-POLL_S = 1.0
-"""Seconds between two looks at the parent process where the system cannot report its end."""
+PARENT_POLL_MS = 1000
 IS_UNIX = hasattr(os, "fork")
 """Whether this is Linux or macOS, and not Windows."""
 
@@ -56,16 +56,19 @@ def require_unix(what: str) -> None:
 
 
 @contextmanager
-def claiming(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
-    """Claim the descriptors and the logging for a host while the block runs. Closes the process to others."""
+def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
+    """Keep descriptors 0 to 2 and the logging from hosted code while the block runs.
+
+    Other processes of this user cannot look into this one from now on.
+    """
+    from mcpdesk.hosting.environment import make_private
+    from mcpdesk.hosting.journal import logging_to
+    from mcpdesk.transports.descriptors import claim
+
     folders = host.plan.folders
 
     def keep(line: StrayLine) -> None:
         host.journal.log("warning" if line.source == "stderr" else "info", line.source, line.text, line.where)
-
-    from mcpdesk.hosting.environment import make_private
-    from mcpdesk.hosting.journal import logging_to
-    from mcpdesk.transports.descriptors import claim
 
     make_private()  # before hosted code can start a program
     with logging_to(host.journal, lambda: folders):
@@ -77,18 +80,20 @@ def claiming(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
 
 
 @contextmanager
-def loading(host: Host) -> Iterator[None]:
-    """What a command that only looks at folders does around loading them: `claiming`, where that is possible.
+def loaded(host: Host) -> Iterator[None]:
+    """Load the folders of a host for a command that only looks at them.
 
-    On Windows what hosted code prints goes to stderr.
+    What their code prints becomes lines of the journal; on Windows it goes to stderr.
     """
     if IS_UNIX:
-        with claiming(host, "wire"):
+        with capture_output(host, "wire"):
+            host.load()
             yield
         return
     from mcpdesk.hosting.journal import logging_to
 
-    with logging_to(host.journal, lambda: host.plan.folders), contextlib.redirect_stdout(sys.stderr):
+    with logging_to(host.journal, lambda: host.plan.folders), redirect_stdout(sys.stderr):
+        host.load()
         yield
 
 
@@ -117,55 +122,58 @@ class JournalPrinter:
         self._last = -1
         self._following = threading.Lock()
         host.on_stuck = self.follow
-        self._lines: deque[str] = deque(maxlen=MOST_LINES)
-        self._said = self._written = 0
-        self._more = threading.Event()
-        self._is_over = False
+        self._lines: Queue[str | None] = Queue(MOST_LINES)
+        """Lines that wait to be written; None ends the thread."""
+        self._left_out = 0
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> JournalPrinter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self.follow()
-        self._is_over = True
-        self._more.set()
         if self._thread is not None:
+            self._put(None)
             self._thread.join(PATIENCE_S)
+
+    async def keep_following(self) -> None:
+        """Write lines as they are added, until cancelled."""
+        while True:
+            self.follow()
+            await asyncio.sleep(FOLLOW_S)
 
     def follow(self) -> None:
         """Write the lines that were added since the last call."""
         with self._following:  # a thread follows when the loop is stuck
             for line in self._journal.lines(self._last):
                 self._last = line.number
-                self.say(_told(line), line.time)
+                where = f" ({line.where})" if line.where else ""
+                self.say(f"{line.level} {line.source}: {line.text}{where}", line.time)
 
     def say(self, text: str, when: float | None = None) -> None:
         """Write one line with its time."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-        self._lines.append(f"{stamp} {text}")
-        self._said += 1
-        self._more.set()
+        self._put(f"{stamp} {text}")
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
             self._thread.start()
 
-    def _write(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # its reader has gone
-            while not self._is_over or self._lines:
-                self._more.wait()
-                self._more.clear()
-                while self._lines:
-                    self._write_one(self._lines.popleft())
+    def _put(self, line: str | None) -> None:
+        while True:
+            try:
+                return self._lines.put_nowait(line)
+            except Full:
+                with suppress(Empty):
+                    self._lines.get_nowait()
+                    self._left_out += 1
 
-    def _write_one(self, line: str) -> None:
-        left_out = max(0, self._said - len(self._lines) - self._written - 1)
-        note = f"[{left_out} lines left out: nobody read them in time]\n" if left_out else ""
-        self._written += left_out + 1
-        sys.stderr.write(f"{note}{_harmless(line)}\n")
-        sys.stderr.flush()
+    def _write(self) -> None:
+        with suppress(OSError, ValueError):  # its reader has gone
+            while (line := self._lines.get()) is not None:
+                left_out, self._left_out = self._left_out, 0
+                note = f"[{left_out} lines left out: nobody read them in time]\n" if left_out else ""
+                sys.stderr.write(f"{note}{_harmless(line)}\n")
+                sys.stderr.flush()
 
 
 def _harmless(text: str) -> str:
@@ -175,11 +183,6 @@ def _harmless(text: str) -> str:
     from mcpdesk.plain_text import clean
 
     return clean(text).replace("\n", "\n    ")
-
-
-def _told(line: LogLine) -> str:
-    where = f" ({line.where})" if line.where else ""
-    return f"{line.level} {line.source}: {line.text}{where}"
 
 
 class StopRequests:
@@ -208,30 +211,26 @@ class StopRequests:
         self._stop = stop
         self._last = last
         self._grace_s = grace_s
-        self._with_parent = with_parent
+        self._parent = os.getppid() if with_parent else None
         self._client_fd = client_fd
-        self._parent = os.getppid()
         self._over = threading.Event()
         self._waker, self._wake = os.pipe()
         self._before: dict[signal.Signals, Any] = {}
         self._watcher = threading.Thread(target=self._watch, name="end-watch", daemon=True)
-        self._is_watching = with_parent or client_fd is not None
 
     def __enter__(self) -> StopRequests:
         for name in SIGNALS:
             number = getattr(signal, name)
             if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` said to stay
                 self._before[number] = signal.signal(number, self._signalled)
-        if self._is_watching:
+        if self._parent is not None or self._client_fd is not None:
             self._watcher.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self._over.set()
         os.close(self._wake)
-        if self._is_watching:
+        if self._watcher.ident is not None:
             self._watcher.join()
         os.close(self._waker)
         for number, handler in self._before.items():
@@ -246,11 +245,10 @@ class StopRequests:
         if self.reason:
             return
         self.reason = reason
-        threading.Thread(target=self._insist, args=(number,), name="grace", daemon=True).start()
+        threading.Thread(target=self._end_after_grace, args=(number,), name="grace", daemon=True).start()
         self._stop(reason)
 
-    def _insist(self, number: int) -> None:
-        """The command's grace: end by force what does not end."""
+    def _end_after_grace(self, number: int) -> None:
         if not self._over.wait(self._grace_s):
             self._end_now(number)
 
@@ -261,37 +259,18 @@ class StopRequests:
             os._exit(128 + number)
 
     def _watch(self) -> None:
-        with _handle(self._parent) as handle:
-            poll = select.poll()
-            poll.register(self._waker, select.POLLIN)
-            if self._client_fd is not None:
-                poll.register(self._client_fd, 0)  # tells of a hang-up only
-            if self._with_parent and handle is not None:
-                poll.register(handle, select.POLLIN)
-            pause_ms = POLL_S * 1000 if self._with_parent and handle is None else None
-            while not (reason := self._seen(poll.poll(0))):
-                poll.poll(pause_ms)
-        if not self._over.is_set():
-            self._ask(reason, signal.SIGHUP)
-
-    def _seen(self, events: list[tuple[int, int]]) -> str:
-        """Why the command has to end, if it has to."""
-        if self._over.is_set():
-            return "over"
-        if self._with_parent and os.getppid() != self._parent:
-            return PARENT_DIED
-        return CLIENT_LEFT if any(fd == self._client_fd for fd, _ in events) else ""
-
-
-@contextmanager
-def _handle(process: int) -> Iterator[int | None]:
-    """A descriptor that becomes readable when the process ends; None where there is no such thing."""
-    try:
-        handle = os.pidfd_open(process)
-    except (AttributeError, OSError):
-        yield None
-        return
-    try:
-        yield handle
-    finally:
-        os.close(handle)
+        """Wait until the parent or the client is gone, or the block has ended."""
+        poll = select.poll()
+        poll.register(self._waker, select.POLLIN)
+        if self._client_fd is not None:
+            poll.register(self._client_fd, 0)  # reports a hang-up only
+        reason = ""
+        while not reason:
+            events = poll.poll(None if self._parent is None else PARENT_POLL_MS)
+            if self._over.is_set():
+                return
+            if any(fd == self._client_fd for fd, _ in events):
+                reason = CLIENT_LEFT
+            elif self._parent is not None and os.getppid() != self._parent:
+                reason = PARENT_DIED
+        self._ask(reason, signal.SIGHUP)

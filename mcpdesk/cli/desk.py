@@ -1,4 +1,4 @@
-"""`mcpdesk [FOLDER ...]`: the desk, which is a core and the screen on it in one process."""
+"""`mcpdesk [FOLDER ...]` and `mcpdesk open FILE`: the screen on a core in this process, or on a capture."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import gc
 import os
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import StopRequests, claiming, give_dashboard, require_unix
+from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
 from mcpdesk.errors import DeskUserError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcpdesk.cli.screen_runs import MakeApp
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host_plan import HostPlan
@@ -27,20 +26,26 @@ if TYPE_CHECKING:
 
 GRACE_S = 8.0
 """How long screen and core may take to end before they are ended."""
-EPILOG = """\b
+CAPTURE_GRACE_S = 2.0
+DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
   mcpdesk ~/servers/profiles           a folder of yours
   mcpdesk ~/servers/a ~/servers/b --port 4000
 """
+OPEN_EXAMPLES = """\b
+Example:
+  mcpdesk open ~/.local/state/mcpdesk/captures/20260728-101500.jsonl
+"""
+THEME = click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
 
 
-@click.command(name="desk", epilog=EPILOG, short_help="Open the desk (the default command).")
+@click.command(name="desk", epilog=DESK_EXAMPLES, short_help="Open the desk (the default command).")
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=completion.folder)
-@click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
+@THEME
 @mode_option
 @setting_options
-def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: Any) -> int:
+def desk_command(folders: tuple[str, ...], theme: str | None, mode: str, **values: Any) -> int:
     """Host the FOLDERs, serve them to clients, and open the desk on them. Without one: the bundled sample."""
     from mcpdesk import paths
 
@@ -52,6 +57,33 @@ def command(folders: tuple[str, ...], theme: str | None, mode: str, **values: An
 
     plan = plan_for(places, flags, os.environ, may_move=True, mode=mode, waits=True)
     return run_desk(plan, theme)
+
+
+@click.command(name="open", epilog=OPEN_EXAMPLES, short_help="Show a capture from disk.")
+@click.argument("file", type=click.Path(path_type=Path))
+@THEME
+def open_command(file: Path, theme: str | None) -> int:
+    """Show the capture FILE, its further parts included, on the traffic screen. Nothing is hosted or changed.
+
+    `mcpdesk settings` says where captures lie.
+    """
+    require_unix("`mcpdesk open`")
+    from mcpdesk.recorder.archive import Archive
+
+    archive = Archive(file.expanduser())
+    require_terminal("Only a terminal can show a capture; its lines are JSON for other programs.")
+    try:
+        from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
+        from mcpdesk.link.capture_link import CaptureLink
+        from mcpdesk.paths import state_folder
+        from mcpdesk.tui.capture_app import CaptureApp
+
+        terminal = Terminal(sys.stderr.fileno())
+        runs = ScreenRuns(partial(CaptureApp, CaptureLink(archive), theme), state_folder(), terminal)
+        with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, last=terminal.restore, with_parent=True):
+            return runs.run()
+    finally:
+        archive.close()
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
@@ -84,7 +116,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
 
     host = Host(replace(plan, draws_first=True))
     give_dashboard(host)
-    with claiming(host, "screen") as claimed:
+    with capture_output(host, "screen") as claimed:
         core = CoreThread(host)
         link = LocalLink(host)
         try:

@@ -7,12 +7,13 @@ nothing of it is under way here.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.cli.core_process import CLIENT_LEFT, StopRequests
+from mcpdesk.cli.core_process import CLIENT_LEFT, JournalPrinter, StopRequests, capture_output
 from mcpdesk.transports import pump, rendezvous
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 4.5
 """How long the end may take after a signal, or after the client left."""
-LOOK_S = 0.25
+_log = logging.getLogger(__name__)
 
 
 def run(
@@ -39,17 +40,18 @@ def run(
     """
     from msgspec.structs import replace
 
-    from mcpdesk.cli.core_process import claiming
     from mcpdesk.hosting import core_thread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import plan_for
 
     host = Host(replace(plan_for((folder,), {}, os.environ, http=False), meet=False))
-    with ExitStack() as last, claiming(host, "wire") as claimed:
+    with ExitStack() as last, capture_output(host, "wire") as claimed:
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)
+        # Entered here, as tools may still print when the core has ended.
+        printer = last.enter_context(JournalPrinter(host))
         # The default loop: to import uvloop takes longer than it saves.
-        moved = core_thread.run(core.serve(client_state, last))
+        moved = core_thread.run(core.serve(client_state, printer))
     return moved or 0
 
 
@@ -68,10 +70,10 @@ class _LoneCore:
         self._desk: socket | None = None
         """A desk that would go on with the client."""
 
-    async def serve(self, client_state: ClientState | None, last: ExitStack) -> Moved | None:
+    async def serve(self, client_state: ClientState | None, printer: JournalPrinter) -> Moved | None:
         """Serve until the client is gone, or is somebody else's."""
         host, loop = self._host, asyncio.get_running_loop()
-        moved = None
+        background: list[asyncio.Task[None]] = []
 
         def stop(reason: str) -> None:
             # A client that left may have left requests behind; the transport comes to the end of them by
@@ -81,27 +83,21 @@ class _LoneCore:
 
         # But not while a tool blocks the loop: hence `client_fd`.
         with StopRequests(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
-            opening_aio = telling_aio = None
             try:
                 await host.wake()
                 # The client waits; whatever else there is to begin with comes a moment later.
-                opening_aio = asyncio.create_task(self._open())
-                telling_aio = asyncio.create_task(_tell(host, last))
-                moved = await self._converse(client_state)
+                background.append(asyncio.create_task(self._open()))
+                background.append(asyncio.create_task(printer.keep_following()))
+                return await self._converse(client_state)
             finally:
-                if opening_aio is not None:
-                    opening_aio.cancel()
-                    await asyncio.wait([opening_aio])
+                for task in background:
+                    task.cancel()
+                for problem in await asyncio.gather(*background, return_exceptions=True):
+                    if isinstance(problem, Exception):
+                        _log.error("cannot look for a desk", exc_info=problem)
                 if self._desk is not None:
                     self._desk.close()
                 await host.stop()
-                telling_aio = telling_aio or asyncio.create_task(_tell(host, last))
-                await asyncio.sleep(0)  # a task that never ran would tell nothing
-                telling_aio.cancel()
-                await asyncio.wait([telling_aio])
-            if not opening_aio.cancelled():
-                opening_aio.result()
-        return moved
 
     async def _converse(self, client_state: ClientState | None) -> Moved | None:
         from mcpdesk.transports.stdio import StdioTransport
@@ -169,13 +165,3 @@ class _LoneCore:
             before.close()
         if self._desk is not None and self._transport is not None:
             self._transport.hand_over()
-
-
-async def _tell(host: Host, last: ExitStack) -> None:
-    """Write what the core has to say to stderr, until cancelled; the rest `last`: tools may still print."""
-    from mcpdesk.cli.core_process import JournalPrinter
-
-    printer = last.enter_context(JournalPrinter(host))
-    while True:
-        printer.follow()
-        await asyncio.sleep(LOOK_S)

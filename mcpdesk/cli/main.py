@@ -1,5 +1,7 @@
-"""The command line: which command is meant, and how a mistake is told. Each command lives in its own module,
-imported when it is called for."""
+"""The command line: which command is meant, and how a mistake is reported.
+
+The module of a command is imported when it is needed.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,22 @@ from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.version import __version__
 
 COMMANDS = {
-    "desk": "mcpdesk.cli.desk",
-    "serve": "mcpdesk.cli.serve",
-    "stdio": "mcpdesk.cli.stdio",
-    "call": "mcpdesk.cli.call",
-    "list": "mcpdesk.cli.list",
-    "read": "mcpdesk.cli.read",
-    "prompt": "mcpdesk.cli.prompt",
-    "new": "mcpdesk.cli.new",
-    "check": "mcpdesk.cli.check",
-    "open": "mcpdesk.cli.open",
-    "schemas": "mcpdesk.cli.schemas",
-    "config": "mcpdesk.cli.config",
-    "settings": "mcpdesk.cli.settings",
-    "completion": "mcpdesk.cli.completion",
+    "desk": "desk",
+    "serve": "serve",
+    "stdio": "serve",
+    "call": "requests",
+    "list": "requests",
+    "read": "requests",
+    "prompt": "requests",
+    "new": "new",
+    "check": "check",
+    "open": "desk",
+    "schemas": "schemas",
+    "config": "config",
+    "settings": "settings",
+    "completion": "completion",
 }
-"""Every command and the module that offers it as `command`, in the order the help lists them."""
+"""Command -> module of this package that offers it as `<name>_command`, in the order the help lists them."""
 
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
@@ -53,14 +55,14 @@ class Commands(click.Group):
     """Loads a command when it is named; anything else that comes first is a folder for the desk."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the table."""
+        """Return all names, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, or None."""
+        """Return the command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(COMMANDS[cmd_name]).command
+        command = getattr(import_module(f"mcpdesk.cli.{COMMANDS[cmd_name]}"), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
 
@@ -69,7 +71,7 @@ class Commands(click.Group):
         return super().parse_args(ctx, args if ctx.resilient_parsing and not args else with_command(args))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands, and the server folders here; a word that can be neither is a path."""
+        """Return commands, and the server folders here; a word that can be neither is a path."""
         from mcpdesk.cli.completion import folder, server_folders
 
         if incomplete.startswith("-"):
@@ -79,7 +81,7 @@ class Commands(click.Group):
 
 
 def with_command(arguments: list[str]) -> list[str]:
-    """The arguments, starting with a command or an option of the program itself.
+    """Return the arguments, starting with a command or an option of the program itself.
 
     Raises: DeskUserError for a first word that is neither a command nor a place.
     """
@@ -115,7 +117,7 @@ def program() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; what the person did wrong is told without a traceback."""
+    """Run one command and return its exit code; a person's mistake is reported without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = program.main(given, prog_name="mcpdesk", standalone_mode=False)
@@ -124,20 +126,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        _give_up_output()
+        _discard_output()
         return 1
     except OSError as error:
         if error.errno not in OUTPUT_ERRORS or error.filename is not None:
             return report_crash()
-        _give_up_output()
+        _discard_output()
         return report(DeskUserError(f"The output cannot be written: {error.strerror}."))
     except Exception:
         return report_crash()
     return code if isinstance(code, int) else 0
 
 
-def _give_up_output() -> None:
-    """Nobody takes what stdout still holds. Python would complain once more when it flushes at the end."""
+def _discard_output() -> None:
+    """Discard what stdout still holds. Python would complain once more when it flushes at the end."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -23,7 +23,7 @@ The folder has a tool, a resource, a prompt and a skill. Change them while the d
 
 @click.command(name="new", epilog=EPILOG, short_help="Make a server folder.")
 @click.argument("name")
-def command(name: str) -> None:
+def new_command(name: str) -> None:
     """Make the server folder NAME, which may be a path, and say what to do next."""
     from mcpdesk.cli.printing import print_text
 
@@ -45,13 +45,11 @@ def checked_place(name: str) -> Path:
         raise DeskUserError(f"{place.name!r} is no name for a server.", f"Allowed: {NAME_RULE}.")
     if place.exists() or place.is_symlink():
         what = "folder" if place.is_dir() else "file"
-        raise DeskUserError(
-            f"There is a {what} {name!r} already.", "Choose another name, or remove it first."
-        )
+        hint = "Choose another name, or remove it first."
+        raise DeskUserError(f"There is a {what} {name!r} already.", hint)
     if not place.parent.is_dir():
-        raise DeskUserError(
-            f"There is no folder {str(place.parent)!r} to make it in.", "Make that one first."
-        )
+        message = f"There is no folder {str(place.parent)!r} to make it in."
+        raise DeskUserError(message, "Make that one first.")
     return place
 
 
@@ -62,18 +60,17 @@ def make(place: Path, files: dict[str, str]) -> None:
     """
     try:
         place.mkdir()
+        try:
+            for name, text in files.items():
+                path = place / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+        except OSError:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
     except OSError as error:
-        raise DeskUserError(f"{place} cannot be made: {error.strerror}.", "Choose another place.") from None
-    try:
-        for name, text in files.items():
-            path = place / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
-    except OSError as error:
-        shutil.rmtree(place, ignore_errors=True)
-        raise DeskUserError(
-            f"{place} cannot be written: {error.strerror}.", "Choose another place."
-        ) from None
+        message = f"{place} cannot be written: {error.strerror}."
+        raise DeskUserError(message, "Choose another place.") from None
 
 
 def as_argument(name: str) -> str:
@@ -84,11 +81,7 @@ def as_argument(name: str) -> str:
 
 
 def scaffold(name: str) -> dict[str, str]:
-    """Relative path -> text, for a server of that name."""
-    return {"mcp.json": _manifest(name), **_FILES}
-
-
-def _manifest(name: str) -> str:
+    """Return relative path -> text, for a server of that name."""
     manifest = {
         "name": name,
         "title": name.replace("-", " ").replace("_", " ").capitalize(),
@@ -97,7 +90,7 @@ def _manifest(name: str) -> str:
         "instructions": "Call greet with a name. InvokeSkill knows the skill welcome.",
         "builtins": ["InvokeSkill"],
     }
-    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    return {"mcp.json": json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", **_FILES}
 
 
 _FILES = {

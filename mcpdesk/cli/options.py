@@ -11,14 +11,20 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR
-from mcpdesk.errors import DeskError, DeskUserError, HttpError, RemoteProtocolError
-from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import SETTINGS, Setting, SettingKind, value_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _HTTP = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")
+METAVARS = {
+    SettingKind.TEXT: "TEXT",
+    SettingKind.INTEGER: "NUMBER",
+    SettingKind.BYTES: "BYTES",
+    SettingKind.SWITCH: "true|false",
+    SettingKind.LIST: "A,B",
+    SettingKind.PATH: "PATH",
+}
 
 
 def setting_options(function: Command) -> Command:
@@ -29,6 +35,13 @@ def setting_options(function: Command) -> Command:
     return click.option("--http", metavar="HOST:PORT", help="Short for --host and --port.")(function)
 
 
+def _option(setting: Setting) -> Callable[[Command], Command]:
+    if setting.name == "no_auth":
+        return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
+    text = f"{setting.help} [{value_text(setting, setting.default)}]"
+    return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
+
+
 def mode_option(function: Command) -> Command:
     """Give a command `--mode`."""
     text = "Serve the tools of this mode alone, to everybody. The folder's mcp.json has its modes."
@@ -36,7 +49,7 @@ def mode_option(function: Command) -> Command:
 
 
 def given_flags(values: dict[str, Any]) -> dict[str, object]:
-    """The flags of `setting_options`, as `settings.resolve` wants them.
+    """Return the flags of `setting_options` in the form `settings.resolve` takes.
 
     Raises: DeskUserError when `--http` is not understood.
     """
@@ -51,49 +64,25 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
 
 
 def server_folder(text: str) -> Path:
-    """A folder named on the command line.
+    """Return the folder that was named on the command line.
 
     Raises: DeskUserError when it is a URL, missing or a file.
     """
-    if "://" in text:
+    if is_url(text):
         raise DeskUserError(f"{text}: only server folders can be hosted here.", "Name a folder.")
     path = Path(text).expanduser()
     if not path.exists():
-        raise DeskUserError(
-            f"There is no folder {text!r}.", "A server folder has tools/, resources/ or prompts/."
-        )
+        hint = "A server folder has tools/, resources/ or prompts/."
+        raise DeskUserError(f"There is no folder {text!r}.", hint)
     if not path.is_dir():
         meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
         raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")
     return path.resolve()
 
 
-def _option(setting: Setting) -> Callable[[Command], Command]:
-    text = f"{setting.help} [{value_text(setting, setting.default)}]"
-    if setting.name == "no_auth":
-        return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
-    return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
-
-
-METAVARS = {
-    SettingKind.TEXT: "TEXT",
-    SettingKind.INTEGER: "NUMBER",
-    SettingKind.BYTES: "BYTES",
-    SettingKind.SWITCH: "true|false",
-    SettingKind.LIST: "A,B",
-    SettingKind.PATH: "PATH",
-}
-
-REFUSED = frozenset({401, 403})
-_TOKENS: dict[int, str] = {
-    ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
-    ErrorCode.FORBIDDEN: "Give another token with --token-env.",
-}
-_OPTIONS = (
-    click.option("--mode", default="", metavar="NAME", help="Use the tools of this mode alone."),
-    click.option("--token-env", metavar="VAR", help="The variable with the bearer token."),
-    click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key."),
-)
+def is_url(target: str) -> bool:
+    """Whether a target is a server somewhere else, and no folder."""
+    return "://" in target
 
 
 class Reach(NamedTuple):
@@ -104,29 +93,25 @@ class Reach(NamedTuple):
     key: str | None = None
 
 
-HERE = Reach()
-"""Nothing was said."""
-
-
 def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command those options; it gets them as `reach`."""
+    """Give a command `--mode`, `--token-env` and `--key-env`; it gets them as `reach`."""
 
+    @click.option("--mode", default="", metavar="NAME", help="Use the tools of this mode alone.")
+    @click.option("--token-env", metavar="VAR", help="The variable with the bearer token.")
+    @click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key.")
     @wraps(function)
     def reached(*given: Any, mode: str, token_env: str | None, key_env: str | None, **more: Any) -> Any:
         reach = Reach(mode, secret(token_env, "--token-env"), secret(key_env, "--key-env"))
-        # Hosted code and its programs are not to see them, and one that is named like ours is no setting.
+        # Hosted code and its programs must not see them, and one that is named like ours is no setting.
         for variable in (token_env, key_env):
             os.environ.pop(variable or "", None)
         return function(*given, reach=reach, **more)
 
-    decorated: Callable[..., Any] = reached
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+    return reached
 
 
 def secret(variable: str | None, flag: str) -> str | None:
-    """What an environment variable holds. Raises: DeskUserError when it is not set."""
+    """Return what an environment variable holds. Raises: DeskUserError when it is not set."""
     if variable is None:
         return None
     value = os.environ.get(variable, "").strip()
@@ -134,35 +119,3 @@ def secret(variable: str | None, flag: str) -> str | None:
         hint = f"Set it: {variable}=..."
         raise DeskUserError(f"{flag}: the environment variable {variable} is not set.", hint)
     return value
-
-
-def is_url(target: str) -> bool:
-    """Whether a target is a server somewhere else, and no folder."""
-    return "://" in target
-
-
-def folder_needs_no_key(reach: Reach) -> None:
-    """Raises: DeskUserError for a key that would not be used."""
-    if reach.key:
-        raise DeskUserError("A folder needs no key.", "It is for a server at a URL.")
-
-
-def schemas_need_neither(reach: Reach) -> None:
-    """Raises: DeskUserError for a key or token that would not be used."""
-    if reach.token or reach.key:
-        message = "The schemas of a folder need no token and no key."
-        raise DeskUserError(message, "They are for a server at a URL.")
-
-
-def hinted(error: HttpError) -> DeskError:
-    """The error, with what to do about it where a key or token is what is missing."""
-    if error.status not in REFUSED:
-        return error
-    hint = "Give a token with --token-env, or the key with --key-env."
-    return DeskUserError(str(error), hint, CANNOT_CONNECT)
-
-
-def refusal(error: RemoteProtocolError) -> DeskError:
-    """The error of a folder hosted here, with what to do about it where a token is what is missing."""
-    hint = _TOKENS.get(error.code)
-    return error if hint is None else DeskUserError(str(error), hint, PROTOCOL_ERROR)

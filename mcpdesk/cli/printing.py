@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -42,6 +42,7 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
     (CallError, PROTOCOL_ERROR),
 )
 """Kind of error -> exit code; the first that fits counts."""
+CRASHED = "mcpdesk: This is a mistake of mcpdesk. Please report it with these lines."
 
 
 def print_text(text: str, *, exact: bool = False) -> None:
@@ -60,9 +61,9 @@ def print_text(text: str, *, exact: bool = False) -> None:
     sys.stdout.flush()
 
 
-def tell(text: str) -> None:
+def print_message(text: str) -> None:
     """Write a message to stderr."""
-    with contextlib.suppress(OSError):  # where it cannot be told, the exit code still tells
+    with contextlib.suppress(OSError):  # where it cannot be written, the exit code still tells
         click.echo(clean(text), err=True)
 
 
@@ -82,7 +83,7 @@ def print_bytes(data: bytes, mime_type: str) -> None:
 
 
 def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
-    """The rows as lines with aligned columns; the last column is not padded."""
+    """Return the rows as lines with aligned columns; the last column is not padded."""
     if not rows:
         return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -91,30 +92,32 @@ def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
         yield indent + line.rstrip()
 
 
+def summary(item: Mapping[str, Any]) -> str:
+    """Return the first line of an item's description, else its title."""
+    text = str(item.get("description") or item.get("title") or "").strip()
+    return text.partition("\n")[0]
+
+
 def report(error: DeskError | click.ClickException) -> int:
-    """Tell the error on stderr and return its exit code."""
-    if isinstance(error, click.UsageError):
-        message, hint, code = " ".join(error.format_message().split()), _usage_hint(error), USAGE
-    elif isinstance(error, click.ClickException):
-        message, hint, code = error.format_message(), "", USAGE
+    """Write the error to stderr and return its exit code."""
+    if isinstance(error, click.ClickException):
+        message, hint, code = " ".join(error.format_message().split()), "", USAGE
+        if isinstance(error, click.UsageError):
+            hint = f"See `{error.ctx.command_path if error.ctx else 'mcpdesk'} --help`."
     elif isinstance(error, DeskUserError):
         message, hint, code = str(error), error.hint, error.exit_code
     else:
         message, hint = str(error), ""
         code = next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
-    tell(f"mcpdesk: {message}")
+    print_message(f"mcpdesk: {message}")
     if hint:
-        tell(f"  {hint}")
+        print_message(f"  {hint}")
     return code
 
 
 def report_crash() -> int:
-    """Tell on stderr where the exception in hand comes from, without local values; returns the exit code."""
+    """Write to stderr where the current exception comes from, without local values; returns the exit code."""
     import traceback
 
-    tell(f"{traceback.format_exc()}mcpdesk: This is a mistake of mcpdesk. Please report it with these lines.")
+    print_message(traceback.format_exc() + CRASHED)
     return TOOL_ERROR
-
-
-def _usage_hint(error: click.UsageError) -> str:
-    return f"See `{error.ctx.command_path} --help`." if error.ctx else "See `mcpdesk --help`."

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.options import Reach, hinted, is_url, reach_options, schemas_need_neither, server_folder
+from mcpdesk.cli.options import Reach, is_url, reach_options, server_folder
+from mcpdesk.cli.printing import print_json, print_message
 from mcpdesk.errors import DeskUserError, HttpError
 
 if TYPE_CHECKING:
@@ -35,45 +36,47 @@ Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
 )
 @reach_options
 @click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds to wait.")
-def command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
+def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
     """Print the tools of a server folder, or of the server at URL, as JSON schemas for a model API."""
-    from mcpdesk.cli.printing import print_json, tell
-
     if is_url(target):
-        found = asyncio.run(_of_url(target, _chosen(api, None), reach, timeout_s))
+        found = asyncio.run(_of_url(target, api, reach, timeout_s))
     else:
-        schemas_need_neither(reach)
+        if reach.token or reach.key:
+            message = "The schemas of a folder need no token and no key."
+            raise DeskUserError(message, "They are for a server at a URL.")
         found = _of_folder(target, api, reach.mode)
     for remark in found.remarks:
-        tell(f"mcpdesk: {remark}")
+        print_message(f"mcpdesk: {remark}")
     print_json(found)
 
 
-async def _of_url(url: str, api: ApiName, reach: Reach, timeout_s: float) -> ToolSchemas:
+async def _of_url(url: str, api: ApiName | None, reach: Reach, timeout_s: float) -> ToolSchemas:
     from mcpdesk.bridge import Client, tool_schemas
+    from mcpdesk.cli.command_client import with_hint
     from mcpdesk.settings import resolve
 
-    header = resolve({}, os.environ).settings.api_key_header
+    settings = resolve({}, os.environ).settings
+    chosen = _chosen(api, settings.model)
     client = Client(
         url,
         mode=reach.mode,
         token=reach.token,
         api_key=reach.key,
-        api_key_header=header,
+        api_key_header=settings.api_key_header,
         timeout_s=timeout_s,
     )
     try:
         async with client:
-            return await tool_schemas(client, api=api)
+            return await tool_schemas(client, api=chosen)
     except HttpError as error:
-        raise hinted(error) from None
+        raise with_hint(error) from None
 
 
 def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     """The folder is loaded as a server would load it; what its code prints goes to stderr."""
     from mcpdesk.bridge import tool_schemas
-    from mcpdesk.cli.command_client import tell_strays
-    from mcpdesk.cli.core_process import loading
+    from mcpdesk.cli.command_client import print_stray_output
+    from mcpdesk.cli.core_process import loaded
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
 
@@ -81,28 +84,20 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
     settings = effective_settings({}, os.environ, place).settings
     chosen = _chosen(api, settings.model)
     host = Host(HostPlan((place,), settings, http=False, meet=False, watch=False))
-    with loading(host):
-        host.load()
+    with loaded(host):
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
         found = asyncio.run(tool_schemas(endpoint.server, api=chosen))
-    tell_strays(host)
+    print_stray_output(host)
     return found
 
 
 def _chosen(api: ApiName | None, model: str | None) -> ApiName:
     """Raises: DeskUserError when neither says anything."""
-    if api is None:
-        model = model if model is not None else _configured_model()
-        if not model:
-            raise DeskUserError("Which API are the schemas for?", f"Add --for {' or --for '.join(APIS)}.")
-        from mcpdesk.bridge.model_schemas import api_of_model
+    if api is not None:
+        return api
+    if not model:
+        raise DeskUserError("Which API are the schemas for?", f"Add --for {' or --for '.join(APIS)}.")
+    from mcpdesk.bridge.model_schemas import api_of_model
 
-        return api_of_model(model)
-    return api
-
-
-def _configured_model() -> str:
-    from mcpdesk.settings import resolve
-
-    return str(resolve({}, os.environ).settings.model or "")
+    return api_of_model(model)

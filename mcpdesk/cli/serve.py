@@ -1,4 +1,7 @@
-"""`mcpdesk serve FOLDER ...`: a core without a screen."""
+"""`mcpdesk serve FOLDER ...`: a core without a screen; `mcpdesk stdio FOLDER`: what a client starts.
+
+The plain form of `stdio` never comes this far: `__main__` serves it before click is imported.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import JournalPrinter, StopRequests, claiming, give_dashboard, require_unix
+from mcpdesk.cli.core_process import (
+    JournalPrinter,
+    StopRequests,
+    capture_output,
+    give_dashboard,
+    require_unix,
+)
 from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
 
 if TYPE_CHECKING:
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
 GRACE_S = 10.0
 """How long the end may take once nothing runs any more, or the time for that is over."""
 POLL_S = 0.1
-EPILOG = """\b
+SERVE_EXAMPLES = """\b
 Examples:
   mcpdesk serve ~/servers/profiles
   mcpdesk serve ~/servers/a ~/servers/b --http 127.0.0.1:4000
@@ -32,13 +41,21 @@ Examples:
 With --socket HTTP is served there instead of on TCP.
 Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
 """
+STDIO_EXAMPLES = """\b
+Example, in a client's configuration:
+  {"command": "mcpdesk", "args": ["stdio", "/home/ada/servers/profiles"]}
+
+A desk that hosts FOLDER serves the client, and shows its calls, whichever of the two began first. Without
+one, this process does.
+Logs go to stderr.
+"""
 
 
-@click.command(name="serve", epilog=EPILOG, short_help="Serve folders without a screen.")
+@click.command(name="serve", epilog=SERVE_EXAMPLES, short_help="Serve folders without a screen.")
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", shell_complete=completion.folder)
 @mode_option
 @setting_options
-def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
+def serve_command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
     """Serve the FOLDERs over HTTP, and to every `mcpdesk stdio FOLDER`, until told to stop."""
     require_unix("`mcpdesk serve`")
     places = tuple(map(server_folder, folders))
@@ -46,6 +63,23 @@ def command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
 
     plan = plan_for(places, given_flags(values), os.environ, mode=mode, waits=True)
     return run_service(plan)
+
+
+@click.command(name="stdio", epilog=STDIO_EXAMPLES, short_help="Serve one client over stdin and stdout.")
+@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
+@click.option("--mode", default="", metavar="NAME", help="Offer only the tools of this mode of the server.")
+@click.option("--alone", is_flag=True, help="Serve from this process even if a desk hosts FOLDER.")
+def stdio_command(folder: str, mode: str, alone: bool) -> int:
+    """Serve FOLDER over stdin and stdout until the client closes its end."""
+    require_unix("`mcpdesk stdio`")
+    from mcpdesk.cli import lone_core
+    from mcpdesk.transports import pump
+
+    place = server_folder(folder)
+    if alone:
+        ended = lone_core.run(place, mode, is_alone=True)
+        return ended if isinstance(ended, int) else 0
+    return pump.serve(str(place), mode, lambda client_state: lone_core.run(place, mode, client_state))
 
 
 def run_service(plan: HostPlan) -> int:
@@ -58,47 +92,39 @@ def run_service(plan: HostPlan) -> int:
 
     host = Host(plan)
     give_dashboard(host)
-    with ExitStack() as last, claiming(host, "serve"):
+    with ExitStack() as last, capture_output(host, "serve"):
         host.load()
-        core_thread.run(_serve(host, last), core_thread.loop_factory())
+        # Entered here, as tools may still print when the core has ended.
+        printer = last.enter_context(JournalPrinter(host))
+        core_thread.run(_serve(host, printer), core_thread.loop_factory())
     return 0
 
 
-async def _serve(host: Host, last: ExitStack) -> None:
+async def _serve(host: Host, printer: JournalPrinter) -> None:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
     def stop(reason: str) -> None:
         loop.call_soon_threadsafe(asked.set)
 
-    grace_s = host.settings.drain_timeout_s + GRACE_S
-    log = last.enter_context(JournalPrinter(host))  # what was printed until the end is known later still
-    with StopRequests(stop, grace_s=grace_s) as ending:
+    limit_s = host.settings.drain_timeout_s
+    with StopRequests(stop, grace_s=limit_s + GRACE_S) as ending:
         try:
             await host.start()
-            log.follow()
+            printer.follow()
             for line in greeting(host):
-                log.say(line)
-            while not asked.is_set():
-                log.follow()
-                await _wait_for(asked, POLL_S)
-            log.say(f"{ending.reason}: finishing what is under way")
-            if left := await _drain(host, log):
-                limit_s = host.settings.drain_timeout_s
-                log.say(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
+                printer.say(line)
+            following = asyncio.create_task(printer.keep_following())
+            await asked.wait()
+            printer.say(f"{ending.reason}: finishing what is under way")
+            if left := await _drain(host):
+                printer.say(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
+            following.cancel()
         finally:
             await host.stop()
 
 
-async def _wait_for(event: asyncio.Event, most_s: float) -> None:
-    """Wait for the event, but not longer than `most_s`."""
-    try:
-        await asyncio.wait_for(event.wait(), most_s)
-    except TimeoutError:
-        return
-
-
-async def _drain(host: Host, log: JournalPrinter) -> str:
+async def _drain(host: Host) -> str:
     """Refuse new calls and wait until none is running; returns which calls and jobs took too long.
 
     Clients can still send meanwhile: a running call may ask them something, and they may ask how their jobs
@@ -110,9 +136,10 @@ async def _drain(host: Host, log: JournalPrinter) -> str:
         hosted.stop()
     host.services.subscriptions.close()
     end = time.monotonic() + host.settings.drain_timeout_s
-    while (left := _under_way(host)) and time.monotonic() < end:
-        log.follow()
+    left = _running(host)
+    while left and time.monotonic() < end:
         await asyncio.sleep(POLL_S)
+        left = _running(host)
     await host.services.close()
     if host.http is not None:
         host.http.leave_sessions()
@@ -126,7 +153,7 @@ def _dialogues(host: Host) -> list[HostedDialogue]:
     return [dialogue for endpoint in host.endpoints() for dialogue in endpoint.dialogues.values()]
 
 
-def _under_way(host: Host) -> str:
+def _running(host: Host) -> str:
     """`2 calls and 1 job`; empty when nothing runs."""
     from mcpdesk.protocol.task_shapes import TaskStatus
 

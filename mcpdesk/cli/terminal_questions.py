@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mcpdesk.cli.printing import tell
+from mcpdesk.cli.printing import print_message
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.plain_text import clean
 
@@ -60,14 +60,14 @@ class TerminalQuestions:
         return time.monotonic() - began if waiting else 0.0
 
     def _ask(self, question: Question) -> None:
-        tell(f"{question.asker} asks ({HELP})")
+        print_message(f"{question.asker} asks ({HELP})")
         try:
             answers = [self._answer(question, page) for page in question.pages]
         except AnswerDeclined as declined:
             reason = str(declined)
             self._submit(question, lambda: self._inbox.decline(question.id, reason, "the terminal"))
         except TimeoutError:
-            tell("It needs no answer any more.")
+            print_message("It needs no answer any more.")
         else:
             self._submit(question, lambda: self._inbox.answer(question.id, answers, "the terminal"))
 
@@ -86,7 +86,7 @@ class TerminalQuestions:
         from mcpdesk.inbox.answers import problem
 
         for line in page_lines(page):
-            tell(line)
+            print_message(line)
         while True:
             line = self._line(question).strip()
             if line.startswith(DECLINE):
@@ -96,7 +96,7 @@ class TerminalQuestions:
                 raise AnswerDeclined
             if not (wrong := problem(page, answer)):
                 return answer
-            tell(f"  {wrong}")
+            print_message(f"  {wrong}")
 
     def _line(self, question: Question) -> str:
         """What the person types. Raises: AnswerDeclined at the end of input; TimeoutError at its end."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpdesk.cli.command_client import client, progress_line
-from mcpdesk.errors import DeskUserError, RemoteProtocolError
+from mcpdesk.cli.command_client import client, progress_line, with_hint
+from mcpdesk.cli.options import Reach
+from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
 from mcpdesk.paths import sample_servers
 from tests.support.folders import write
 from tests.support.scripted import DISCOVERED
@@ -53,7 +54,7 @@ async def steps(ctx: Context) -> str:
 
 
 def test_results_errors_and_time_limits_are_told_apart(folder: Path) -> None:
-    with client(str(folder)) as peer:
+    with client(str(folder), Reach()) as peer:
         answer = peer.request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}}, 10)
         assert answer["content"] == [{"type": "text", "text": "Hello, Ada!"}]
         with pytest.raises(RemoteProtocolError) as unknown:
@@ -65,7 +66,7 @@ def test_results_errors_and_time_limits_are_told_apart(folder: Path) -> None:
 
 
 def test_all_pages_are_fetched_and_unknown_lists_are_empty(folder: Path) -> None:
-    with client(str(folder)) as peer:
+    with client(str(folder), Reach()) as peer:
         assert len(peer.request_all("tools/list", "tools", 10)) == 5
         assert peer.request_all("nothing/list", "nothings", 10) == []
 
@@ -74,6 +75,21 @@ def test_progress_is_told_in_words() -> None:
     assert progress_line(3, 10, "reading") == "3/10 reading"
     assert progress_line(0.5, None, "") == "0.5"
     assert progress_line(1, 2, "evil\x1b[2J") == "1/2 evil␛[2J"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (HttpError("no", "http://x", 401), 3),
+        (HttpError("no", "http://x", 403), 3),
+        (RpcError(-32001, "no", None, ""), 4),
+        (RpcError(-32003, "no", None, ""), 4),
+    ],
+)
+def test_refusal_says_what_opens_the_server(error: HttpError | RpcError, code: int) -> None:
+    told = with_hint(error)
+    assert isinstance(told, DeskUserError)
+    assert told.exit_code == code and "--token-env" in told.hint
 
 
 def test_person_at_a_terminal_sees_the_progress(folder: Path) -> None:

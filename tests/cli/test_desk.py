@@ -1,17 +1,25 @@
-"""What the desk asks of the terminal before it begins."""
+"""The desk and `mcpdesk open`: what they ask of the terminal, show, and leave behind."""
 
 from __future__ import annotations
 
 import io
+import os
+import pty
 import sys
+import termios
+import tty
 from pathlib import Path
 
 import pytest
 
+from mcpdesk.cli import screen_runs
 from mcpdesk.cli.desk import require_terminal
+from mcpdesk.cli.main import run
 from mcpdesk.errors import DeskUserError
+from mcpdesk.recorder.capture.recording import Recording
 from tests.support.ports import free_port
 from tests.support.terminal import Desk
+from tests.support.traffic import IN, OUT, call, connection, text
 
 
 class Terminal(io.StringIO):
@@ -107,3 +115,98 @@ def test_a_broken_first_manifest_that_may_set_anything_holds_the_others_back(
         desk.see("other is not served")
         desk.press("\x11")
         assert desk.end() == 0
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    recording = Recording(tmp_path / "morning.jsonl")
+    recording.start()
+    recording.connect(connection(1))
+    for number in range(3):
+        recording.frame(1, IN, call(number, f"tool-{number}"))
+        recording.frame(1, OUT, text(number, "x"))
+    recording.frame(1, IN, call(9, "never-answered"))
+    recording.close()
+    assert recording.path is not None
+    return recording.path
+
+
+@pytest.mark.slow
+def test_a_capture_is_shown_filtered_and_left(capture: Path) -> None:
+    with Desk(["open", str(capture)], columns=100, rows=30) as desk:
+        desk.see("4 exchanges")
+        shown = desk.see("never-answered")
+        assert "morning.jsonl" in shown and "read only" in shown and "! lost" in shown
+        assert "Workbench" not in shown and "2 Traffic" in shown
+        desk.press("/")
+        desk.see("filter: words")
+        desk.press("tool-1\r")
+        desk.see("1 of 4 exchanges")
+        desk.press("\x11")
+        assert desk.end() == 0
+
+
+def test_a_capture_that_was_cut_off_says_so_and_shows_the_rest(capture: Path) -> None:
+    capture.write_bytes(capture.read_bytes()[:-20])
+    with Desk(["open", str(capture)], columns=100, rows=30) as desk:
+        desk.see("3 exchanges")
+        desk.see("1 line of the capture cannot be read")
+        desk.press("\x11")
+        assert desk.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file"),
+        (b"", "is not a capture of mcpdesk"),
+        (b'{"log": {"version": "1.2"}}\n', "is not a capture of mcpdesk"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "is not a capture of mcpdesk"),
+        (b'{"capture":1,"pa', "is not a capture of mcpdesk"),
+    ],
+)
+def test_what_is_no_capture_is_refused(
+    content: bytes | None, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    assert run(["open", str(path)]) != 0
+    said = capsys.readouterr()
+    assert reason in said.err and "x.jsonl" in said.err and "mcpdesk settings" in said.err
+    assert not said.out
+
+
+def test_without_a_terminal_nothing_is_drawn(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["open", str(capture)]) != 0
+    said = capsys.readouterr()
+    assert "needs a terminal" in said.err and "Only a terminal can show a capture" in said.err
+
+
+def test_a_capture_named_as_a_folder_leads_here(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([str(capture)]) != 0
+    assert f"mcpdesk open {capture}" in capsys.readouterr().err
+
+
+def test_settings_and_screen_are_put_back() -> None:
+    outer, inner = pty.openpty()
+    try:
+        before = termios.tcgetattr(inner)
+        terminal = screen_runs.Terminal(inner)
+        tty.setraw(inner)
+        terminal.restore()
+        assert termios.tcgetattr(inner) == before
+        assert os.read(outer, 4096).decode() == screen_runs.LEAVE_SCREEN
+    finally:
+        os.close(inner)
+        os.close(outer)
+
+
+def test_what_is_no_terminal_is_left_alone() -> None:
+    source, sink = os.pipe()
+    try:
+        screen_runs.Terminal(sink).restore()
+        os.close(sink)
+        assert os.read(source, 100) == b""
+    finally:
+        os.close(source)

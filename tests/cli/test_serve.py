@@ -23,8 +23,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from mcpdesk.cli.core_process import JournalPrinter
-from mcpdesk.cli.serve import _drain, _under_way, greeting
+from mcpdesk.cli.serve import _drain, _running, greeting
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.hosting.journal import Journal
@@ -454,9 +453,8 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
             heeding, ignoring = (
                 asyncio.create_task(client.post(f"{url}/mcp", json=call(name))) for name in ("heed", "ignore")
             )
-            await until(lambda: _under_way(core) == "2 calls")
-            with JournalPrinter(core) as log:
-                assert await _drain(core, log) == "2 calls"
+            await until(lambda: _running(core) == "2 calls")
+            assert await _drain(core) == "2 calls"
             async with asyncio.timeout(WITHIN_S):
                 result = (await (await heeding).json())["result"]
                 assert result["isError"] and "the server is stopping" in result["content"][0]["text"]

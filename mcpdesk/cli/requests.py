@@ -1,0 +1,277 @@
+"""`mcpdesk call`, `list`, `read` and `prompt`: one request to a server, and its result on stdout."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import click
+
+from mcpdesk.cli import completion
+from mcpdesk.cli.options import Reach, reach_options
+from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_bytes, print_json, print_text, summary
+from mcpdesk.errors import DeskUserError, InvalidAnswer
+
+CALL_EXAMPLES = """\b
+Examples:
+  mcpdesk call sample_servers/hello greet name=Ada loudly=yes
+  mcpdesk call sample_servers/hello greet --input '{"name": "Ada"}' --json
+  mcpdesk call http://127.0.0.1:3333/mcp/hello greet name=Ada --key-env MCPDESK_API_KEY
+
+Exit codes: 0 ok, 1 tool error, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
+"""
+LIST_EXAMPLES = """\b
+Examples:
+  mcpdesk list sample_servers/hello
+  mcpdesk list sample_servers/hello --json
+  mcpdesk list sample_servers/dataviz --mode look
+  mcpdesk list http://127.0.0.1:3333/mcp/hello
+"""
+READ_EXAMPLES = """\b
+Examples:
+  mcpdesk read sample_servers/profiles resource://getting-started
+  mcpdesk read sample_servers/profiles resource://getting-started --json
+"""
+PROMPT_EXAMPLES = """\b
+Examples:
+  mcpdesk prompt sample_servers/profiles summarize text='Once upon a time ...'
+  mcpdesk prompt sample_servers/profiles summarize text=hello --json
+"""
+
+TARGET = click.argument("target", shell_complete=completion.folder)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+TIMEOUT = click.option(
+    "--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait."
+)
+
+
+@click.command(name="call", epilog=CALL_EXAMPLES, short_help="Call a tool.")
+@TARGET
+@click.argument("tool", shell_complete=completion.items("tools/list", "tools"))
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
+@click.option(
+    "--input", "whole", metavar="JSON", help="All arguments as one JSON object; - reads it from stdin."
+)
+@AS_JSON
+@TIMEOUT
+@reach_options
+def call_command(
+    target: str,
+    tool: str,
+    arguments: tuple[str, ...],
+    whole: str | None,
+    as_json: bool,
+    timeout_s: float,
+    reach: Reach,
+) -> int:
+    """Call TOOL of TARGET, a server folder or the URL of a server, and print its result.
+
+    KEY=VALUE becomes what the tool's schema says: a text, a number, true or false; KEY:=JSON is any value.
+    What the tool asks is asked in the terminal; without one it hears that nobody can answer. The timeout does
+    not run while a question waits.
+    """
+    from mcpdesk.bridge.result_text import result_text
+    from mcpdesk.cli.command_client import client
+
+    given, texts = parse_arguments(arguments, whole)
+    with client(target, reach) as server:
+        if texts:
+            tools = server.request_all("tools/list", "tools", timeout_s)
+            schemas = [each["inputSchema"] for each in tools if each.get("name") == tool]
+            given = fitted(given, texts, schemas[0] if schemas else {})
+        result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
+    if as_json:
+        print_json(result)
+    else:
+        print_text(result_text(result))
+    return TOOL_ERROR if result.get("isError") else OK
+
+
+LISTS: dict[str, tuple[str, str, str]] = {
+    "tools": ("tools", "tools/list", "name"),
+    "resources": ("resources", "resources/list", "uri"),
+    "resourceTemplates": ("resource templates", "resources/templates/list", "uriTemplate"),
+    "prompts": ("prompts", "prompts/list", "name"),
+}
+"""Key of the answer -> heading, method, and the field that names an item."""
+
+
+@click.command(name="list", epilog=LIST_EXAMPLES, short_help="List tools, resources and prompts.")
+@TARGET
+@AS_JSON
+@TIMEOUT
+@reach_options
+def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
+    """List the tools, resources and prompts of TARGET, a server folder or the URL of a server, and what of a
+    folder is not offered."""
+    from mcpdesk.cli.command_client import client
+
+    with client(target, reach) as server:
+        found = {key: server.request_all(method, key, timeout_s) for key, (_, method, _) in LISTS.items()}
+        unavailable = server.unavailable()
+    if as_json:
+        missing = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in unavailable]
+        print_json(found | {"unavailable": missing})
+        return
+    sections = {
+        heading: [(str(item.get(name)), summary(item)) for item in found[key]]
+        for key, (heading, _, name) in LISTS.items()
+    }
+    sections["unavailable"] = [(f"{each.kind} {each.name}", each.problem) for each in unavailable]
+    texts = ["\n".join([heading, *aligned(rows, "  ")]) for heading, rows in sections.items() if rows]
+    print_text("\n\n".join(texts) or "nothing")
+
+
+@click.command(name="read", epilog=READ_EXAMPLES, short_help="Read a resource.")
+@TARGET
+@click.argument("uri")
+@AS_JSON
+@TIMEOUT
+@reach_options
+def read_command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
+    """Read the resource URI of TARGET, a server folder or the URL of a server.
+
+    A pipe or a file gets the contents byte for byte, texts and binary ones alike. On a terminal control
+    characters in a text are made visible, and binary contents are described.
+    """
+    from mcpdesk.cli.command_client import client
+
+    with client(target, reach) as server:
+        result = server.request("resources/read", {"uri": uri}, timeout_s)
+    if as_json:
+        print_json(result)
+        return
+    found = result.get("contents", ())
+    for contents in found:
+        if contents.get("text") is not None:
+            print_text(contents["text"], exact=len(found) == 1)
+            continue
+        try:
+            data = base64.b64decode(contents.get("blob") or "", validate=True)
+        except ValueError:
+            raise InvalidAnswer("the contents are no Base64") from None
+        print_bytes(data, contents.get("mimeType", ""))
+
+
+@click.command(name="prompt", epilog=PROMPT_EXAMPLES, short_help="Get a prompt.")
+@TARGET
+@click.argument("name", shell_complete=completion.items("prompts/list", "prompts"))
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@AS_JSON
+@TIMEOUT
+@reach_options
+def prompt_command(
+    target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float, reach: Reach
+) -> None:
+    """Get the prompt NAME of TARGET, a server folder or the URL of a server, with its arguments filled in."""
+    from mcpdesk.bridge.result_text import content_text
+    from mcpdesk.cli.command_client import client
+
+    given, texts = parse_arguments(arguments)
+    for key in given.keys() - texts:
+        raise DeskUserError(f"{key}: a prompt's arguments are texts.", f"Write {key}=value.")
+    with client(target, reach) as server:
+        result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
+    if as_json:
+        print_json(result)
+        return
+    messages = result.get("messages", [])
+    for message in messages:
+        text = content_text(message["content"])
+        print_text(f"{message['role']}:\n{text}" if len(messages) > 1 else text)
+
+
+_ARGUMENT = re.compile(r"(?P<key>[^=]+?)(?P<is_json>:)?=(?P<value>.*)", re.DOTALL)
+FORM = "Write key=value for a text, key:=json for any other value."
+SWITCHES = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+JSON_TYPES = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+MAX_DEPTH = 8
+"""References and alternatives of a schema that are followed within each other."""
+
+
+def parse_arguments(words: Iterable[str], whole: str | None = None) -> tuple[dict[str, Any], set[str]]:
+    """Return the arguments as one object, and the names of those written `key=value`.
+
+    `whole` is an object in JSON to start from; `-` reads it from stdin.
+    Raises: DeskUserError naming the word that is not understood.
+    """
+    arguments: Any = {}
+    if whole:
+        arguments = _json(sys.stdin.read() if whole == "-" else whole, "--input")
+        if not isinstance(arguments, dict):
+            message = "--input: the arguments must be a JSON object."
+            raise DeskUserError(message, 'For example {"name": "Ada"}.')
+    texts: set[str] = set()
+    for word in words:
+        found = _ARGUMENT.fullmatch(word)
+        if found is None:
+            raise DeskUserError(f"{word!r} is not an argument.", FORM)
+        key, value = found["key"], found["value"]
+        if found["is_json"]:
+            arguments[key] = _json(value, key)
+            texts.discard(key)
+        else:
+            arguments[key] = value
+            texts.add(key)
+    return arguments, texts
+
+
+def _json(text: str, key: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DeskUserError(f"{key}: {text!r} is not JSON: {error}.", FORM) from None
+
+
+def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with those of `texts` converted to the type the tool's input schema names.
+
+    What allows a text stays one. What cannot be converted stays as it is: the server says what is allowed.
+    """
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    return arguments | {key: _converted(arguments[key], set(_types(known.get(key), schema))) for key in texts}
+
+
+def _types(node: Any, schema: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+    """The JSON types a part of a schema allows; none where it does not say."""
+    if not isinstance(node, dict) or depth > MAX_DEPTH:
+        return
+    named = node.get("type", ())
+    yield from (named,) if isinstance(named, str) else named
+    constants = (*node.get("enum", ()), node.get("const"))
+    yield from (JSON_TYPES[type(each)] for each in constants if each is not None)
+    parts = [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
+    reference = str(node.get("$ref", ""))
+    if reference.startswith("#/$defs/"):
+        parts.append(schema.get("$defs", {}).get(reference.removeprefix("#/$defs/")))
+    for part in parts:
+        yield from _types(part, schema, depth + 1)
+
+
+def _converted(text: str, types: set[str]) -> Any:
+    if "string" in types:
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    kind = JSON_TYPES[type(value)]
+    if kind in types or (kind == "integer" and "number" in types):
+        return value
+    return SWITCHES.get(text.lower(), text) if "boolean" in types else text
