@@ -23,6 +23,7 @@ from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.key_queue import KeyQueue
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.screens.main_screen import PANES, MainApp, MainScreen, Panes
 from mcpdesk.tui.terminal import DeskDriver, TerminalGate
 from mcpdesk.tui.themes import ThemeChoice, with_visible_cursor, without_auto, without_colour
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from mcpdesk.link.link import Link
+    from mcpdesk.tui.widgets.menu import Choice
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
 INSIST_S = 2.0
@@ -219,6 +221,13 @@ class DeskApp(MainApp):
         self.copy_to_clipboard(text)
         doubt = " (long: some terminals refuse)" if len(text) > COPY_DOUBT else ""
         self.notify(f"copied {what}{doubt}", markup=False)
+
+    async def copy_one_of(self, choices: Sequence[Choice]) -> None:
+        """Let the person choose a text, the value of a choice, and copy it. Must run in a worker."""
+        from mcpdesk.tui.widgets.menu import Menu
+
+        if text := await self.push_screen_wait(Menu("Copy", choices)):
+            self.copy(text, one_line(text, 40))
 
     @work
     async def action_palette(self) -> None:

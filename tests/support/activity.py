@@ -24,7 +24,7 @@ from tests.support.frame import STUBS, quiet_link, running_frame
 from tests.support.patience import WITHIN_S
 
 PANES_HERE = {**STUBS, "activity": PANES["activity"]}
-AnySection = TypeVar("AnySection", bound=Section)
+AnySection = TypeVar("AnySection", bound=Section[Any, Any])
 
 
 def link_with(*work: JobView | CallbackView | TodoView | PlanView) -> FakeLink:
@@ -82,12 +82,12 @@ def tabs(pane: ActivityPane) -> list[str]:
     return pane.query_one(TabStrip).titles
 
 
-def detail(section: Section) -> str:
+def detail(section: Section[Any, Any]) -> str:
     """The selected row in full."""
     return str(section.query(".detail Static").first(Static).content)
 
 
-def lesson(section: Section) -> str:
+def lesson(section: Section[Any, Any]) -> str:
     """What an empty part teaches; empty when it is not shown."""
     taught = section.query_one(".lesson", Static)
     return str(taught.content) if taught.display else ""

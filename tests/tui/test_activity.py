@@ -12,8 +12,8 @@ import pytest
 
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.link.values import JobKind, JobState
-from mcpdesk.tui.activity.callback_panel import CallbackPanel
 from mcpdesk.tui.activity.job_panel import JobPanel
+from mcpdesk.tui.activity.kept_panels import CallbackPanel
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.activity import SECTIONS, ActivityPane
 from mcpdesk.tui.widgets.menu import Menu

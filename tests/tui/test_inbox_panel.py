@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
 from dataclasses import replace
 
 import pytest
 from msgspec.structs import replace as with_changes
-from textual.app import App, ComposeResult
-from textual.pilot import Pilot
 
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
-from mcpdesk.tui.activity.inbox_panel import InboxList, InboxPanel
+from mcpdesk.tui.activity.inbox_panel import QUESTION_STATES, InboxPanel
 from mcpdesk.tui.activity.section import Detail
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.activity import ActivityPane
-from tests.support.activity import activity, detail, lesson, part, row_texts, tabs, until
+from tests.support.activity import activity, detail, part, row_texts, tabs, until
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, toasts
 
 TEA = Page("Tea or coffee?", "", (Option("tea"), Option("coffee")))
+TEAS = Page("Tea or\ncoffee?", "", (Option("tea"), Option("coffee")))
+ASKED = Question(
+    1,
+    "shop",
+    "claude-code 2.1",
+    "AskUserQuestion",
+    (TEAS, TEAS),
+    asked=1000.0,
+    deadline=1600.0,
+)
 
 
 def panel(pane: ActivityPane) -> InboxPanel:
@@ -31,6 +38,12 @@ def rows(pane: ActivityPane) -> list[str]:
     return row_texts(panel(pane).listing)
 
 
+def link_with(*questions: Question) -> FakeLink:
+    link = quiet_link()
+    link.asked = list(questions)
+    return link
+
+
 def link_with_both() -> FakeLink:
     link = quiet_link()
     link.ask(TEA)
@@ -39,19 +52,17 @@ def link_with_both() -> FakeLink:
     return link
 
 
-async def test_states_are_a_glyph_and_a_word() -> None:
-    async with activity(link_with_both()) as (_, _, pane):
-        waiting, answered = rows(pane)
-        assert (
-            waiting.startswith(" ? waiting") and "claude-code 2.1" in waiting and "Tea or coffee?" in waiting
-        )
-        assert answered.startswith(" ✓ answered") and answered.rstrip().endswith("ago")
-        assert tabs(pane)[0] == "Inbox ?1"
-
-
-async def test_enter_opens_the_selected_question() -> None:
+async def test_a_waiting_question_is_opened_by_enter_or_a_click_and_answered() -> None:
     link = link_with_both()
     async with activity(link) as (app, pilot, pane):
+        waiting, answered = rows(pane)
+        assert waiting.startswith(" ? waiting") and "Tea or coffee?" in waiting
+        assert answered.startswith(" ✓ answered") and answered.rstrip().endswith("ago")
+        assert tabs(pane)[0] == "Inbox ?1"
+        await pilot.click(panel(pane).listing, offset=(5, 0))
+        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
         await pilot.press("2", "enter")
@@ -60,7 +71,7 @@ async def test_enter_opens_the_selected_question() -> None:
         await until(pilot, lambda: rows(pane)[0].startswith(" ✓ answered"))
 
 
-async def test_the_selected_question_is_shown_in_full() -> None:
+async def test_the_selected_question_is_shown_in_full_and_copied() -> None:
     async with activity(link_with_both()) as (app, pilot, pane):
         assert "( ) coffee" in detail(panel(pane)) and "waiting until" in detail(panel(pane))
         await pilot.press("down")
@@ -71,35 +82,21 @@ async def test_the_selected_question_is_shown_in_full() -> None:
         assert isinstance(app.focused, Detail)
         await pilot.press("escape")
         assert panel(pane).listing.has_focus
-
-
-async def test_d_declines_with_a_reason() -> None:
-    link = link_with_both()
-    async with activity(link) as (app, pilot, _):
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
-        await pilot.press("n", "o", "enter")
-        assert link.declined[-1][1] == "no"
-
-
-async def test_what_has_ended_cannot_be_declined() -> None:
-    async with activity(link_with_both()) as (app, pilot, _):
-        await pilot.press("down", "d")
-        await until(pilot, lambda: "No waiting question" in "".join(toasts(app)[-1:]))
-        assert app.screen is app.main
-
-
-async def test_copy_offers_the_whole_and_the_end() -> None:
-    async with activity(link_with_both()) as (app, pilot, _):
-        await pilot.press("y", "q")
+        await pilot.press("up", "y", "q")
         await until(pilot, lambda: app.screen is app.main)
         assert app.clipboard.startswith("Tea or coffee?\n  ( ) tea")
 
 
-async def test_an_empty_inbox_teaches() -> None:
-    async with activity(quiet_link()) as (_, _, pane):
-        assert "AskUserQuestion" in lesson(panel(pane))
-        assert not panel(pane).query_one(".body").display
+async def test_d_declines_what_waits_with_a_reason() -> None:
+    link = link_with_both()
+    async with activity(link) as (app, pilot, _):
+        await pilot.press("down", "d")
+        await until(pilot, lambda: "No waiting question" in "".join(toasts(app)[-1:]))
+        assert app.screen is app.main
+        await pilot.press("up", "d")
+        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+        await pilot.press("n", "o", "enter")
+        assert link.declined[-1][1] == "no"
 
 
 async def test_words_narrow_the_inbox() -> None:
@@ -119,94 +116,35 @@ async def test_a_question_whose_client_has_left_is_marked() -> None:
         assert "has left" not in rows(pane)[1]
 
 
-TEAS = Page("Tea or\ncoffee?", "", (Option("tea"), Option("coffee")))
-ASKED = Question(
-    1,
-    "shop",
-    "claude-code 2.1",
-    "AskUserQuestion",
-    (TEAS, TEAS),
-    asked=1000.0,
-    deadline=1600.0,
+def test_every_state_has_a_glyph_of_its_own() -> None:
+    assert set(QUESTION_STATES) == set(QuestionState)
+    assert len({glyph for glyph, _ in QUESTION_STATES.values()}) == len(QuestionState)
+
+
+@pytest.mark.parametrize(
+    ("size", "changes", "begin", "end"),
+    [
+        ((100, 30), {"asked": -12}, " ? waiting", "  12 s "),
+        ((100, 30), {"asked": -75}, " ? waiting", "  1 min "),
+        ((100, 30), {"state": QuestionState.TIMED_OUT, "ended": -6}, " ◷ timed out", " 6 s ago "),
+    ],
 )
+async def test_a_row_says_since_when(
+    size: tuple[int, int], changes: dict[str, float], begin: str, end: str
+) -> None:
+    now = time.time() + 1000
+    at = {key: value if key == "state" else now + value for key, value in changes.items()}
+    async with activity(link_with(with_changes(ASKED, **at)), size=size) as (_, _, pane):
+        panel(pane).now = now
+        (row,) = rows(pane)
+        assert row.startswith(begin) and row.endswith(end) and "Tea or⏎coffee? (+1)" in row
 
 
-class Shown(App[None]):
-    """The list alone; remembers what it posted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened: list[Question | None] = []
-
-    def compose(self) -> ComposeResult:
-        yield InboxList()
-
-    def on_section_list_opened(self) -> None:
-        self.opened.append(self.query_one(InboxList).selected)
-
-
-@asynccontextmanager
-async def shown(
-    *questions: Question, width: int = 100
-) -> AsyncIterator[tuple[InboxList, Shown, Pilot[None]]]:
-    app = Shown()
-    async with app.run_test(size=(width, 10)) as pilot:
-        listing = app.query_one(InboxList)
-        listing.focus()
-        listing.show(questions, now=1012.0)
-        await pilot.pause()
-        yield listing, app, pilot
-
-
-def row(listing: InboxList, index: int) -> str:
-    return "".join(text for text, _ in listing.spans(index, listing.size.width))
-
-
-async def test_a_waiting_question_says_since_when() -> None:
-    async with shown(ASKED) as (listing, _, _):
-        said = row(listing, 0)
-        assert said.startswith(" ? waiting") and said.endswith("  12 s ")
-        assert "claude-code 2.1" in said and "Tea or⏎coffee? (+1)" in said
-        assert len(said) == listing.size.width
-
-
-async def test_the_clock_of_a_waiting_question_goes_on() -> None:
-    async with shown(ASKED) as (listing, _, _):
-        listing.tick(1075.0)
-        assert row(listing, 0).endswith("  1 min ")
-
-
-async def test_an_ended_question_says_how_long_ago() -> None:
-    ended = with_changes(ASKED, state=QuestionState.TIMED_OUT, ended=1006.0)
-    async with shown(ended) as (listing, _, _):
-        assert row(listing, 0).startswith(" ◷ timed out") and row(listing, 0).endswith(" 6 s ago ")
-
-
-async def test_every_state_has_its_own_glyph() -> None:
-    async with shown(*(with_changes(ASKED, state=state) for state in QuestionState)) as (listing, _, _):
-        assert len({row(listing, at).split()[0] for at in range(listing.row_count)}) == len(QuestionState)
-
-
-@pytest.mark.parametrize("width", [30, 50, 69, 70, 200])
+@pytest.mark.parametrize("width", [40, 69, 70, 200])
 async def test_a_row_fills_any_width(width: int) -> None:
-    async with shown(ASKED, width=width) as (listing, _, _):
-        assert len(row(listing, 0)) == width
-        assert ("claude-code" in row(listing, 0)) == (width >= 70)
-
-
-async def test_the_selection_stays_on_its_question() -> None:
-    first, second = ASKED, with_changes(ASKED, id=2)
-    async with shown(first, second) as (listing, _, pilot):
-        await pilot.press("down")
-        listing.show((with_changes(ASKED, id=3), first, second), now=1013.0)
-        assert listing.selected == second
-
-
-async def test_a_click_opens() -> None:
-    async with shown(ASKED, with_changes(ASKED, id=2)) as (listing, app, pilot):
-        await pilot.click(listing, offset=(5, 1))
-        await pilot.pause()
-        assert app.opened == [with_changes(ASKED, id=2)]
+    async with activity(link_with(ASKED), size=(100, 30)) as (_, _, pane):
+        (row,) = row_texts(panel(pane).listing, width)
+        assert len(row) == width and ("claude-code" in row) == (width >= 70)
 
 
 @pytest.mark.parametrize(
@@ -220,18 +158,15 @@ async def test_a_click_opens() -> None:
     ],
 )
 async def test_approvals_are_shown_as_such(state: QuestionState, chosen: Approval | None, words: str) -> None:
-    page = Page("May cursor call Bash?", detail="command: ls\n\x1b[2J")
-    answers = () if chosen is None else (Answer((chosen,)),)
     approval = with_changes(
         ASKED,
-        pages=(page,),
+        pages=(Page("May cursor call Bash?", detail="command: ls\n\x1b[2J"),),
         tool="Bash",
         kind=QuestionKind.APPROVAL,
         state=state,
-        answers=answers,
+        answers=() if chosen is None else (Answer((chosen,)),),
         ended=1001.0,
     )
-    async with shown(approval) as (listing, _, _):
-        text = "".join(text for text, _ in listing.spans(0, 100))
-        assert text.startswith(f" {words} ")
-        assert "approve Bash · command: ls⏎␛[2J" in text
+    async with activity(link_with(approval)) as (_, _, pane):
+        (row,) = rows(pane)
+        assert row.startswith(f" {words} ") and "approve Bash · command: ls⏎␛[2J" in row

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from textual.binding import BindingType
 from textual.content import Content
 
 from mcpdesk.inbox.question import Question, QuestionKind, QuestionState
+from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import ListSection, SectionList
+from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.line_list import Span
+from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice
 
 QUESTION_STATES = {
@@ -34,62 +35,7 @@ NARROW = 70
 """Cells below which the column of the peer is left out."""
 
 
-class InboxList(SectionList[Question, Question]):
-    """One row a question."""
-
-    CLICKS_TO_CHOOSE = 1
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.absences: dict[int, str] = {}
-        """Question id -> why its client is not there, for the questions whose client is not."""
-
-    def rows_of(self, items: Sequence[Question]) -> Sequence[Question]:
-        return items
-
-    def keys_of(self, row: Question) -> tuple[int, ...]:
-        return (row.id,)
-
-    def mark_absences(self, absences: dict[int, str]) -> None:
-        """Mark the questions whose client is not there."""
-        if absences != self.absences:
-            self.absences = absences
-            self.refresh()
-
-    def spans(self, index: int, width: int) -> Iterable[Span]:
-        question = self.rows[index]
-        is_denied = question.word == "denied"
-        glyph, style = QUESTION_STATES[QuestionState.DECLINED if is_denied else question.state]
-        yield f" {glyph} {question.word:<{STATE_CELLS - 2}}  ", style
-        room = width - STATE_CELLS - 3
-        if width >= NARROW:
-            peer = one_line(question.peer, PEER_CELLS)
-            yield set_cell_size(peer, PEER_CELLS) + "  ", "lines--key"
-            room -= PEER_CELLS + 2
-        age = f"  {self._age(question)} "
-        room -= cell_len(age)
-        if away := self.absences.get(question.id, ""):
-            away = one_line(f"({away}) ", max(0, room))
-            yield away, "lines--warn"
-            room -= cell_len(away)
-        yield set_cell_size(one_line(summary(question), room), room), ""
-        yield age, "lines--muted"
-
-    def _age(self, question: Question) -> str:
-        if question.state is QuestionState.WAITING:
-            return since(self.now - question.asked).rjust(8)
-        return f"{since(self.now - (question.ended or question.asked))} ago".rjust(8)
-
-
-def summary(question: Question) -> str:
-    """The text of the first page and the number of further pages; of an approval, tool and arguments."""
-    if question.kind is QuestionKind.APPROVAL:
-        return f"approve {question.tool} · {question.pages[0].detail}"
-    more = len(question.pages) - 1
-    return question.pages[0].question + (f" (+{more})" if more else "")
-
-
-class InboxPanel(ListSection[Question, Question]):
+class InboxPanel(Section[Question, Question]):
     """The questions of all servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("inbox")
@@ -103,7 +49,12 @@ class InboxPanel(ListSection[Question, Question]):
         "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"
         '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]',
     )
-    list_type = InboxList
+    clicks_to_open = 1
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._absences: dict[int, str] = {}
+        """Question id -> why its client is not there, for the questions whose client is not."""
 
     def version_of(self, view: CoreView) -> int:
         return view.questions_version
@@ -114,6 +65,28 @@ class InboxPanel(ListSection[Question, Question]):
     def count_of(self, items: Sequence[Question]) -> str:
         waiting = sum(one.state is QuestionState.WAITING for one in items)
         return f"?{waiting}" if waiting else ""
+
+    def rows_of(self, items: Sequence[Question]) -> Sequence[Question]:
+        return items
+
+    def keys_of(self, row: Question) -> tuple[int]:
+        return (row.id,)
+
+    def spans(self, row: Question, width: int) -> Iterable[Span]:
+        glyph, style = QUESTION_STATES[QuestionState.DECLINED if row.word == "denied" else row.state]
+        yield f" {glyph} {row.word:<{STATE_CELLS - 2}}  ", style
+        room = width - STATE_CELLS - 3
+        if width >= NARROW:
+            yield column(row.peer, PEER_CELLS) + "  ", "lines--key"
+            room -= PEER_CELLS + 2
+        age = f"  {self._age(row)} "
+        room -= cell_len(age)
+        if away := self._absences.get(row.id, ""):
+            away = one_line(f"({away}) ", max(0, room))
+            yield away, "lines--warn"
+            room -= cell_len(away)
+        yield column(_summary(row), room), ""
+        yield age, "lines--muted"
 
     def texts_of(self, item: Question) -> Iterable[str]:
         return plain(item), item.peer, item.tool, item.state
@@ -128,17 +101,18 @@ class InboxPanel(ListSection[Question, Question]):
 
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        absences = {one.id: absence(one, view.clients, now) for one in self.items}
-        self.query_one(InboxList).mark_absences({key: why for key, why in absences.items() if why})
+        found = {one.id: absence(one, view.clients, now) for one in self.items}
+        absences = {number: why for number, why in found.items() if why}
+        if absences != self._absences:
+            self._absences = absences
+            self.update_ages()
 
     def action_open(self) -> None:
         """Answer the selected question, or go to how it ended."""
         question = self.listing.selected
-        if question is None:
-            return
-        if question.state is QuestionState.WAITING:
+        if question is not None and question.state is QuestionState.WAITING:
             self.app.main.ask(question)
-        else:
+        elif question is not None:
             super().action_open()
 
     def action_decline(self) -> None:
@@ -150,3 +124,16 @@ class InboxPanel(ListSection[Question, Question]):
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
         self.app.push_screen(QuestionScreen(self.link, question, declining=True))
+
+    def _age(self, question: Question) -> str:
+        if question.state is QuestionState.WAITING:
+            return since(self.now - question.asked).rjust(8)
+        return f"{since(self.now - (question.ended or question.asked))} ago".rjust(8)
+
+
+def _summary(question: Question) -> str:
+    """The text of the first page and the number of further pages; of an approval, tool and arguments."""
+    if question.kind is QuestionKind.APPROVAL:
+        return f"approve {question.tool} · {question.pages[0].detail}"
+    more = len(question.pages) - 1
+    return question.pages[0].question + (f" (+{more})" if more else "")

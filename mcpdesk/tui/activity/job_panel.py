@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import ClassVar
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.css.query import NoMatches
 from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
@@ -22,12 +19,12 @@ from textual.widgets import Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import ListSection, SectionList
+from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.results.program_output import OutputView
-from mcpdesk.tui.widgets.line_list import Span
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.line_list import Span, column
+from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 
 JOB_STATES = {
     JobState.QUEUED: ("…", "lines--muted"),
@@ -54,51 +51,6 @@ COMMAND_LINES = 3
 _ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
 
 
-class JobList(SectionList[JobView, JobView]):
-    """One row a job: running ones first, newest first; then ended ones, the last ended first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.uses: Mapping[str, JobUse] = {}
-        """Job id -> processor time and memory, as measured last."""
-
-    def rows_of(self, items: Sequence[JobView]) -> Sequence[JobView]:
-        return sorted(items, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
-
-    def keys_of(self, row: JobView) -> tuple[str, ...]:
-        return (row.id,)
-
-    def spans(self, index: int, width: int) -> Iterable[Span]:
-        job = self.rows[index]
-        glyph, style = JOB_STATES[job.state]
-        yield f" {glyph} {job.state:<{STATE_CELLS - 2}}  ", style
-        room = width - STATE_CELLS - 3 - TIME_CELLS - 2
-        figures = ""
-        if width >= TINY:
-            figures = self._figures(job)
-            room -= len(figures)
-        peer = ""
-        if width >= NARROW:
-            peer = set_cell_size(one_line(job.peer, PEER_CELLS), PEER_CELLS) + "  "
-            room -= PEER_CELLS + 2
-        number = str(job.number) if job.number else job.kind.value
-        yield f"{number:>{NUMBER_CELLS}}  ", "lines--muted"
-        room -= NUMBER_CELLS + 2
-        said = f"{job.name}  {job.message}" if not job.number and job.message else job.name
-        yield set_cell_size(one_line(said, max(room - 1, 1)), max(room, 1)), ""
-        yield peer, "lines--key"
-        yield figures, "lines--number" if job.id in self.uses else "lines--muted"
-        yield f"{duration(job.runtime_s(self.now)):>{TIME_CELLS}}  ", "lines--muted"
-
-    def _figures(self, job: JobView) -> str:
-        use = self.uses.get(job.id) if not job.state.is_final else None
-        cpu = "" if use is None or use.cpu is None else f"{use.cpu * 100:.0f} %"
-        memory = "" if use is None else size_text(use.memory)
-        if job.state.is_final and job.message.startswith("exit code"):
-            memory = job.message.replace("exit code", "exit")
-        return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"
-
-
 class JobDetail(Vertical):
     """The facts of a job above its output."""
 
@@ -113,7 +65,7 @@ class JobDetail(Vertical):
         yield OutputView()
 
 
-class JobPanel(ListSection[JobView, JobView]):
+class JobPanel(Section[JobView, JobView]):
     """The jobs of all servers, and the output of the selected one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
@@ -128,25 +80,22 @@ class JobPanel(ListSection[JobView, JobView]):
         "To see one now, call BackgroundBash in the workbench (1) with the command\n"
         "for n in $(seq 100); do echo line $n; sleep 1; done",
     )
-
-    list_type = JobList
     output = query_one(OutputView)
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
+        self._uses: Mapping[str, JobUse] = {}
+        """Job id -> processor time and memory, as measured last."""
         self._shown = ""
         """Id of the job whose output is shown."""
         self._read_to = -1
         self._is_whole = False
         """Whether its output was read to the end."""
-        self._due: dict[str, float] = {}
-        """What is done regularly -> when it is due next, in monotonic seconds."""
         self._left_out = 0
         """Bytes of output before what is shown."""
 
-    def parts(self) -> Iterable[Widget]:
-        yield JobList()
-        yield JobDetail(classes="detail")
+    def make_detail(self) -> Widget:
+        return JobDetail(classes="detail")
 
     def version_of(self, view: CoreView) -> int:
         return view.work.jobs_version
@@ -158,16 +107,81 @@ class JobPanel(ListSection[JobView, JobView]):
         running = sum(not job.state.is_final for job in items)
         return f"▸{running}" if running else str(len(items) or "")
 
+    def rows_of(self, items: Sequence[JobView]) -> Sequence[JobView]:
+        """Running jobs first, newest first; then ended ones, the last ended first."""
+        return sorted(items, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
+
+    def keys_of(self, row: JobView) -> tuple[str]:
+        return (row.id,)
+
+    def spans(self, row: JobView, width: int) -> Iterable[Span]:
+        glyph, style = JOB_STATES[row.state]
+        figures = self._figures(row) if width >= TINY else ""
+        peer = column(row.peer, PEER_CELLS) + "  " if width >= NARROW else ""
+        room = width - STATE_CELLS - NUMBER_CELLS - TIME_CELLS - 7 - cell_len(figures + peer)
+        number = str(row.number) if row.number else row.kind.value
+        text = f"{row.name}  {row.message}" if not row.number and row.message else row.name
+        yield f" {glyph} {row.state:<{STATE_CELLS - 2}}  ", style
+        yield f"{number:>{NUMBER_CELLS}}  ", "lines--muted"
+        yield column(text, max(room - 1, 1)) + " ", ""
+        yield peer, "lines--key"
+        yield figures, "lines--number" if row.id in self._uses else "lines--muted"
+        yield f"{duration(row.runtime_s(self.now)):>{TIME_CELLS}}  ", "lines--muted"
+
+    def _figures(self, job: JobView) -> str:
+        """What a running job uses, or the exit code of one that ended."""
+        cpu = memory = ""
+        if job.state.is_final:
+            memory = job.message.replace("exit code", "exit") if job.message.startswith("exit code") else ""
+        elif (use := self._uses.get(job.id)) is not None:
+            cpu = "" if use.cpu is None else f"{use.cpu * 100:.0f} %"
+            memory = size_text(use.memory)
+        return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"
+
     def texts_of(self, item: JobView) -> Iterable[str]:
         return item.name, item.peer, item.server, item.state, item.message
 
+    def detail_of(self, row: JobView) -> tuple[str, Content]:
+        use = self._uses.get(row.id)
+        processes = 0 if use is None or row.state.is_final else use.processes
+        facts = _facts(row, processes, self.size.width)
+        if not row.has_output:
+            return "task", facts
+        follows = "following" if self.output.following else "not following (f)"
+        kept = "in the file" if row.file else "not kept"
+        before = f" · {size_text(self._left_out)} before it, {kept}" if self._left_out else ""
+        return f"output · {'whole' if self._is_whole else follows}{before}", facts
+
+    def copies_of(self, row: JobView) -> list[Choice]:
+        choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
+        if row.has_output:
+            text = self.output.text
+            choices.append(Choice("output", text, f"the {size_text(len(text))} shown", "o"))
+        if row.file:
+            choices.append(Choice("file", row.file, row.file, "f"))
+        if row.kind is not JobKind.PROGRAM:
+            choices.append(Choice("id", row.id, row.id, "i"))
+        facts = _facts(row, 0, 0).plain
+        return [*choices, Choice("facts", facts, one_line(facts), "a")]
+
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        running = any(not job.state.is_final for job in self.items)
-        if (running or self.query_one(JobList).uses) and self._is_due("sample"):
-            self._sample()
-        if self._shown and not self._is_whole and self._is_due("read"):
-            self._read(self._shown)
+        if self._uses or any(not job.state.is_final for job in self.items):
+            self.read("uses", SAMPLE_S, self.link.usage, self._show_uses)
+        if self._shown and not self._is_whole:
+            source = partial(self.link.output, self._shown, self._read_to)
+            self.read("output", READ_S, source, partial(self._add_output, self._shown))
+
+    def show_detail(self) -> None:
+        """Show the selected job, and begin to read its output if another was selected before."""
+        job = self.listing.selected
+        shown = "" if job is None else job.id
+        if shown != self._shown:
+            self._shown, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
+            self.read_now("output")
+            self.output.clear()
+        super().show_detail()
+        self.query_one(JobDetail).set_class(job is not None and not job.has_output, "-silent")
 
     def action_open(self) -> None:
         """Go to the output."""
@@ -185,85 +199,25 @@ class JobPanel(ListSection[JobView, JobView]):
         if job is None or job.state.is_final:
             self.notify("No running job is selected.", markup=False)
             return
-        is_program = job.kind is JobKind.PROGRAM
-        hint = "with everything it has started" if is_program else "its caller is told"
-        choices = [
-            Choice("kill" if is_program else "cancel", True, hint, "x"),
-            Choice("let it run", False, key="n"),
-        ]
-        verb = "Kill" if is_program else "Cancel"
-        if await self.app.push_screen_wait(Menu(f"{verb} {one_line(job.name, 40)}?", choices)):
+        end = Choice("cancel", True, "its caller is told", "x")
+        if job.kind is JobKind.PROGRAM:
+            end = Choice("kill", True, "with everything it has started", "x")
+        question = f"{end.label.capitalize()} {one_line(job.name, 40)}?"
+        if await is_confirmed(self.app, question, end, "let it run"):
             self.link.kill_job(job.id)
-
-    def copies_of(self, row: JobView) -> list[Choice]:
-        choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
-        if row.has_output:
-            text = self.output.text
-            choices.append(Choice("output", text, f"the {size_text(len(text))} shown", "o"))
-        if row.file:
-            choices.append(Choice("file", row.file, row.file, "f"))
-        if row.kind is not JobKind.PROGRAM:
-            choices.append(Choice("id", row.id, row.id, "i"))
-        facts = _facts(row, 0, 0).plain
-        return [*choices, Choice("facts", facts, one_line(facts), "a")]
-
-    @on(SectionList.Moved)
-    def start_output(self) -> None:
-        """Begin to read the output of another job."""
-        job = self.listing.selected
-        shown = "" if job is None else job.id
-        if shown != self._shown:
-            self._shown, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
-            self._due.pop("read", None)
-            self.output.clear()
-
-    def detail_of(self, row: JobView) -> tuple[str, Content]:
-        use = self.query_one(JobList).uses.get(row.id)
-        processes = 0 if use is None or row.state.is_final else use.processes
-        follows = "following" if self.output.following else "not following (f)"
-        state = "whole" if self._is_whole else follows
-        kept = "in the file" if row.file else "not kept"
-        before = f" · {size_text(self._left_out)} before it, {kept}" if self._left_out else ""
-        title = f"output · {state}{before}" if row.has_output else "task"
-        return title, _facts(row, processes, self.size.width)
-
-    def show_detail(self) -> None:
-        super().show_detail()
-        job = self.listing.selected
-        self.query_one(JobDetail).set_class(job is not None and not job.has_output, "-silent")
 
     @on(OutputView.FollowingChanged)
     def _following_changed(self) -> None:
         self.show_detail()
 
-    def _is_due(self, what: str) -> bool:
-        return time.monotonic() >= self._due.get(what, 0.0)
+    def _show_uses(self, uses: Mapping[str, JobUse]) -> None:
+        self._uses = uses
+        self.load()
 
-    @work(group="sample")
-    async def _sample(self) -> None:
-        """Measure what the programs use, in a thread."""
-        self._due["sample"] = float("inf")
-        try:
-            uses = await asyncio.to_thread(self.link.usage)
-        finally:
-            self._due["sample"] = time.monotonic() + SAMPLE_S
-        with suppress(NoMatches):  # the screen may be taken down meanwhile
-            self.query_one(JobList).uses = uses
-            self.load(self.fetch())
-
-    @work(group="read")
-    async def _read(self, job: str) -> None:
-        """Read the next piece of the output, in a thread."""
-        self._due["read"] = float("inf")
-        try:
-            piece = await asyncio.to_thread(self.link.output, job, self._read_to)
-        finally:
-            self._due["read"] = time.monotonic() + READ_S
-        with suppress(NoMatches):
-            if job == self._shown:
-                self._add(piece)
-
-    def _add(self, piece: JobOutput | None) -> None:
+    def _add_output(self, job: str, piece: JobOutput | None) -> None:
+        """Show the next piece of a job's output; None: there is no more."""
+        if job != self._shown:
+            return
         if piece is None:
             self._is_whole = True
             return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from textual import events, on, work
@@ -12,17 +15,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.getters import query_one
-from textual.message import Message
+from textual.css.query import NoMatches
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
-from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS, LineList
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.fields import FilterPane, has_words
+from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS, LineList, RowList, Span
+from mcpdesk.tui.widgets.menu import Choice
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -31,10 +32,11 @@ BESIDE = 150
 """Cells across from which the selected row stands in full beside the list instead of below it."""
 Item = TypeVar("Item")
 Row = TypeVar("Row")
+Found = TypeVar("Found")
 
 
-class SectionList(LineList, Generic[Item, Row], inherit_bindings=False):
-    """Rows of a section. Enter is left to the section, so that the footer names what it does."""
+class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
+    """Rows drawn by their section. Enter is left to the section, so that the footer names what it does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         binding
@@ -42,60 +44,16 @@ class SectionList(LineList, Generic[Item, Row], inherit_bindings=False):
         if not (isinstance(binding, Binding) and binding.key == "enter")
     ]
 
-    class Moved(Message):
-        """Another row is under the cursor, or the same row has other contents."""
-
-    class Opened(Message):
-        """The row under the cursor was chosen."""
-
-    CLICKS_TO_CHOOSE = 2
-
-    def __init__(self) -> None:
+    def __init__(self, section: Section[Any, Row]) -> None:
         super().__init__()
-        self.rows: Sequence[Row] = ()
-        self.now = 0.0
-        """Unix time in seconds from which the ages in the rows are computed."""
+        self._section = section
+        self.clicks_to_choose = section.clicks_to_open
 
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
-    @property
-    def selected(self) -> Row | None:
-        """The row under the cursor."""
-        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
-
-    @abstractmethod
-    def rows_of(self, items: Sequence[Item]) -> Sequence[Row]:
-        """The rows of these items, in the order in which they are shown."""
-
-    @abstractmethod
     def keys_of(self, row: Row) -> tuple[Hashable, ...]:
-        """What identifies a row, then the keys of rows to select in its stead when it is gone."""
+        return self._section.keys_of(row)
 
-    def show(self, items: Sequence[Item], now: float) -> None:
-        """Show these items; the selected row stays selected. `now` is Unix time in seconds."""
-        wanted = () if self.selected is None else self.keys_of(self.selected)
-        self.now, self.rows = now, self.rows_of(items)
-        self.rows_changed()
-        places = {self.keys_of(row)[0]: at for at, row in enumerate(self.rows)}
-        self.cursor = next((places[key] for key in wanted if key in places), self.cursor)
-        self.post_message(self.Moved())
-
-    def tick(self, now: float) -> bool:
-        """Update the ages in the rows; whether another second has begun."""
-        if int(now) == int(self.now):
-            return False
-        self.now = now
-        self.refresh()
-        return True
-
-    def watch_cursor(self) -> None:
-        super().watch_cursor()
-        self.post_message(self.Moved())
-
-    def row_chosen(self, index: int) -> None:
-        self.post_message(self.Opened())
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        return self._section.spans(self.rows[index], width)
 
 
 class Detail(VerticalScroll):
@@ -111,19 +69,16 @@ class SectionLesson(Static, can_focus=True):
     """What an empty section explains. It takes the focus, so that the keys of the section work."""
 
 
-class Section(Vertical):
-    """What all sections have in common. `count` is what the tab shows beside the title."""
+class Section(FilterPane, Generic[Item, Row]):
+    """A section of items of one kind: their rows above, the selected one in full below."""
 
     title: ClassVar[str]
-    can_filter: ClassVar[bool] = True
     lesson: ClassVar[tuple[str, str]]
     """Title and text shown while there is nothing else to show."""
+    clicks_to_open: ClassVar[int] = 2
     DEFAULT_CSS = """
     Section {
         height: 1fr;
-        & > Input { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
-        & > Input:focus { border: none; }
-        &.-filtering > Input { display: block; }
         & > .body { height: 1fr; }
         & > .body > LineList { height: auto; max-height: 45%; min-height: 2; }
         & > .body > .detail {
@@ -147,112 +102,22 @@ class Section(Vertical):
     }
     """
     app: DeskApp
-    filter_field = query_one(LineField)
 
     def __init__(self, link: Link) -> None:
-        super().__init__()
+        super().__init__("filter: words that must occur")
         self.link = link
-        self.count = ""
-        self.words: tuple[str, ...] = ()
-        """Words that a row must contain to be shown, in lower case."""
-
-    @abstractmethod
-    def parts(self) -> Iterable[Widget]:
-        """The list, and the selected row in full."""
-
-    @property
-    @abstractmethod
-    def listing(self) -> Widget:
-        """What has the focus first while there is something to show."""
-
-    @property
-    def entry(self) -> Widget:
-        """What has the focus first: the list, or the lesson while there is nothing."""
-        return self.query_one(SectionLesson) if self.has_class("-empty") else self.listing
-
-    def set_empty(self, *, is_empty: bool) -> None:
-        """Show the lesson or the list; the focus moves to what is shown."""
-        if is_empty != self.has_class("-empty"):
-            had_focus = self.has_focus_within
-            self.set_class(is_empty, "-empty")
-            if had_focus:
-                self.call_after_refresh(self._focus_entry)
-
-    def _focus_entry(self) -> None:
-        if self.display:
-            self.entry.focus()
-
-    @abstractmethod
-    def update_data(self, view: CoreView) -> None:
-        """Fetch what has changed; called also while another section is shown."""
-
-    def update_clock(self, view: CoreView, now: float) -> None:
-        """Update what changes with time; called while the section is shown. `now` is Unix time in seconds."""
-
-    def apply_filter(self) -> None:
-        """Show only the rows with the words of the filter."""
-
-    def compose(self) -> ComposeResult:
-        yield LineField(placeholder="filter: words that must occur", compact=True)
-        with Vertical(classes="body"):
-            yield from self.parts()
-        title, text = self.lesson
-        lesson = SectionLesson(text, classes="lesson", markup=False)
-        lesson.border_title = title
-        yield lesson
-
-    def has_words(self, *texts: str) -> bool:
-        """Whether these texts of a row contain all words of the filter."""
-        whole = " ".join(texts).lower() if self.words else ""
-        return all(word in whole for word in self.words)
-
-    def open_filter(self) -> None:
-        """Go to the filter."""
-        self.add_class("-filtering")
-        self.filter_field.focus()
-
-    def step_back(self) -> None:
-        """Go from the detail to the list; from the list or the filter, drop the filter."""
-        if self.listing.has_focus or self.filter_field.has_focus:
-            self.remove_class("-filtering")
-            self.filter_field.value = ""
-        self.entry.focus()
-
-    async def copy_one_of(self, choices: Sequence[Choice]) -> None:
-        """Let the person choose a text, and copy it. Must run in a worker."""
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
-
-    @on(Input.Changed)
-    def _filter_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self.words = tuple(event.value.lower().split())
-        self.apply_filter()
-
-    @on(Input.Submitted)
-    def _filter_submitted(self, event: Input.Submitted) -> None:
-        """Go back to the list; an empty filter is hidden."""
-        event.stop()
-        self.set_class(bool(self.words), "-filtering")
-        self.listing.focus()
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= BESIDE, "-beside")
-
-
-class ListSection(Section, Generic[Item, Row]):
-    """A section of items of one kind: their rows above, the selected one in full below."""
-
-    list_type: ClassVar[type[SectionList[Any, Any]]]
-
-    def __init__(self, link: Link) -> None:
-        super().__init__(link)
         self.items: Sequence[Item] = ()
-        self._version: int | None = None
+        self.count = ""
+        """What the tab shows beside the title."""
+        self.now = 0.0
+        """Unix time in seconds from which the ages in the rows are computed."""
+        self._version: Hashable = None
+        self._due: dict[str, float] = {}
+        """What is read regularly -> when it is due next, in monotonic seconds."""
 
     @abstractmethod
-    def version_of(self, view: CoreView) -> int:
-        """A number that grows whenever an item changes."""
+    def version_of(self, view: CoreView) -> Hashable:
+        """A value that differs whenever an item has changed."""
 
     @abstractmethod
     def fetch(self) -> Sequence[Item]:
@@ -261,6 +126,18 @@ class ListSection(Section, Generic[Item, Row]):
     @abstractmethod
     def count_of(self, items: Sequence[Item]) -> str:
         """What the tab shows beside the title."""
+
+    @abstractmethod
+    def rows_of(self, items: Sequence[Item]) -> Sequence[Row]:
+        """The rows of these items, in the order in which they are shown."""
+
+    @abstractmethod
+    def keys_of(self, row: Row) -> tuple[Hashable, ...]:
+        """What identifies a row, then the keys of rows to select in its stead when it is gone."""
+
+    @abstractmethod
+    def spans(self, row: Row, width: int) -> Iterable[Span]:
+        """What a row shows, as `LineList.spans`."""
 
     @abstractmethod
     def texts_of(self, item: Item) -> Iterable[str]:
@@ -274,49 +151,112 @@ class ListSection(Section, Generic[Item, Row]):
     def copies_of(self, row: Row) -> list[Choice]:
         """The texts of a row that can be copied; the value of each choice is the text."""
 
-    def parts(self) -> Iterable[Widget]:
-        yield self.list_type()
-        yield Detail(classes="detail")
+    def make_detail(self) -> Widget:
+        """The widget for the selected row in full. Its first `Static` shows the text of `detail_of`."""
+        return Detail(classes="detail")
+
+    def compose(self) -> ComposeResult:
+        yield from super().compose()
+        with Vertical(classes="body"):
+            yield SectionList(self)
+            yield self.make_detail()
+        title, text = self.lesson
+        lesson = SectionLesson(text, classes="lesson", markup=False)
+        lesson.border_title = title
+        yield lesson
 
     @property
-    def listing(self) -> SectionList[Item, Row]:
-        return self.query_one(self.list_type)
+    def listing(self) -> SectionList[Row]:
+        return self.query_one(SectionList)
+
+    @property
+    def entry(self) -> Widget:
+        """What has the focus first: the list, or the lesson while there is nothing."""
+        return self.query_one(SectionLesson) if self.has_class("-empty") else self.listing
 
     def update_data(self, view: CoreView) -> None:
+        """Fetch what has changed; called also while another section is shown."""
         version = self.version_of(view)
         if version != self._version:
             self._version = version
-            self.load(self.fetch())
+            self.load()
 
-    def update_clock(self, view: CoreView, now: float) -> None:
-        self.listing.tick(now)
-
-    def load(self, items: Sequence[Item]) -> None:
-        """Show these items, as far as the filter admits them."""
-        self.items = items
-        self.count = self.count_of(items)
-        self.set_empty(is_empty=not items)
+    def load(self) -> None:
+        """Fetch the items and show those that the filter admits."""
+        self.items = self.fetch()
+        self.count = self.count_of(self.items)
+        if (is_empty := not self.items) != self.has_class("-empty"):
+            had_focus = self.has_focus_within
+            self.set_class(is_empty, "-empty")
+            if had_focus:
+                self.call_after_refresh(self._focus_entry)
         self.apply_filter()
 
+    def _focus_entry(self) -> None:
+        if self.display:
+            self.entry.focus()
+
     def apply_filter(self) -> None:
-        shown = [item for item in self.items if self.has_words(*self.texts_of(item))]
-        self.listing.show(shown, time.time())
+        self.now = time.time()
+        shown = [item for item in self.items if has_words(self.words, self.texts_of(item))]
+        self.listing.show(self.rows_of(shown))
+
+    def update_clock(self, view: CoreView, now: float) -> None:
+        """Update what changes with time; called while the section is shown. `now` is Unix time in seconds."""
+        if int(now) != int(self.now):
+            self.now = now
+            self.update_ages()
+
+    def update_ages(self) -> None:
+        """Draw what is computed from `now` again; called once a second."""
+        self.listing.refresh()
+
+    def read(
+        self, what: str, period_s: float, source: Callable[[], Found], show: Callable[[Found], None]
+    ) -> None:
+        """Call `source` in a thread, then `show` with what it returned.
+
+        Does nothing while a call for `what` is under way, and for `period_s` seconds after it.
+        """
+        if time.monotonic() >= self._due.get(what, 0.0):
+            self._due[what] = math.inf
+            self.run_worker(self._read(what, period_s, source, show))
+
+    async def _read(
+        self, what: str, period_s: float, source: Callable[[], Found], show: Callable[[Found], None]
+    ) -> None:
+        try:
+            found = await asyncio.to_thread(source)
+        finally:
+            self._due[what] = time.monotonic() + period_s
+        with suppress(NoMatches):  # the screen may be taken down meanwhile
+            show(found)
+
+    def read_now(self, what: str) -> None:
+        """Let the next call of `read` for `what` not wait for its time."""
+        self._due.pop(what, None)
+
+    def step_back(self) -> None:
+        """Go from the detail to the list; from the list or the filter, drop the filter."""
+        if self.listing.has_focus or self.filter_field.has_focus:
+            self.close_filter()
+        self.entry.focus()
 
     def action_open(self) -> None:
         """Go to the selected row in full."""
-        self.query_one(Detail).focus()
+        self.query_one(".detail").focus()
 
     @work
     async def action_copy(self) -> None:
         """Copy a text of the selected row."""
         if (row := self.listing.selected) is not None:
-            await self.copy_one_of(self.copies_of(row))
+            await self.app.copy_one_of(self.copies_of(row))
 
-    @on(SectionList.Opened)
+    @on(RowList.Opened)
     def _row_opened(self) -> None:
         self.action_open()
 
-    @on(SectionList.Moved)
+    @on(RowList.Moved)
     def _row_changed(self) -> None:
         self.show_detail()
 
@@ -327,4 +267,7 @@ class ListSection(Section, Generic[Item, Row]):
         if row is not None:
             title, text = self.detail_of(row)
             detail.border_title = Content(title)
-            detail.query_one(Static).update(text)
+            detail.query(Static).first().update(text)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= BESIDE, "-beside")

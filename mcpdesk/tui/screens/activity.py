@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,18 +15,16 @@ from textual.widgets import ContentSwitcher
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.callback_panel import CallbackPanel
 from mcpdesk.tui.activity.inbox_panel import InboxPanel
 from mcpdesk.tui.activity.job_panel import JobPanel
-from mcpdesk.tui.activity.plan_panel import PlanPanel
+from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel
 from mcpdesk.tui.activity.section import Section
-from mcpdesk.tui.activity.todo_panel import TodoPanel
 from mcpdesk.tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-SECTIONS: dict[str, Callable[[Link], Section]] = {
+SECTIONS: dict[str, Callable[[Link], Section[Any, Any]]] = {
     "inbox": InboxPanel,
     "jobs": JobPanel,
     "callbacks": CallbackPanel,
@@ -64,7 +62,7 @@ class ActivityPane(Vertical):
         return list(self.sections)[self.query_one(TabStrip).current]
 
     @property
-    def section(self) -> Section:
+    def section(self) -> Section[Any, Any]:
         """The section that is shown."""
         return self.sections[self.shown]
 
@@ -74,7 +72,8 @@ class ActivityPane(Vertical):
             section.update_data(view)
         if not self._has_looked:
             self._has_looked = True
-            self.show_section(self._busiest())
+            busy = (name for name, section in self.sections.items() if section.count)
+            self.show_section(next(busy, "inbox"))
         self.section.update_clock(view, time.time())
         if self.screen.focused is None:
             self.section.entry.focus()
@@ -88,17 +87,13 @@ class ActivityPane(Vertical):
         """Show a section."""
         self.query_one(TabStrip).pick(list(self.sections).index(name))
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A section without a list has no filter."""
-        return action != "filter" or not self.is_mounted or self.section.can_filter
-
     def action_show_tab(self, by: int) -> None:
         """Show the next or previous section."""
         self.query_one(TabStrip).action_step(by)
 
     def action_filter(self) -> None:
         """Go to the filter."""
-        self.section.open_filter()
+        self.section.action_filter()
 
     def action_back(self) -> None:
         """Go from the detail to the list, then drop the filter."""
@@ -110,7 +105,3 @@ class ActivityPane(Vertical):
         self.query_one(ContentSwitcher).current = f"part-{self.shown}"
         if had_focus or self.screen.focused is None:
             self.section.entry.focus()
-
-    def _busiest(self) -> str:
-        """The section to begin with: the first that counts something."""
-        return next((name for name, section in self.sections.items() if section.count), "inbox")

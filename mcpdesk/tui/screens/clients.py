@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from rich.cells import cell_len
 from textual import on, work
@@ -13,166 +13,151 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import ClientView, CoreView, Presence, ServerView
+from mcpdesk.link.values import ClientView, CoreView, Presence, ServerView, ToolsSeen
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.client_text import PRESENCES, client_text, duration_or_dash, era, seen_text, title_of
 from mcpdesk.tui.render.safe_text import one_line, shown_command
-from mcpdesk.tui.widgets.line_list import LineList, Span
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.line_list import RowList, Span
+from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Over
     from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.screens.main_screen import MainScreen
 
+
+class Column(NamedTuple):
+    """A column of the list."""
+
+    name: str
+    text: Callable[[ClientView, float], str]
+    """Its cell, for a client at a Unix time in seconds."""
+    order: Callable[[ClientView], Any]
+    """What the rows are sorted by."""
+    style: str = ""
+    is_number: bool = False
+    """Whether it is aligned to the right."""
+
+    @property
+    def mark(self) -> str:
+        """What the head shows where the rows are sorted by this column."""
+        return "↓" if self.is_number or self.name == "last seen" else "↑"
+
+    def aligned(self, cell: str, width: int) -> str:
+        """A cell, with the gap that follows it."""
+        pad = " " * max(0, width - cell_len(cell))
+        return (pad + cell if self.is_number else cell + pad) + " " * GAP
+
+
+GAP = 2
+_MUTED = "lines--muted"
 COLUMNS = (
-    "name", "last seen", "server", "transport", "revision", "era", "since", "calls", "errors", "p50", "p95",
-    "tools", "caller",
-)  # fmt: skip
-NUMBERS = frozenset(("last seen", "since", "calls", "errors", "p50", "p95"))
-"""Sorted from the largest."""
+    Column("name", lambda one, _: one_line(one.name, 26), lambda one: one.name, "lines--key"),
+    Column("last seen", seen_text, lambda one: -(one.seen or math.inf)),
+    Column(
+        "server",
+        lambda one, _: one_line(f"{one.server} · {one.mode}" if one.mode else one.server, 24),
+        lambda one: one.server,
+        _MUTED,
+    ),
+    Column("transport", lambda one, _: one.transport, lambda one: one.transport, _MUTED),
+    Column("revision", lambda one, _: one_line(one.revision, 12) or "…", lambda one: one.revision),
+    Column("era", lambda one, _: era(one.revision), lambda one: one.revision, _MUTED),
+    Column(
+        "since", lambda one, now: since((one.left or now) - one.opened), lambda one: -one.opened, _MUTED, True
+    ),
+    Column("calls", lambda one, _: str(one.calls), lambda one: -one.calls, "", True),
+    Column("errors", lambda one, _: str(one.errors), lambda one: -one.errors, "", True),
+    Column("p50", lambda one, _: duration_or_dash(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
+    Column("p95", lambda one, _: duration_or_dash(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
+    Column("tools", lambda one, _: one.tools.value, lambda one: one.tools),
+    Column("caller", lambda one, _: one_line(one.caller, 24) or "–", lambda one: one.caller, _MUTED),
+)
 GIVING_WAY = ("era", "server", "caller", "tools", "p50", "transport", "p95", "revision", "since")
 """Columns that are left out where there is little room, the first one first."""
-GAP = 2
 SEEN_STYLES = {
     PRESENCES[Presence.CONNECTED]: "lines--good",
     PRESENCES[Presence.QUIET]: "lines--warn",
     PRESENCES[Presence.LEFT]: "lines--muted",
 }
-_MUTED = frozenset(("server", "caller", "transport", "era", "since"))
 
 
-class ClientList(LineList):
+class ClientList(RowList[ClientView]):
     """One row a client, in columns as wide as their contents."""
 
-    CLICKS_TO_CHOOSE = 2
     DEFAULT_CSS = """
     ClientList { height: auto; max-height: 1fr; min-height: 1; }
     """
 
-    @dataclass
-    class Opened(Message):
-        """The client under the cursor was chosen."""
-
-    @dataclass
-    class Moved(Message):
-        """Another client is under the cursor."""
-
     def __init__(self) -> None:
         super().__init__()
-        self.clients: tuple[ClientView, ...] = ()
-        self.rows: list[tuple[str, ...]] = []
-        self.widths: list[int] = [len(column) + 1 for column in COLUMNS]
+        self.cells: list[tuple[str, ...]] = []
+        """The texts of each row, one for every column."""
+        self.widths = [len(column.name) + 1 for column in COLUMNS]
 
-    def show(self, clients: Sequence[ClientView], now: float) -> bool:
+    def keys_of(self, row: ClientView) -> tuple[int]:
+        return (row.connection,)
+
+    def show_clients(self, clients: Sequence[ClientView], now: float) -> bool:
         """Show these clients; True when anything visible changed. The selected client stays selected."""
-        rows = [cells(client, now) for client in clients]
-        if rows == self.rows:
-            self.clients = tuple(clients)
+        cells = [cells_of(client, now) for client in clients]
+        if cells == self.cells:
+            self.rows = clients
             return False
-        chosen = self.selected
-        self.clients, self.rows = tuple(clients), rows
+        self.cells = cells
         self.widths = [
-            max([len(column) + 1] + [cell_len(row[at]) for row in rows]) for at, column in enumerate(COLUMNS)
+            max([len(column.name) + 1, *(cell_len(row[at]) for row in cells)])
+            for at, column in enumerate(COLUMNS)
         ]
-        self.rows_changed()
-        same = [n for n, one in enumerate(clients) if chosen and one.connection == chosen.connection]
-        self.cursor = same[0] if same else self.cursor
+        self.show(clients)
         self.refresh(layout=True)
         return True
 
-    @property
-    def selected(self) -> ClientView | None:
-        """The client under the cursor."""
-        return self.clients[self.cursor] if self.cursor < len(self.clients) else None
-
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
-    def watch_cursor(self) -> None:
-        super().watch_cursor()
-        self.post_message(self.Moved())
-
-    def shown(self, width: int) -> list[int]:
-        """Which columns fit into so many cells, by their places."""
-        left = [at for at, column in enumerate(COLUMNS) if column != "caller" or self._has_callers]
+    def columns(self, width: int) -> list[tuple[int, Column]]:
+        """The columns that fit into so many cells, with their places in `COLUMNS`."""
+        has_callers = any(client.caller for client in self.rows)
+        left = [each for each in enumerate(COLUMNS) if each[1].name != "caller" or has_callers]
         for name in GIVING_WAY:
-            if 1 + sum(self.widths[at] + GAP for at in left) <= width:
+            if 1 + sum(self.widths[at] + GAP for at, _ in left) <= width:
                 break
-            left = [at for at in left if COLUMNS[at] != name]
+            left = [each for each in left if each[1].name != name]
         return left
 
-    @property
-    def _has_callers(self) -> bool:
-        """Whether any client has authenticated as a caller."""
-        return any(client.caller for client in self.clients)
-
-    def heads(self, marked: int, width: int) -> str:
-        """The line of heads; `marked` is the column it is sorted by."""
+    def heads(self, sorted_by: int, width: int) -> str:
+        """The line of heads; `sorted_by` is the place of the column that the rows are sorted by."""
         titles = (
-            name + ("↓" if name in NUMBERS else "↑") * (at == marked) for at, name in enumerate(COLUMNS)
+            column.aligned(column.name + column.mark * (at == sorted_by), self.widths[at])
+            for at, column in self.columns(width)
         )
-        found = list(titles)
-        return " " + "".join(aligned(found[at], COLUMNS[at], self.widths[at]) for at in self.shown(width))
+        return " " + "".join(titles)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         yield " ", ""
-        for at in self.shown(width):
-            yield (
-                aligned(self.rows[index][at], COLUMNS[at], self.widths[at]),
-                _style(COLUMNS[at], self.rows[index][at]),
-            )
-
-    def row_chosen(self, index: int) -> None:
-        self.post_message(self.Opened())
+        for at, column in self.columns(width):
+            cell = self.cells[index][at]
+            yield column.aligned(cell, self.widths[at]), _style(column, cell)
 
 
-def aligned(cell: str, column: str, width: int) -> str:
-    """A cell of a column, with the gap that follows it."""
-    pad = " " * max(0, width - cell_len(cell))
-    return (pad + cell if column in NUMBERS and column != "last seen" else cell + pad) + " " * GAP
-
-
-def cells(client: ClientView, now: float) -> tuple[str, ...]:
+def cells_of(client: ClientView, now: float) -> tuple[str, ...]:
     """The texts of a client's row, one for every column."""
-    return (
-        one_line(client.name, 26),
-        seen_text(client, now),
-        one_line(f"{client.server} · {client.mode}" if client.mode else client.server, 24),
-        client.transport,
-        one_line(client.revision, 12) or "…",
-        era(client.revision),
-        since((client.left or now) - client.opened),
-        str(client.calls),
-        str(client.errors),
-        duration_or_dash(client.p50_s),
-        duration_or_dash(client.p95_s),
-        client.tools.value,
-        one_line(client.caller, 24) or "–",
-    )
+    return tuple(column.text(client, now) for column in COLUMNS)
 
 
-def _style(column: str, cell: str) -> str:
-    if column == "name":
-        return "lines--key"
-    if column == "last seen":
+def _style(column: Column, cell: str) -> str:
+    if column.name == "last seen":
         return SEEN_STYLES[cell[0]]
-    if (column == "errors" and cell != "0") or cell == "stale":
-        return "lines--warn" if column == "tools" else "lines--bad"
-    return "lines--muted" if column in _MUTED else ""
+    if column.name == "errors" and cell != "0":
+        return "lines--bad"
+    return "lines--warn" if cell == ToolsSeen.STALE and column.name == "tools" else column.style
 
 
 ROOMY = 26
 """Rows from which on the lesson leaves room for a detail."""
-_FIELDS = {"last seen": "seen", "since": "opened", "p50": "p50_s", "p95": "p95_s", "era": "revision"}
-"""Columns whose field of `ClientView` has another name."""
 
 
 @runtime_checkable
@@ -226,7 +211,9 @@ class ClientsPane(Vertical):
         """Show the clients there are now."""
         alone = all(client.transport == "memory" for client in view.clients)
         self.set_class(alone, "-alone")
-        if self.listing.show(self._sorted(view.clients), time.time()):
+        order = COLUMNS[self._order].order
+        clients = sorted(view.clients, key=lambda one: (one.left is not None, order(one)))
+        if self.listing.show_clients(clients, time.time()):
             self._show_heads()
         self._show_detail()
         server = next((one for one in view.servers if one.name == self.app.server), None)
@@ -243,7 +230,7 @@ class ClientsPane(Vertical):
     def action_sort(self) -> None:
         """Sort by the next column."""
         self._order = (self._order + 1) % len(COLUMNS)
-        self.listing.rows = []
+        self.listing.cells = []
         self.show_view(self.link.view())
 
     def on_resize(self) -> None:
@@ -256,14 +243,13 @@ class ClientsPane(Vertical):
         client = self.listing.selected
         if client is None:
             return
-        line = "  ".join(cells(client, time.time()))
+        line = "  ".join(cells_of(client, time.time()))
         choices = [
             Choice("name", client.name, client.name, "n"),
             Choice("line", line, line, "l"),
             Choice("details", f"{title_of(client)}\n{self._detail(client)}", "everything below", "d"),
         ]
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
+        await self.app.copy_one_of(choices)
 
     @on(ClientList.Opened)
     async def action_open_traffic(self) -> None:
@@ -282,18 +268,13 @@ class ClientsPane(Vertical):
         client = self.listing.selected
         if client is None:
             return
-        if client.left is not None:
-            self.notify(f"{one_line(client.name, 40)} has left already.", markup=False)
-            return
-        if client.transport == "memory":
-            self.notify("This is the desk itself; it stays.", markup=False)
-            return
         name = one_line(client.name, 40)
-        choices = [
-            Choice("disconnect", True, "its calls are cancelled; it may connect again", "d"),
-            Choice("keep", False, key="k"),
-        ]
-        if await self.app.push_screen_wait(Menu(f"Disconnect {name}?", choices)):
+        disconnect = Choice("disconnect", True, "its calls are cancelled; it may connect again", "d")
+        if client.left is not None:
+            self.notify(f"{name} has left already.", markup=False)
+        elif client.transport == "memory":
+            self.notify("This is the desk itself; it stays.", markup=False)
+        elif await is_confirmed(self.app, f"Disconnect {name}?", disconnect, "keep"):
             self.link.disconnect(client.connection)
             self.notify(f"{name} is disconnected.", markup=False)
 
@@ -319,17 +300,6 @@ class ClientsPane(Vertical):
         """Everything that is known of it; empty when it is gone."""
         detail = self.link.client(client.connection)
         return Content("") if detail is None else client_text(client, detail, time.time(), width)
-
-    def _sorted(self, clients: Sequence[ClientView]) -> list[ClientView]:
-        """In the order of the chosen column; those who left come last."""
-        column = COLUMNS[self._order]
-        field = _FIELDS.get(column, column)
-        if column in NUMBERS:
-            most = float("inf") if column == "last seen" else 0.0
-            found = sorted(clients, key=lambda one: cast(float, getattr(one, field) or most), reverse=True)
-        else:
-            found = sorted(clients, key=lambda one: str(getattr(one, field)))
-        return sorted(found, key=lambda one: one.left is not None)
 
     def _show_how_to_connect(self, server: ServerView, key: str, width: int) -> None:
         lessons = (

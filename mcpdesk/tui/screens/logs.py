@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.reactive import reactive
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.fields import FilterPane, has_words
+from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 if TYPE_CHECKING:
@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 BOUND = 20_000
 """Lines kept; the oldest fifth goes when there are more."""
-_GLYPHS = {"warning": "!", "error": "✕", "critical": "✕", "alert": "✕", "emergency": "✕"}
-_STYLES = {"debug": "lines--muted", "warning": "lines--warn", "!": "lines--warn", "✕": "lines--bad"}
+_LEVEL_STYLES = {
+    "debug": (" ", "lines--muted"),
+    "warning": ("!", "lines--warn"),
+    **dict.fromkeys(LEVELS[LEVELS.index("error") :], ("✕", "lines--bad")),
+}
+"""Level -> glyph and style; others have neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,7 @@ class LogFilter:
         """Whether a line is shown."""
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
             return False
-        text = (
-            f"{line.text} {line.source} {line.where} {line.server} {line.trace}".lower() if self.words else ""
-        )
-        return all(word in text for word in self.words)
+        return has_words(self.words, (line.text, line.source, line.where, line.server, line.trace))
 
 
 def rank(level: str) -> int:
@@ -59,74 +60,52 @@ def rank(level: str) -> int:
     return LEVELS.index(level) if level in LEVELS else 1
 
 
-class LogList(LineList):
+class LogList(RowList[LogLine]):
     """Keeps the last `BOUND` lines; shows those the filter admits."""
 
     DEFAULT_CSS = """
     LogList { height: 1fr; }
     """
-    CLICKS_TO_CHOOSE = 2
     following: reactive[bool] = reactive(True)
-
-    @dataclass
-    class Moved(Message):
-        """The cursor stands on another line, or following changed."""
-
-    @dataclass
-    class Opened(Message):
-        """The line under the cursor was chosen."""
+    rows: list[LogLine]
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[LogLine] = []
-        self.rows: list[LogLine] = []
+        self.rows = []
         self.filter = LogFilter()
 
     def extend(self, lines: Sequence[LogLine]) -> None:
         """Add newer lines."""
+        chosen = self.selected
         self.lines.extend(lines)
         self.rows.extend(line for line in lines if self.filter.admits(line))
         if len(self.lines) > BOUND:
             del self.lines[: len(self.lines) - BOUND * 4 // 5]
-            self._rebuild()
+            self.narrow(self.filter)
         else:
-            self._restore_cursor(self.selected)
+            self._restore_cursor(chosen)
 
     def narrow(self, wanted: LogFilter) -> None:
         """Show other lines; the selected one stays selected if it is still shown."""
-        self.filter = wanted
-        self._rebuild()
-
-    @property
-    def selected(self) -> LogLine | None:
-        """The line under the cursor."""
-        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
-
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
+        chosen, self.filter = self.selected, wanted
+        self.rows = [line for line in self.lines if wanted.admits(line)]
+        self._restore_cursor(chosen)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         line = self.rows[index]
-        glyph = _GLYPHS.get(line.level, " ")
-        tone = _STYLES.get(glyph) or _STYLES.get(line.level, "")
-        yield f" {clock(line.time)[: 12 if width >= 70 else 8]} ", "lines--muted"
-        yield f"{glyph} {one_line(line.level, 8):<8} ", tone
-        yield _column(line.source, 10), "lines--key"
+        glyph, style = _LEVEL_STYLES.get(line.level, (" ", ""))
+        is_wide = width >= 70
+        yield f" {clock(line.time)[: 12 if is_wide else 8]} ", "lines--muted"
+        yield f"{glyph} {column(line.level, 8)} ", style
+        yield column(line.source, 10) + " ", "lines--key"
         where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
-        room = max(10, width - (36 if width >= 70 else 32) - cell_len(where))
+        room = max(10, width - (36 if is_wide else 32) - cell_len(where))
         others = line.text.count("\n")
         more = f" (+{others} lines)" if others else ""
         text = one_line(_main_line(line.text), room - len(more)) + more
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield where, "lines--muted"
-
-    def row_chosen(self, index: int) -> None:
-        self.post_message(self.Opened())
-
-    def watch_cursor(self) -> None:
-        super().watch_cursor()
-        self.post_message(self.Moved())
 
     def cursor_was_moved(self) -> None:
         """On the last line following goes on, elsewhere it ends."""
@@ -141,11 +120,6 @@ class LogList(LineList):
         if following and self.rows:
             self.cursor = len(self.rows) - 1
         self.post_message(self.Moved())
-
-    def _rebuild(self) -> None:
-        chosen = self.selected
-        self.rows = [line for line in self.lines if self.filter.admits(line)]
-        self._restore_cursor(chosen)
 
     def _restore_cursor(self, chosen: LogLine | None) -> None:
         self.rows_changed()
@@ -163,20 +137,12 @@ def _main_line(text: str) -> str:
     return others[-1] if is_stack and others else first
 
 
-def _column(text: str, width: int) -> str:
-    cut = one_line(text, width)
-    return cut + " " * (width - cell_len(cut) + 1)
-
-
-class LogsPane(Vertical):
+class LogsPane(FilterPane):
     """Filter, list, status, and the whole text of one entry."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("logs")
     DEFAULT_CSS = """
     LogsPane {
-        & > Input { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
-        & > Input:focus { border: none; }
-        &.-filtering > Input { display: block; }
         & > .status { height: 1; color: $text-muted; background: $surface; padding: 0 1; text-wrap: nowrap; }
         & > .empty { display: none; height: 1fr; content-align: center middle; color: $text-muted; }
         &.-empty > .empty { display: block; }
@@ -191,13 +157,13 @@ class LogsPane(Vertical):
     app: DeskApp
 
     def __init__(self, link: Link) -> None:
-        super().__init__()
+        super().__init__("filter: words in text, source or place")
         self.link = link
         self._newest = -1
 
     def compose(self) -> ComposeResult:
         """Filter above, status below."""
-        yield LineField(placeholder="filter: words in text, source or place", compact=True)
+        yield from super().compose()
         yield LogList()
         yield Static(classes="empty", markup=False)
         with VerticalScroll(can_focus=False):
@@ -217,11 +183,6 @@ class LogsPane(Vertical):
         """The lines."""
         return self.query_one(LogList)
 
-    def action_filter(self) -> None:
-        """Type words to filter by."""
-        self.add_class("-filtering")
-        self.query_one(Input).focus()
-
     def action_level(self) -> None:
         """Raise the lowest level shown; after the highest comes the lowest."""
         at = LEVELS.index(self.listing.filter.level)
@@ -230,9 +191,7 @@ class LogsPane(Vertical):
     @work
     async def action_source(self) -> None:
         """Show one source only."""
-        counts: dict[str, int] = {}
-        for line in self.listing.lines:
-            counts[line.source] = counts.get(line.source, 0) + 1
+        counts = Counter(line.source for line in self.listing.lines)
         choices = [Choice("all sources", "*", f"{len(self.listing.lines)} lines")]
         choices += [Choice(name, name, f"{count} lines") for name, count in sorted(counts.items())]
         chosen = await self.app.push_screen_wait(Menu("Source", choices))
@@ -254,8 +213,7 @@ class LogsPane(Vertical):
         if self.has_class("-detail"):
             self.remove_class("-detail")
             return
-        self.remove_class("-filtering")
-        self.query_one(Input).value = ""
+        self.close_filter()
         self.listing.narrow(LogFilter())
         self.listing.focus()
 
@@ -268,19 +226,10 @@ class LogsPane(Vertical):
         choices = [Choice("text", line.text, line.text, "t"), Choice("line", _whole(line), _whole(line), "l")]
         if line.where:
             choices.append(Choice("place", line.where, line.where, "p"))
-        if text := await self.app.push_screen_wait(Menu("Copy", choices)):
-            self.app.copy(text, one_line(text, 40))
+        await self.app.copy_one_of(choices)
 
-    @on(Input.Changed)
-    def filter_typed(self, event: Input.Changed) -> None:
-        """Filter while typing."""
-        self._narrow(words=tuple(event.value.lower().split()))
-
-    @on(Input.Submitted)
-    def filter_done(self) -> None:
-        """Enter leads back to the list; an empty filter goes away."""
-        self.set_class(bool(self.listing.filter.words), "-filtering")
-        self.listing.focus()
+    def apply_filter(self) -> None:
+        self._narrow(words=self.words)
 
     @on(LogList.Moved)
     def _describe(self) -> None:
@@ -292,15 +241,14 @@ class LogsPane(Vertical):
         if self.has_class("-detail"):
             self.query_one("VerticalScroll Static", Static).update(_detail(chosen))
 
-    def _narrow(self, **changes: object) -> None:
-        self.listing.narrow(replace(self.listing.filter, **changes))  # type: ignore[arg-type]
+    def _narrow(self, **changes: Any) -> None:
+        self.listing.narrow(replace(self.listing.filter, **changes))
 
 
 def _status(rows: LogList) -> Content:
     wanted = rows.filter
-    count = (
-        f"{len(rows.rows)} of {len(rows.lines)}" if len(rows.rows) != len(rows.lines) else f"{len(rows.rows)}"
-    )
+    hidden = len(rows.lines) - len(rows.rows)
+    count = f"{len(rows.rows)} of {len(rows.lines)}" if hidden else f"{len(rows.rows)}"
     pieces = [
         "following" if rows.following else "not following",
         f"{count} lines",

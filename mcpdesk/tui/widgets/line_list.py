@@ -6,8 +6,8 @@ Subclasses say how many rows there are and what a row consists of. Rows never wr
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Hashable, Iterable, Sequence
+from typing import ClassVar, Generic, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -15,10 +15,14 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from mcpdesk.tui.render.safe_text import one_line
+
+Row = TypeVar("Row")
 Span = tuple[str, str]
 """Text, and the component class that styles it; an empty class is the widget's own style."""
 SCROLL_BINDINGS: list[BindingType] = [
@@ -28,6 +32,11 @@ SCROLL_BINDINGS: list[BindingType] = [
     Binding("G", "scroll_end", "Bottom", show=False),
 ]
 """Letters that scroll what has no cursor, as they move the cursor of a list."""
+
+
+def column(text: str, width: int) -> str:
+    """`text` cleaned, on one line, and in exactly `width` cells."""
+    return set_cell_size(one_line(text, width), width)
 
 
 class LineList(ScrollView, can_focus=True):
@@ -84,7 +93,7 @@ class LineList(ScrollView, can_focus=True):
     }
     """
 
-    CLICKS_TO_CHOOSE: ClassVar[int] = 1
+    clicks_to_choose = 1
     """How many clicks on a row choose it; the first selects it."""
     cursor: reactive[int] = reactive(0)
 
@@ -169,7 +178,7 @@ class LineList(ScrollView, can_focus=True):
         if index is not None and index < self.row_count:
             self.cursor = index
             self.cursor_was_moved()
-            if event.chain >= self.CLICKS_TO_CHOOSE:
+            if event.chain >= self.clicks_to_choose:
                 self.row_chosen(index)
 
     def on_resize(self) -> None:
@@ -202,3 +211,48 @@ class LineList(ScrollView, can_focus=True):
             [Segment(segment.text, (segment.style or Style()) + style) for segment in strip],
             strip.cell_length,
         )
+
+
+class RowList(LineList, Generic[Row]):
+    """A list of values, one row each. Override `spans`, and `keys_of` where `show` is used."""
+
+    clicks_to_choose = 2
+
+    class Moved(Message):
+        """Another row is under the cursor, or the same row has other contents."""
+
+    class Opened(Message):
+        """The row under the cursor was chosen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: Sequence[Row] = ()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def selected(self) -> Row | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    def keys_of(self, row: Row) -> tuple[Hashable, ...]:
+        """What identifies a row, then the keys of rows to select in its stead when it is gone."""
+        raise NotImplementedError
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show these rows; the selected one stays selected."""
+        wanted = () if self.selected is None else self.keys_of(self.selected)
+        self.rows = rows
+        self.rows_changed()
+        places = {self.keys_of(row)[0]: at for at, row in enumerate(rows)}
+        self.cursor = next((places[key] for key in wanted if key in places), self.cursor)
+        self.post_message(self.Moved())
+
+    def watch_cursor(self) -> None:
+        super().watch_cursor()
+        self.post_message(self.Moved())
+
+    def row_chosen(self, index: int) -> None:
+        self.post_message(self.Opened())

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rich.cells import cell_len
 from textual import events, on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -215,6 +215,11 @@ class Menu(Dialog[Any]):
     def finish(self, event: ChoiceList.Chosen) -> None:
         """Close with the value."""
         self.dismiss(event.choice.value)
+
+
+async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -> bool:
+    """Ask before something is done; `instead` is the label of the other choice. Must run in a worker."""
+    return bool(await app.push_screen_wait(Menu(question, [do, Choice(instead, False, key="n")])))
 
 
 def search(choices: Sequence[Choice], query: str) -> list[Choice]:

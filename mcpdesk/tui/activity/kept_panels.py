@@ -1,0 +1,376 @@
+"""What servers keep for their clients, on the activity screen: callbacks, task lists, and plans."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import ClassVar, TypeAlias
+
+from rich.cells import cell_len
+from textual import work
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widgets import Static
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CallbackView, CoreView, PlanView, StepView, TodoView
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.activity.section import Detail, Section
+from mcpdesk.tui.render.amounts import clock, countdown, since
+from mcpdesk.tui.render.safe_text import clean, ending, one_line
+from mcpdesk.tui.widgets.line_list import Span, column
+from mcpdesk.tui.widgets.menu import Choice, is_confirmed
+
+NARROW = 90
+"""Cells below which the column of the peer is left out."""
+STATE_CELLS, WHEN_CELLS, LEFT_CELLS, PEER_CELLS = 11, 10, 9, 18
+PLAN_READ_S = 1.0
+"""Seconds between two reads of a plan's file, while the section is shown."""
+MARKDOWN_LIMIT = 16_000
+"""Characters up to which a plan is shown as Markdown; a longer one is shown as plain text."""
+
+
+def state_of(callback: CallbackView) -> tuple[str, str, str]:
+    """Glyph, word and style."""
+    if callback.due is not None:
+        return "◷", "waiting", "lines--key"
+    if callback.is_cancelled:
+        return "⊘", "cancelled", "lines--muted"
+    return "✓", "fired", "lines--good"
+
+
+def repeats(callback: CallbackView) -> str:
+    """How often it will still fire, or has fired: `3 left`, `4 of 4`."""
+    if callback.due is not None:
+        return f"{callback.repeat_count - callback.fired} left"
+    return f"{callback.fired} of {callback.repeat_count}"
+
+
+class CallbackPanel(Section[CallbackView, CallbackView]):
+    """The callbacks of all servers: when each fires next, how often, for whom, and its message."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("callbacks")
+    title = "Callbacks"
+    lesson = (
+        "No callback was set",
+        "A client that wants to be reminded sets a callback: its message comes back after a while, once or "
+        "several times, also when the server was restarted in between.\n\n"
+        'Built in: put "SetCallback" into `builtins` of mcp.json; clients may call it from then on.\n\n'
+        "To see one now, call SetCallback in the workbench (1): action set, a message, delay_seconds 60.",
+    )
+
+    def version_of(self, view: CoreView) -> int:
+        return view.work.callbacks_version
+
+    def fetch(self) -> Sequence[CallbackView]:
+        return self.link.callbacks()
+
+    def count_of(self, items: Sequence[CallbackView]) -> str:
+        waiting = sum(each.due is not None for each in items)
+        return f"◷{waiting}" if waiting else ""
+
+    def rows_of(self, items: Sequence[CallbackView]) -> Sequence[CallbackView]:
+        """Waiting ones first, the next one on top; then the others, newest first."""
+        return sorted(
+            items,
+            key=lambda each: (each.due is None, each.due or -(each.last_fired or each.created)),
+        )
+
+    def keys_of(self, row: CallbackView) -> tuple[Hashable]:
+        return ((row.server, row.id),)
+
+    def spans(self, row: CallbackView, width: int) -> Iterable[Span]:
+        glyph, word, style = state_of(row)
+        yield f" {glyph} {word:<{STATE_CELLS - 2}} ", style
+        when = f"{since(self.now - (row.last_fired or row.created))} ago"
+        if row.due is not None:
+            left = countdown(row.due - self.now)
+            when = left if left == "now" else f"in {left}"
+        yield f"{when:>{WHEN_CELLS}}  ", "lines--number" if row.due else "lines--muted"
+        yield f"{repeats(row):<{LEFT_CELLS}}  ", "lines--muted"
+        room = width - STATE_CELLS - WHEN_CELLS - LEFT_CELLS - 8
+        if width >= NARROW:
+            yield column(row.peer, PEER_CELLS) + "  ", "lines--key"
+            room -= PEER_CELLS + 2
+        yield one_line(row.message, max(room, 1)), ""
+
+    def texts_of(self, item: CallbackView) -> Iterable[str]:
+        return item.message, item.peer, item.server
+
+    def detail_of(self, row: CallbackView) -> tuple[str, Content]:
+        message = Content.styled(clean(row.message), "bold")
+        facts = Content.styled(_facts(row), "$text-muted")
+        title = f"callback {row.id} of {one_line(row.server, 30)}"
+        return title, Content("\n\n").join([message, facts])
+
+    def copies_of(self, row: CallbackView) -> list[Choice]:
+        facts = _facts(row)
+        return [Choice("message", row.message, row.message, "m"), Choice("facts", facts, facts, "a")]
+
+    def update_ages(self) -> None:
+        super().update_ages()
+        self.show_detail()
+
+    def action_fire(self) -> None:
+        """Fire the selected callback now."""
+        if callback := self._waiting():
+            self.link.fire_callback(callback.server, callback.id)
+
+    @work
+    async def action_cancel(self) -> None:
+        """Cancel the selected callback after asking."""
+        if callback := self._waiting():
+            cancel = Choice("cancel it", True, f"{repeats(callback)}; it does not fire again", "x")
+            if await is_confirmed(self.app, f"Cancel callback {callback.id}?", cancel, "keep it"):
+                self.link.cancel_callback(callback.server, callback.id)
+
+    def _waiting(self) -> CallbackView | None:
+        callback = self.listing.selected
+        if callback is None or callback.due is None:
+            self.notify("No waiting callback is selected.", markup=False)
+            return None
+        return callback
+
+
+def _facts(callback: CallbackView) -> str:
+    _, word, _ = state_of(callback)
+    due, last = "", ""
+    if callback.due is not None:
+        due = f", next at {clock(callback.due)[:8]} ({countdown(callback.due - time.time())})"
+    if callback.last_fired is not None:
+        last = f", last at {clock(callback.last_fired)[:8]}"
+    lines = (
+        f"{word}{due}",
+        f"fired {callback.fired} of {callback.repeat_count} times{last}, every {callback.delay_s:g} s",
+        f"set at {clock(callback.created)[:8]} by {one_line(callback.peer, 40)}",
+        f"callback://{callback.id}",
+    )
+    return "\n".join(lines)
+
+
+TodoRow: TypeAlias = tuple[TodoView, StepView | None]
+"""A task and one of its steps; None: the row of the task itself."""
+
+
+class TodoPanel(Section[TodoView, TodoRow]):
+    """The task lists of all servers: what clients have to do, and which steps are done."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
+    title = "Tasks"
+    lesson = (
+        "No task was noted down",
+        "Clients keep lists of what they have to do, and tick off what is done. The lists outlive them.\n\n"
+        'Built in: put "TaskManager" into `builtins` of mcp.json; clients may call it from then on.\n\n'
+        "To see one now, call TaskManager in the workbench (1): action create, query Release 1.2; "
+        "then action add, query empty, text Write the changelog.",
+    )
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._folded: dict[Hashable, bool] = {}
+        """(server, task id) -> whether the person folded or unfolded it."""
+
+    def version_of(self, view: CoreView) -> int:
+        return view.work.todo_version
+
+    def fetch(self) -> Sequence[TodoView]:
+        return self.link.todo()
+
+    def count_of(self, items: Sequence[TodoView]) -> str:
+        unfinished = sum(task.completed is None for task in items)
+        return f"○{unfinished}" if unfinished else "✓" if items else ""
+
+    def rows_of(self, items: Sequence[TodoView]) -> Sequence[TodoRow]:
+        """The current task first, then open ones, then done ones; each newest first. Done ones are folded."""
+        rows: list[TodoRow] = []
+        for task in sorted(
+            items, key=lambda task: (not task.is_current, task.completed is not None, -task.created)
+        ):
+            rows.append((task, None))
+            if not self._is_folded(task):
+                rows += [(task, step) for step in task.steps]
+        return rows
+
+    def keys_of(self, row: TodoRow) -> tuple[Hashable, ...]:
+        task, step = row
+        own = (task.server, task.id, 0)
+        return (own,) if step is None else ((task.server, task.id, step.id), own)
+
+    def spans(self, row: TodoRow, width: int) -> Iterable[Span]:
+        task, step = row
+        if step is not None:
+            is_done = step.completed is not None
+            yield f"     {'✓ [x]' if is_done else '  [ ]'} {step.id:>2} ", "lines--good" if is_done else ""
+            yield one_line(step.text, max(1, width - 14)), "lines--muted" if is_done else ""
+            return
+        is_done = task.completed is not None
+        fold = " " if not task.steps else "▸" if self._is_folded(task) else "▾"
+        yield f" {fold} ", "lines--muted"
+        if is_done:
+            yield "✓ done    ", "lines--good"
+        elif task.is_current:
+            yield "● current ", "lines--key"
+        else:
+            yield "○ open    ", ""
+        steps = f"  {task.done}/{len(task.steps)}" if task.steps else "  no steps"
+        has_several = len({each.server for each in self.items}) > 1
+        where = f"  {one_line(task.server, 20)}" if has_several else ""
+        # A task that is done may be the current one as well.
+        mark = "  current" if is_done and task.is_current else ""
+        room = width - 14 - cell_len(steps + where + mark) - 6
+        yield f"{task.id:>3}  ", "lines--muted"
+        yield one_line(task.name, max(room, 1)), "lines--muted" if is_done else "lines--head"
+        yield steps, "lines--number"
+        yield mark, "lines--key"
+        yield where, "lines--muted"
+
+    def texts_of(self, item: TodoView) -> Iterable[str]:
+        return item.name, *(step.text for step in item.steps)
+
+    def detail_of(self, row: TodoRow) -> tuple[str, Content]:
+        task, step = row
+        title = f"task {task.id} of {one_line(task.server, 30)}"
+        text, done = task.name, task.completed
+        if step is not None:
+            title, text, done = f"{title}, step {step.id}", step.text, step.completed
+        facts = [f"begun at {clock(task.created)[:8]}", f"{task.done} of {len(task.steps)} steps done"]
+        facts.append("open" if done is None else f"completed at {clock(done)[:8]}")
+        about = Content.styled(" · ".join(facts), "$text-muted")
+        return title, Content("\n\n").join([Content.styled(clean(text), "bold"), about])
+
+    def copies_of(self, row: TodoRow) -> list[Choice]:
+        task, step = row
+        whole, line = _markdown(task), task.name if step is None else step.text
+        return [Choice("task with steps", whole, whole, "t"), Choice("this line", line, line, "l")]
+
+    def action_open(self) -> None:
+        """Fold or unfold the selected task."""
+        self.action_fold()
+
+    def action_fold(self) -> None:
+        """Fold or unfold the selected task."""
+        if self.listing.selected is not None:
+            task, _ = self.listing.selected
+            self._folded[task.server, task.id] = not self._is_folded(task)
+            self.apply_filter()
+
+    def _is_folded(self, task: TodoView) -> bool:
+        return self._folded.get((task.server, task.id), task.completed is not None)
+
+
+def _markdown(task: TodoView) -> str:
+    steps = (f"- [{'x' if step.completed is not None else ' '}] {step.text}" for step in task.steps)
+    return "\n".join([f"# {task.name}", "", *steps]).rstrip()
+
+
+class PlanPanel(Section[PlanView, PlanView]):
+    """What is being planned, or was planned last, on each server, and the plan file as it is written."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
+    DEFAULT_CSS = """
+    PlanPanel Markdown { padding: 0; margin: 0; background: transparent; }
+    PlanPanel MarkdownH1 { margin: 0; content-align: left middle; }
+    """
+    title = "Plan"
+    lesson = (
+        "Nothing is being planned",
+        "In plan mode a client may look at everything and change nothing: tools that are not read-only are "
+        "refused until its plan, a Markdown file, is made. It is shown here while it is being written.\n\n"
+        'Built in: put "PlanMode" into `builtins` of mcp.json; clients may call it from then on.\n\n'
+        "To see it now, call PlanMode in the workbench (1): action enter, goal Tidy up. "
+        "Action exit ends it.",
+    )
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._plans: tuple[PlanView, ...] = ()
+        self._shown = ""
+        """The plan file that is shown; empty before it was read."""
+        self._text: str | None = None
+
+    def version_of(self, view: CoreView) -> Hashable:
+        self._plans = view.work.plans
+        return self._plans, self.app.server
+
+    def fetch(self) -> Sequence[PlanView]:
+        return self._plans
+
+    def count_of(self, items: Sequence[PlanView]) -> str:
+        return "on" if any(plan.is_active for plan in items) else ""
+
+    def rows_of(self, items: Sequence[PlanView]) -> Sequence[PlanView]:
+        """The plan of the server shown first, then those that are being made."""
+        return sorted(items, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
+
+    def keys_of(self, row: PlanView) -> tuple[Hashable]:
+        return (row.server,)
+
+    def spans(self, row: PlanView, width: int) -> Iterable[Span]:
+        if row.is_active:
+            yield " ● plan mode is ON ", "lines--warn"
+        else:
+            yield " ○ plan mode is off", "lines--muted"
+        yield f"  {one_line(row.server, 30)}", "lines--key"
+        yield f"  {one_line(row.goal)}", "lines--head"
+        if row.is_active:
+            yield "  tools that are not read-only are refused", "lines--muted"
+
+    def texts_of(self, item: PlanView) -> Iterable[str]:
+        return item.goal, item.server, item.file
+
+    def detail_of(self, row: PlanView) -> tuple[str, Content]:
+        began = f"since {_moment(row.since)} · {ending(row.file, max(20, self.size.width - 40))}"
+        if row.file != self._shown:
+            return began, Content("")
+        return began, Content(clean(self._text or f"{row.file} cannot be read."))
+
+    def copies_of(self, row: PlanView) -> list[Choice]:
+        choices = [Choice("file", row.file, row.file, "f"), Choice("goal", row.goal, row.goal, "g")]
+        if row.file == self._shown and self._text:
+            choices.insert(0, Choice("plan", self._text, self._text, "p"))
+        return choices
+
+    def update_clock(self, view: CoreView, now: float) -> None:
+        """Read the file of the selected plan again each second."""
+        if (plan := self.listing.selected) is not None:
+            source = partial(self.link.plan_text, plan.server)
+            self.read("plan", PLAN_READ_S, source, partial(self._show_text, plan.file))
+
+    def show_detail(self) -> None:
+        super().show_detail()
+        plan = self.listing.selected
+        if self._shown and plan is not None and plan.file != self._shown:
+            self._shown, self._text = "", None
+            self._show_markdown("")
+            self.read_now("plan")
+
+    def _show_text(self, file: str, text: str | None) -> None:
+        plan = self.listing.selected
+        if plan is None or file != plan.file or (file, text) == (self._shown, self._text):
+            return
+        self._shown, self._text = file, text
+        self.show_detail()
+        self._show_markdown(clean(text) if text and len(text) <= MARKDOWN_LIMIT else "")
+
+    def _show_markdown(self, text: str) -> None:
+        """Show a text as Markdown instead of the plain one; an empty text brings the plain one back."""
+        from textual.widgets import Markdown  # slow to import, and most screens show none
+
+        detail = self.query_one(Detail)
+        made = detail.query(Markdown)
+        for markdown in made:
+            markdown.display = bool(text)
+            markdown.update(text)
+        if text and not made:
+            detail.mount(Markdown(text, open_links=False))
+        detail.query(Static).first().display = not text
+
+
+def _moment(written: str) -> str:
+    """A time in ISO 8601 as local time."""
+    try:
+        return f"{datetime.fromisoformat(written).astimezone():%Y-%m-%d %H:%M}"
+    except ValueError:
+        return one_line(written, 25)
