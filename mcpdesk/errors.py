@@ -10,6 +10,7 @@ DeskError
 │   ├── HttpError            HTTP said no, or there was no connection
 │   ├── InvalidAnswer        what came is no answer the protocol allows
 │   ├── RpcError             the server answered with a JSON-RPC error
+│   ├── AuthorizationError   no token could be had for the server
 │   └── CallTimeout          no answer came in time
 ├── FileGone                 a file is not any more what a job made
 ├── ArchiveTooLarge          files are too much for one archive
@@ -110,6 +111,17 @@ class RpcError(CallError):
 
     def __str__(self) -> str:
         return f"{super().__str__()} ({self.code})"
+
+
+class AuthorizationError(CallError):
+    """No token could be had. `clause` names the rule that was broken, if one was: `RFC 8414, 3.3`."""
+
+    def __init__(self, message: str, clause: str = "", target: str = "") -> None:
+        super().__init__(message, target)
+        self.clause = clause
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ({self.clause})" if self.clause else super().__str__()
 
 
 class CallTimeout(CallError, TimeoutError):

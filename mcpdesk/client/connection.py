@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.flows import MAY_ASK, Ask, FlowStep, Leave, Report, RequestFlows, Send, Wait
-from mcpdesk.client.negotiation import Agreement, discovered, shaken
+from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.timing import CallDeadline, Farewells
 from mcpdesk.client.transport import ClientTransport, ServerResponse, SessionGone, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
@@ -115,6 +115,8 @@ class ServerConnection:
         """Holds the questions that belong to no known call."""
         self._farewells = Farewells()
         self._listening: asyncio.Task[None] | None = None
+        self._may_hear = asyncio.Event()
+        """Set once notifications are received, or it is known that there is no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
         """Called with every notification about the server: changed lists and resources, tasks."""
 
@@ -178,6 +180,11 @@ class ServerConnection:
         if self._listening is None:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
 
+    async def listening(self) -> None:
+        """Listen, and wait until that has begun: servers may ask on that stream as soon as a call runs."""
+        self.listen()
+        await self._may_hear.wait()
+
     async def close(self) -> None:
         """End the connection; what is under way fails."""
         for task in [self._listening, *self._unrelated.questions.values()]:
@@ -202,6 +209,9 @@ class ServerConnection:
         if earlier is None and self._revision is None:
             message = self._message(LATEST, Send("server/discover", {}), None)
             reply = await self._transport.exchange(message, {}, self._receive)
+            if is_contradiction(reply):
+                message = self._message(LATEST, Send("server/discover", {}), None)
+                reply = await self._transport.exchange(message, {}, self._receive)
             agreement = discovered(reply)
             if agreement is not None:
                 self._transport.agreed(agreement.revision, reply)
@@ -471,7 +481,10 @@ class ServerConnection:
 
     async def _listen(self) -> None:
         await self.open()
-        await self._transport.listen()
+        try:
+            await self._transport.listen(self._may_hear.set)
+        finally:
+            self._may_hear.set()
 
     @contextmanager
     def _naming_target(self) -> Iterator[None]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from mcpdesk.client.timing import FAREWELL_S, within
 from mcpdesk.client.transport import (
+    REFUSED,
     ClientTransport,
     PendingReplies,
     Receive,
@@ -23,7 +24,14 @@ from mcpdesk.client.transport import (
     is_response,
     without_query,
 )
-from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, ProtocolError
+from mcpdesk.errors import (
+    AuthorizationError,
+    CallError,
+    DeskUserError,
+    HttpError,
+    InvalidAnswer,
+    ProtocolError,
+)
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.headers import encode_value
@@ -35,11 +43,17 @@ from mcpdesk.protocol.stateless import VERSION_KEY, is_stateless
 if TYPE_CHECKING:
     import aiohttp
 
+    from mcpdesk.client.oauth.authorizer import Authorizer
+    from mcpdesk.client.oauth.values import Fetch, Fetched
+
 CONNECT_S = 10.0
 CHUNK = 64 << 10
 RETRY_S = 1.0
 """How long to wait before a stream is resumed, where it does not say."""
 MAX_BYTES = 16 << 20
+MAX_METADATA = 256 << 10
+"""Bytes of a document about authorization."""
+METADATA_S = 20.0
 EVENT_STREAM = "text/event-stream"
 SESSION = "Mcp-Session-Id"
 VERSION = "MCP-Protocol-Version"
@@ -49,12 +63,18 @@ class HttpRequests:
     """Requests to one URL. Follows no redirect, keeps no cookie, reads at most `max_bytes` of an answer."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], mode: str = "", max_bytes: int = MAX_BYTES
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        mode: str = "",
+        max_bytes: int = MAX_BYTES,
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """`headers` go with every request; `mode` is one of the server's.
+        """`headers` go with every request; `mode` is one of the server's; `authorizer` has its tokens.
 
         Raises: DeskUserError for a URL that cannot be used.
         """
+        self._authorizer = authorizer
         self.url = _with_mode(checked_url(url), mode)
         self.target = without_query(self.url)
         self._headers = dict(headers)
@@ -97,9 +117,14 @@ class HttpRequests:
             return
 
     async def events(
-        self, headers: Mapping[str, str] | None = None, framer: EventFramer | None = None
+        self,
+        headers: Mapping[str, str] | None = None,
+        framer: EventFramer | None = None,
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Event]:
         """What a stream of the server's brings, until it ends; `framer` knows where an earlier one ended.
+
+        `opened` is called once the server has begun the stream.
 
         Raises: HttpError without one; InvalidAnswer for an event that is too large.
         """
@@ -107,6 +132,7 @@ class HttpRequests:
         async with self._answered("GET", _resuming(framer) | dict(headers or {})) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status)
+            opened()
             async for piece in answer.content.iter_any():
                 for event in self._framed(framer, piece):
                     yield event
@@ -115,6 +141,21 @@ class HttpRequests:
     async def _answered(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str = ""
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        session, place, attempt = self._opened(), url or self.url, 0
+        with _broken_as_http_error():
+            while True:
+                token = await self._token(method, place)
+                used = self._headers | dict(headers) | token
+                async with session.request(
+                    method, place, data=body, headers=used, allow_redirects=False
+                ) as answer:
+                    if not await self._is_renewed(answer, token, attempt):
+                        yield answer
+                        return
+                attempt += 1
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """The connections to the server, and to whoever gives its tokens. Raises: CallError once closed."""
         import aiohttp
 
         if self._is_closed:
@@ -125,19 +166,37 @@ class HttpRequests:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},
             )
-        try:
-            async with self._session.request(
-                method,
-                url or self.url,
-                data=body,
-                headers=self._headers | dict(headers),
-                allow_redirects=False,
-            ) as answer:
-                yield answer
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
-                raise HttpError("the connection broke before the answer was whole") from None
-            raise HttpError(f"cannot be reached: {_why(error)}") from None
+        return self._session
+
+    async def fetch(self, step: Fetch) -> Fetched:
+        """One request about authorization. Raises: HttpError without a whole answer."""
+        from mcpdesk.client.oauth.values import Fetched
+
+        request = self._opened().request(
+            step.method, step.url, data=step.body, headers=step.headers, allow_redirects=False
+        )
+        with _broken_as_http_error():
+            async with asyncio.timeout(METADATA_S), request as answer:
+                data = bytearray()
+                async for piece in answer.content.iter_chunked(CHUNK):
+                    data += piece
+                    if len(data) > MAX_METADATA:
+                        raise AuthorizationError(f"{step.what} has more than {MAX_METADATA} bytes")
+                return Fetched(answer.status, _lower(answer), bytes(data))
+
+    async def _token(self, method: str, url: str) -> dict[str, str]:
+        return {} if self._authorizer is None else await self._authorizer.headers(method, url, self.fetch)
+
+    async def _is_renewed(
+        self, answer: aiohttp.ClientResponse, token: Mapping[str, str], attempt: int
+    ) -> bool:
+        """Whether a refused request is to be sent again, with another token."""
+        if self._authorizer is None or answer.status not in REFUSED:
+            return False
+        challenges = answer.headers.getall("WWW-Authenticate", [])
+        return await self._authorizer.renewed(
+            answer.status, _lower(answer), challenges, token, attempt, self.fetch
+        )
 
     async def _read(
         self,
@@ -146,7 +205,7 @@ class HttpRequests:
         receive: Receive | None,
         framer: EventFramer,
     ) -> ServerReply:
-        headers = {name.lower(): value for name, value in answer.headers.items()}
+        headers = _lower(answer)
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if media_type == EVENT_STREAM and answer.status == 200:
             message, data = await self._read_events(answer, identifier, receive, framer)
@@ -198,10 +257,18 @@ class StreamableHttp(ClientTransport):
     """Streamable HTTP: requests that stand alone, or a session after a handshake."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], mode: str = "", max_bytes: int = MAX_BYTES
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        mode: str = "",
+        max_bytes: int = MAX_BYTES,
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """`headers` go with every request. Raises: DeskUserError for a URL that cannot be used."""
-        self._requests = HttpRequests(url, headers, mode, max_bytes)
+        """`headers` go with every request; `authorizer` has the tokens of a server that wants some.
+
+        Raises: DeskUserError for a URL that cannot be used.
+        """
+        self._requests = HttpRequests(url, headers, mode, max_bytes, authorizer)
         self.target = self._requests.target
         self._max_bytes = max_bytes
         self._is_stateless = True
@@ -254,12 +321,12 @@ class StreamableHttp(ClientTransport):
         """The transport of the first revision, at the same URL."""
         return HttpSse(self._requests)
 
-    async def listen(self) -> None:
+    async def listen(self, opened: Callable[[], None]) -> None:
         """Receive what comes on the session's own stream; returns when the server has none."""
         framer = EventFramer(self._max_bytes)
         while not self._is_stateless:
             try:
-                async for event in self._requests.events(self._session, framer):
+                async for event in self._requests.events(self._session, framer, opened):
                     message = _decoded_event(event)
                     if isinstance(message, dict):
                         self._receive(message)
@@ -384,6 +451,23 @@ class HttpSse(ClientTransport):
             self._post_url.set_exception(error)
         if not self._post_url.cancelled():
             self._post_url.exception()  # marks it as retrieved: perhaps nothing awaits it any more
+
+
+@contextmanager
+def _broken_as_http_error() -> Iterator[None]:
+    """Raise HttpError for a connection that cannot be made, or breaks."""
+    import aiohttp
+
+    try:
+        yield
+    except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError):
+        raise HttpError("the connection broke before the answer was whole") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise HttpError(f"cannot be reached: {_why(error)}") from None
+
+
+def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}
 
 
 def _decoded_event(event: Event) -> Any:

@@ -27,6 +27,11 @@ class Agreement(Struct, frozen=True):
     """What the server says to models."""
 
 
+def is_contradiction(reply: ServerReply) -> bool:
+    """Whether a server refuses the latest revision and names it as one it serves: it is asked once more."""
+    return reply.code == ErrorCode.UNSUPPORTED_VERSION and LATEST.name in _versions(reply, {})
+
+
 def discovered(reply: ServerReply) -> Agreement | None:
     """The agreement a reply to `server/discover` makes; None: the server wants a handshake.
 

@@ -181,8 +181,11 @@ class ClientTransport(ABC):
         """The transport to try when the server knows no handshake over this one."""
         return None
 
-    async def listen(self) -> None:
-        """Receive what belongs to no request, until cancelled; returns if that needs no stream of its own."""
+    async def listen(self, opened: Callable[[], None]) -> None:
+        """Receive what belongs to no request, until cancelled; returns if that needs no stream of its own.
+
+        `opened` is called once the stream has begun.
+        """
         return
 
 

@@ -44,7 +44,7 @@ class Script(ClientTransport):
     async def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
 
-    async def listen(self) -> None:
+    async def listen(self, opened: Callable[[], None]) -> None:
         self.listens += 1
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The official suite against our server: `python -m tests.conformance.run [--revision R] [--scenario S]`.
+"""The official suite on our server and our client: `python -m tests.conformance.run [--leg client] ...`.
 
 Ends with 0 when what does not pass is exactly what `expected-failures.<revision>.yml` says, and when the
 suite cannot run here at all (no Node, no npm registry), which it then says.
@@ -14,17 +14,20 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.conformance import baseline
-from tests.conformance.suite import REVISIONS, NotHere, Outcome, Suite, find
+from tests.conformance.suite import JUDGED, REVISIONS, ROOT, NotHere, Outcome, find
 from tests.support.ports import free_port
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "sample_servers" / "conformance"
+LEGS = ("server", "client")
 READY_S = 60.0
+Run = Callable[[str, str, Path], list[Outcome]]
+"""Runs a revision, all of it or one scenario, with a folder for the papers."""
 MOST_AGAIN = 5
 """Unexpected failures that get a second try, alone: some scenarios look at milliseconds."""
 
@@ -37,32 +40,43 @@ def main() -> int:
     except NotHere as reason:
         print(f"conformance: not run, {reason}")
         return 0
-    with tempfile.TemporaryDirectory() as papers, serving(Path(papers)) as url:
+    with tempfile.TemporaryDirectory() as papers:
         kept = Path(given.output) if given.output else Path(papers)
-        return max(
-            [_run(suite, url, revision, given.scenario, kept / revision) for revision in given.revision]
-        )
+        runs: list[int] = []
+        if "server" in given.leg:
+            with serving(Path(papers)) as url:
+                for revision in given.revision:
+                    run = partial(suite.server, url)
+                    runs.append(_judged("server", run, revision, given.scenario, kept / revision))
+        if "client" in given.leg:
+            run = partial(suite.client, f"exec {sys.executable} -m tests.conformance.client")
+            for revision in set(given.revision) & set(JUDGED):
+                runs.append(_judged("client", run, revision, given.scenario, kept / f"client-{revision}"))
+    return max(runs)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.run")
+    parser.add_argument("--leg", action="append", choices=LEGS, help="server or client; else both")
     parser.add_argument("--revision", action="append", choices=REVISIONS, help="once or more; else all")
     parser.add_argument("--scenario", default="", help="one scenario only")
     parser.add_argument("--output", default="", help="a folder that keeps the suite's own papers")
     given = parser.parse_args()
     given.revision = given.revision or list(REVISIONS)
+    given.leg = given.leg or list(LEGS)
     return given
 
 
-def _run(suite: Suite, url: str, revision: str, scenario: str, folder: Path) -> int:
+def _judged(leg: str, run: Run, revision: str, scenario: str, folder: Path) -> int:
+    """Run one leg of a revision and hold it against its baseline; 0 when it did as that says."""
     began = time.monotonic()
     expected = baseline.read(revision)
-    outcomes = suite.server(url, revision, scenario, folder)
+    outcomes = run(revision, scenario, folder)
     again = [each.scenario for each in baseline.judge(outcomes, expected).unexpected]
     if 0 < len(again) <= MOST_AGAIN:
         print(f"  tried again alone: {', '.join(again)}")
         outcomes = [each for each in outcomes if each.scenario not in again]
-        outcomes += [each for name in again for each in suite.server(url, revision, name, folder / name)]
+        outcomes += [each for name in again for each in run(revision, name, folder / name)]
     verdict = baseline.judge(outcomes, expected)
     for outcome in verdict.unexpected:
         _tell("FAIL", outcome, "; ".join(outcome.failures) or "the suite skipped it")
@@ -70,7 +84,7 @@ def _run(suite: Suite, url: str, revision: str, scenario: str, folder: Path) -> 
         _tell("expected", outcome, expected[outcome.scenario])
     for name in verdict.stale:
         print(f"  STALE    {name} passes: take it out of expected-failures.{revision}.yml")
-    print(f"server {revision}: {_totals(outcomes)}, {time.monotonic() - began:.0f} s")
+    print(f"{leg} {revision}: {_totals(outcomes)}, {time.monotonic() - began:.0f} s")
     return 0 if verdict.is_good and outcomes else 1
 
 

@@ -1,4 +1,4 @@
-"""The official conformance suite: finding it, running its server leg, and reading what it found."""
+"""The official conformance suite: finding it, running its two legs, and reading what it found."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 PACKAGE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 NODE = 22
 """The major version of Node the suite needs at least."""
@@ -55,10 +56,12 @@ class Suite:
 
     command: tuple[str, ...]
 
-    def required(self, revision: str) -> frozenset[str]:
-        """The scored server scenarios of a revision that has a requirement set."""
-        text = self._run("list", "--requirements", revision).partition("Server scenarios")[2]
-        return frozenset(re.findall(r"^  - (\S+)$", text.partition("Client scenarios")[0], re.MULTILINE))
+    def required(self, revision: str, leg: str = "Server") -> frozenset[str]:
+        """The scored scenarios of a revision that has a requirement set; `leg` is Server or Client."""
+        text = self._run("list", "--requirements", revision).partition(f"{leg} scenarios")[2]
+        if leg == "Server":
+            text = text.partition("Client scenarios")[0]
+        return frozenset(re.findall(r"^  - (\S+)$", text, re.MULTILINE))
 
     def server(self, url: str, revision: str, scenario: str, folder: Path) -> list[Outcome]:
         """Run all server scenarios of a revision, or one, against a URL; `folder` takes its papers."""
@@ -67,9 +70,20 @@ class Suite:
         ran = [outcome_at(path, scored) for path in sorted(folder.glob("server-*/checks.json"))]
         return [*ran, *missing(ran, {scenario} if scenario else scored or ())]
 
+    def client(self, command: str, revision: str, scenario: str, folder: Path) -> list[Outcome]:
+        """Run all client scenarios of a revision, or one, on a command; `folder` takes its papers."""
+        given = ("--command", command, "--timeout", "60000")
+        chosen = _chosen(revision, scenario)[:-1] if scenario else _chosen(revision, "")
+        self._run("client", *given, *chosen, "-o", str(folder))
+        scored = self.required(revision, "Client")
+        papers = sorted([*folder.glob("*/checks.json"), *folder.glob("auth/*/checks.json")])
+        ran = [outcome_at(path, scored, folder) for path in papers]
+        return [*ran, *missing(ran, {scenario} if scenario else scored)]
+
     def _run(self, *arguments: str) -> str:
         ran = subprocess.run(
             [*self.command, *arguments],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -134,9 +148,13 @@ def _node_package() -> str:
     return f"node-{sys.platform}-{machine}@{NODE}"
 
 
-def outcome_at(path: Path, scored: frozenset[str] | None) -> Outcome:
-    """What the papers of one scenario say; `scored` names the scenarios that count, None: all do."""
-    name = re.sub(r"-\d{4}-\d\d-\d\dT.*$", "", path.parent.name.removeprefix("server-"))
+def outcome_at(path: Path, scored: frozenset[str] | None, folder: Path | None = None) -> Outcome:
+    """What the papers of one scenario say; `scored` names the scenarios that count, None: all do.
+
+    `folder` is where the papers of clients lie: theirs may have a folder in their name.
+    """
+    place = path.parent.name if folder is None else str(path.parent.relative_to(folder))
+    name = re.sub(r"-\d{4}-\d\d-\d\dT.*$", "", place.removeprefix("server-"))
     checks = json.loads(path.read_text())
     failures = tuple(
         f"{check.get('id')}: {_first_line(check.get('errorMessage') or check.get('description'))}"

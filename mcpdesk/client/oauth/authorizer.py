@@ -1,0 +1,177 @@
+"""Gives the requests to one server their token, and gets a new one when the server asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from mcpdesk.client.oauth.discovery import challenge_in
+from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh
+from mcpdesk.client.oauth.proofs import ProofKey
+from mcpdesk.client.oauth.values import Challenge, Client, Fetch, Fetched, Flow, Grant, Visit
+from mcpdesk.errors import AuthorizationError
+
+MOST_LOGINS = 3
+"""How often one request may lead to a login, before its refusal is final."""
+T = TypeVar("T")
+
+Fetcher = Callable[[Fetch], Awaitable[Fetched]]
+Visitor = Callable[[str], Awaitable[str]]
+"""Has a person visit an address; returns the one the browser was sent back to. Raises: AuthorizationError."""
+
+
+class GrantStore(Protocol):
+    """Where tokens and registrations are kept, by the address of a server and by issuer."""
+
+    def grant(self, server_url: str) -> Grant | None:
+        """The token for a server."""
+
+    def keep(self, server_url: str, grant: Grant) -> None:
+        """Keep a token, and the client it was given to."""
+
+    def forget(self, server_url: str) -> None:
+        """Forget the token for a server."""
+
+    def clients(self) -> Mapping[str, Client]:
+        """The clients registered so far, by issuer."""
+
+
+class GrantsInMemory:
+    """Keeps tokens as long as the process runs."""
+
+    def __init__(self) -> None:
+        self._grants: dict[str, Grant] = {}
+        self._clients: dict[str, Client] = {}
+
+    def grant(self, server_url: str) -> Grant | None:
+        """The token for a server."""
+        return self._grants.get(server_url)
+
+    def keep(self, server_url: str, grant: Grant) -> None:
+        """Keep a token, and the client it was given to."""
+        self._grants[server_url] = grant
+        self._clients[grant.issuer] = grant.client
+
+    def forget(self, server_url: str) -> None:
+        """Forget the token for a server."""
+        self._grants.pop(server_url, None)
+
+    def clients(self) -> Mapping[str, Client]:
+        """The clients registered so far, by issuer."""
+        return self._clients
+
+
+class Authorizer:
+    """The authorization of one client at one server. Used on one loop."""
+
+    def __init__(
+        self, server_url: str, setup: ClientSetup, store: GrantStore, visit: Visitor | None = None
+    ) -> None:
+        """`visit` opens a person's browser; None: nobody can log in."""
+        self._url = server_url
+        self._setup = setup
+        self._store = store
+        self._visit = visit
+        self._key = ProofKey()
+        self._found: Discovery | None = None
+        self._renewing = asyncio.Lock()
+
+    async def headers(self, method: str, url: str, fetch: Fetcher) -> dict[str, str]:
+        """The headers of one request: a token if there is one, renewed if it has expired."""
+        grant = self._store.grant(self._url)
+        if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
+            async with self._renewing:
+                grant = self._store.grant(self._url)
+                if grant is not None and grant.has_expired(time.time()):
+                    with suppress(AuthorizationError):  # the server says then what it wants
+                        await self._refresh(grant, Challenge(), fetch)
+                grant = self._store.grant(self._url)
+        if grant is None:
+            return {}
+        if not grant.is_bound:
+            return {"Authorization": f"Bearer {grant.access_token}"}
+        proof = self._key.header(method, url, grant.access_token)
+        return {"Authorization": f"DPoP {grant.access_token}", **proof}
+
+    async def renewed(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        challenges: Sequence[str],
+        used: Mapping[str, str],
+        attempt: int,
+        fetch: Fetcher,
+    ) -> bool:
+        """Whether a refused request is worth another try, as there is another token now.
+
+        `headers` are the answer's, with lower-case names; `used` those of `headers()` it was sent with;
+        `attempt` counts the tries before. Raises: AuthorizationError when no token can be had.
+        """
+        challenge = challenge_in(challenges) or Challenge()
+        is_step_up = status == 403 and challenge.error == "insufficient_scope"
+        if attempt >= MOST_LOGINS or not (status == 401 or is_step_up):
+            return False
+        if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
+            return True  # the same token, with the nonce the server wants
+        async with self._renewing:
+            grant = self._store.grant(self._url)
+            if grant is not None and grant.access_token not in used.get("Authorization", ""):
+                return True  # another request has renewed it
+            if grant is not None and not is_step_up and grant.refresh_token:
+                with suppress(AuthorizationError):
+                    return await self._refresh(grant, challenge, fetch)
+            await self._log_in(challenge, grant, is_step_up, fetch)
+            return True
+
+    async def log_in(self, fetch: Fetcher, challenge: Challenge | None = None) -> Grant:
+        """Get a new token, whatever there is. Raises: AuthorizationError."""
+        async with self._renewing:
+            return await self._log_in(challenge or Challenge(), None, False, fetch)
+
+    async def _log_in(
+        self, challenge: Challenge, grant: Grant | None, is_step_up: bool, fetch: Fetcher
+    ) -> Grant:
+        # Looked for anew each time: the server may trust another authorization server by now.
+        found = self._found = await self._run(discover(self._url, challenge), fetch)
+        is_same = grant is not None and grant.issuer == found.server.issuer
+        earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
+        is_bound = challenge.scheme == "dpop" or found.resource.is_proof_required
+        key = self._key if is_bound else None
+        flow = authorize(found, challenge, self._setup, self._store.clients(), earlier, key)
+        if grant is not None and not is_step_up:
+            self._store.forget(self._url)
+        new = await self._run(flow, fetch)
+        self._store.keep(self._url, new)
+        return new
+
+    async def _refresh(self, grant: Grant, challenge: Challenge, fetch: Fetcher) -> bool:
+        """Renew a token without a person; False when the server trusts another authorization server now."""
+        if self._found is None or challenge.scheme:
+            self._found = await self._run(discover(self._url, challenge), fetch)
+        if self._found.server.issuer != grant.issuer:
+            raise AuthorizationError("the server trusts another authorization server by now")
+        key = self._key if grant.is_bound else None
+        self._store.keep(self._url, await self._run(refresh(self._found, grant, key), fetch))
+        return True
+
+    async def _run(self, flow: Flow[T], fetch: Fetcher) -> T:
+        """Carry out the steps of a flow."""
+        outcome: Fetched | str | None = None
+        try:
+            while True:
+                step = flow.send(outcome)
+                if isinstance(step, Visit):
+                    outcome = await self._visited(step.url)
+                else:
+                    outcome = await fetch(step)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _visited(self, url: str) -> str:
+        if self._visit is None:
+            raise AuthorizationError("somebody has to log in, and nobody can here")
+        return await self._visit(url)

@@ -1,0 +1,178 @@
+"""How a client finds out who gives tokens for a server, and checks what it is told.
+
+Source: MCP basic/authorization; RFC 6750, 9728, 8414.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+from mcpdesk.client.oauth.values import (
+    AuthorizationServer,
+    Challenge,
+    Fetch,
+    Fetched,
+    Flow,
+    ResourceMetadata,
+    checked_endpoint,
+    texts,
+)
+from mcpdesk.client.transport import excerpt
+from mcpdesk.errors import AuthorizationError
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+RESOURCE_PATH = "/.well-known/oauth-protected-resource"
+SERVER_PATH = "/.well-known/oauth-authorization-server"
+OPENID_PATH = "/.well-known/openid-configuration"
+SCHEMES = ("dpop", "bearer")
+LONGEST = 8 << 10
+"""Characters of a challenge that are read."""
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PART = re.compile(
+    rf'\s*,?\s*(?:(?P<name>{_TOKEN})\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))'
+    rf"|(?P<scheme>{_TOKEN})(?=[\s,]|$))"
+)
+
+
+def challenge_in(values: Sequence[str]) -> Challenge | None:
+    """What the `WWW-Authenticate` headers of an answer ask for; None: no token of a kind known here."""
+    found: dict[str, dict[str, str]] = {}
+    parameters: dict[str, str] = {}
+    for value in values:
+        text, place = value[:LONGEST], 0
+        while part := _PART.match(text, place):
+            place = part.end()
+            if part["scheme"] is not None:
+                parameters = found.setdefault(part["scheme"].lower(), {})
+            else:
+                raw = part["bare"] if part["quoted"] is None else re.sub(r"\\(.)", r"\1", part["quoted"])
+                parameters.setdefault(part["name"].lower(), raw)
+    for scheme in SCHEMES:
+        if scheme in found:
+            given = found[scheme]
+            return Challenge(
+                scheme, given.get("resource_metadata", ""), given.get("scope", ""), given.get("error", "")
+            )
+    return None
+
+
+def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadata | None]:
+    """The metadata of a server; None: it has none, as servers of 2025-03-26.
+
+    Raises: AuthorizationError for metadata that cannot be used, or is of another server.
+    """
+    what = "the protected resource metadata"
+    if challenge.metadata_url:
+        places = [checked_endpoint(challenge.metadata_url, "resource_metadata")]
+    else:
+        parts = urlsplit(server_url)
+        paths = dict.fromkeys((f"{RESOURCE_PATH}{parts.path.rstrip('/')}", RESOURCE_PATH))
+        places = [_at(server_url, path) for path in paths]
+    for place in places:
+        answer: Fetched = yield Fetch(what, place)
+        if answer.status == 200:
+            return _resource(answer.json(what), server_url)
+    if challenge.metadata_url:
+        told = f"{what} is not where the server says: HTTP {answer.status} at {excerpt(places[0])}"
+        raise AuthorizationError(told, "RFC 9728, 5.1")
+    return None
+
+
+def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
+    """The metadata of an authorization server, in the order of the forms its address may have.
+
+    Raises: AuthorizationError when there is none, or it is of another issuer.
+    """
+    checked_endpoint(issuer, "the authorization server")
+    path = urlsplit(issuer).path.rstrip("/")
+    forms = [f"{SERVER_PATH}{path}", f"{OPENID_PATH}{path}"]
+    places = [_at(issuer, form) for form in (forms if not path else [*forms, f"{path}{OPENID_PATH}"])]
+    what = "the authorization server metadata"
+    for place in places:
+        answer: Fetched = yield Fetch(what, place)
+        if answer.status == 200:
+            return authorization_server(answer.json(what), issuer)
+        if answer.status >= 500:
+            raise AuthorizationError(f"{what}: HTTP {answer.status} at {excerpt(place)}")
+    raise AuthorizationError(f"{what} is nowhere: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
+
+
+def find_own_server(server_url: str) -> Flow[AuthorizationServer]:
+    """The metadata of a server that gives its tokens itself, as in 2025-03-26; what it lacks is assumed."""
+    origin = _at(server_url, "")
+    answer: Fetched = yield Fetch("the authorization server metadata", f"{origin}{SERVER_PATH}")
+    if answer.status == 200:
+        return authorization_server(answer.json("the authorization server metadata"), origin)
+    return AuthorizationServer(
+        origin,
+        token_endpoint=f"{origin}/token",
+        authorization_endpoint=f"{origin}/authorize",
+        registration_endpoint=f"{origin}/register",
+        client_authentication=("none", "client_secret_basic", "client_secret_post"),
+        has_pkce=True,
+    )
+
+
+def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
+    """Checked metadata. Raises: AuthorizationError for one that says it is another issuer's."""
+    if found.get("issuer") != issuer:
+        said = excerpt(repr(found.get("issuer")))
+        told = f"the metadata of the authorization server {excerpt(issuer)} says it is of {said}"
+        raise AuthorizationError(told, "RFC 8414, 3.3")
+
+    def endpoint(name: str) -> str:
+        return checked_endpoint(found[name], name) if name in found else ""
+
+    if "token_endpoint" not in found:
+        raise AuthorizationError(f"{excerpt(issuer)} has no token_endpoint", "RFC 8414, 2")
+    methods = texts(found.get("token_endpoint_auth_methods_supported"))
+    return AuthorizationServer(
+        issuer,
+        token_endpoint=endpoint("token_endpoint"),
+        authorization_endpoint=endpoint("authorization_endpoint"),
+        registration_endpoint=endpoint("registration_endpoint"),
+        client_authentication=methods or ("client_secret_basic",),
+        scopes=texts(found.get("scopes_supported")),
+        has_pkce="S256" in texts(found.get("code_challenge_methods_supported")),
+        sends_issuer=found.get("authorization_response_iss_parameter_supported") is True,
+        takes_client_metadata=found.get("client_id_metadata_document_supported") is True,
+    )
+
+
+def canonical(server_url: str) -> str:
+    """The address of a server as tokens name it: without query and fragment."""
+    return urlunsplit(urlsplit(server_url)._replace(query="", fragment=""))
+
+
+def _resource(found: JSONObject, server_url: str) -> ResourceMetadata:
+    resource = found.get("resource")
+    if not isinstance(resource, str) or not _contains(resource, server_url):
+        told = f"the metadata is of the resource {excerpt(repr(resource))}, not of {canonical(server_url)}"
+        raise AuthorizationError(told, "RFC 9728, 3.3")
+    issuers = texts(found.get("authorization_servers"))
+    if not issuers:
+        raise AuthorizationError("the metadata names no authorization_servers", "MCP basic/authorization")
+    return ResourceMetadata(
+        resource,
+        issuers,
+        texts(found.get("scopes_supported")),
+        found.get("dpop_bound_access_tokens_required") is True,
+    )
+
+
+def _contains(resource: str, server_url: str) -> bool:
+    """Whether a resource is the server, or a path that leads to it."""
+    try:
+        whole, part = urlsplit(resource), urlsplit(server_url)
+        same = (whole.scheme.lower(), whole.hostname, whole.port) == (part.scheme, part.hostname, part.port)
+    except ValueError:
+        return False
+    above, below = whole.path.rstrip("/"), part.path.rstrip("/")
+    return same and not whole.fragment and (below == above or below.startswith(f"{above}/"))
+
+
+def _at(url: str, path: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{path}"

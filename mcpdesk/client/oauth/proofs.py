@@ -1,0 +1,88 @@
+"""What a client signs: assertions of who it is, and proofs that it holds the key of a token.
+
+Source: RFC 7523, 9449.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from mcpdesk.errors import AuthorizationError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+ASSERTION_S = 60
+"""How long a signed assertion counts."""
+
+
+def signed_assertion(client_id: str, issuer: str, private_key_pem: str, algorithm: str) -> str:
+    """An assertion of a client that it is itself. Raises: AuthorizationError for a key that cannot sign."""
+    import jwt
+
+    now = int(time.time())
+    claims = {"iss": client_id, "sub": client_id, "aud": issuer, "iat": now, "exp": now + ASSERTION_S}
+    try:
+        return jwt.encode(claims | {"jti": secrets.token_urlsafe(16)}, private_key_pem, algorithm)
+    except (ValueError, TypeError, NotImplementedError, jwt.PyJWTError) as error:
+        raise AuthorizationError(f"the private key cannot sign by {algorithm}: {error}") from None
+
+
+class ProofKey:
+    """A key that tokens are bound to, new in each process, and the nonces servers want in its proofs."""
+
+    def __init__(self) -> None:
+        self._nonces: dict[str, str] = {}
+
+    def header(self, method: str, url: str, token: str = "") -> dict[str, str]:
+        """The header that proves possession for one request, made with this token if there is one."""
+        import jwt
+
+        claims: dict[str, Any] = {
+            "jti": secrets.token_urlsafe(16),
+            "htm": method,
+            "htu": urlunsplit(urlsplit(url)._replace(query="", fragment="")),
+            "iat": int(time.time()),
+        }
+        if nonce := self._nonces.get(_origin(url)):
+            claims["nonce"] = nonce
+        if token:
+            claims["ath"] = _encoded(hashlib.sha256(token.encode()).digest())
+        head = {"typ": "dpop+jwt", "jwk": self._public}
+        return {"DPoP": jwt.encode(claims, self._key, "ES256", head)}
+
+    def learn(self, url: str, headers: Mapping[str, str]) -> bool:
+        """Remember the nonce of an answer, by lower-case headers; returns whether it is a new one."""
+        nonce = headers.get("dpop-nonce", "")
+        is_new = bool(nonce) and nonce != self._nonces.get(_origin(url))
+        if is_new:
+            self._nonces[_origin(url)] = nonce
+        return is_new
+
+    @cached_property
+    def _key(self) -> EllipticCurvePrivateKey:
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        return ec.generate_private_key(ec.SECP256R1())
+
+    @cached_property
+    def _public(self) -> dict[str, str]:
+        point = self._key.public_key().public_numbers()
+        x, y = (_encoded(number.to_bytes(32, "big")) for number in (point.x, point.y))
+        return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,262 @@
+"""Tokens for a server that wants them: how they are had, and what is said of servers that break the rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, Visitor
+from mcpdesk.client.oauth.discovery import challenge_in
+from mcpdesk.client.oauth.grants import ClientCredentials, ClientSetup
+from mcpdesk.client.oauth.values import Challenge, Client
+from mcpdesk.errors import AuthorizationError, HttpError
+from tests.support.guarded_server import Change, Document, GuardedServer
+
+REDIRECT = "http://127.0.0.1:40404/callback"
+
+
+async def _visit(url: str) -> str:
+    """A person who logs in at once."""
+    async with aiohttp.ClientSession() as browser, browser.get(url, allow_redirects=False) as answer:
+        return answer.headers["Location"]
+
+
+@asynccontextmanager
+async def _connected(
+    server: GuardedServer,
+    store: GrantsInMemory | None = None,
+    setup: ClientSetup = ClientSetup(redirect_uri=REDIRECT),  # noqa: B008  (a frozen value)
+    visit: Visitor | None = _visit,
+) -> AsyncIterator[ServerConnection]:
+    authorizer = Authorizer(server.url, setup, store or GrantsInMemory(), visit)
+    transport = StreamableHttp(server.url, {}, authorizer=authorizer)
+    connection = ServerConnection(transport, {"name": "test", "version": "1"})
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _list(server: GuardedServer, store: GrantsInMemory | None = None) -> None:
+    async with _connected(server, store) as connection:
+        assert await connection.list_all("tools/list", "tools") == []
+
+
+async def test_a_login_gives_every_request_its_token() -> None:
+    async with GuardedServer().running() as server:
+        await _list(server)
+    assert server.registrations[0]["application_type"] == "native"
+    assert server.authorizations[0]["scope"] == "read"
+    assert server.requests.count("GET /authorize") == 1
+
+
+async def test_a_second_client_uses_the_token_that_is_kept() -> None:
+    store = GrantsInMemory()
+    async with GuardedServer().running() as server:
+        await _list(server, store)
+        await _list(server, store)
+    assert len(server.token_requests) == 1
+
+
+async def test_an_expired_token_is_renewed_without_a_person() -> None:
+    store = GrantsInMemory()
+    async with GuardedServer().running() as server:
+        server.lasts_s = 1
+        await _list(server, store)
+    assert len(server.authorizations) == 1
+    assert server.token_requests[-1]["grant_type"] == "refresh_token"
+    assert server.token_requests[-1]["resource"] == server.url
+
+
+@pytest.mark.parametrize(("knows_refresh", "logins"), [(True, 1), (False, 2)])
+async def test_a_token_that_no_longer_counts_is_renewed_or_replaced(knows_refresh: bool, logins: int) -> None:
+    store = GrantsInMemory()
+    async with GuardedServer().running() as server:
+        await _list(server, store)
+        server.revoke()
+        server.knows_refresh = knows_refresh
+        await _list(server, store)
+    assert len(server.authorizations) == logins
+    assert len(server.registrations) == 1
+
+
+async def test_requests_that_are_refused_together_lead_to_one_login() -> None:
+    async with GuardedServer().running() as server, _connected(server) as connection:
+        await connection.open()
+        server.revoke()
+        server.knows_refresh = False
+        await asyncio.gather(*(connection.list_all("tools/list", "tools") for _ in range(5)))
+    assert len(server.authorizations) == 2
+
+
+async def test_a_larger_scope_is_asked_for_together_with_the_earlier_one() -> None:
+    store = GrantsInMemory()
+    async with GuardedServer().running() as server:
+        await _list(server, store)
+        server.needed = ("read", "write")
+        await _list(server, store)
+    assert [each["scope"] for each in server.authorizations] == ["read", "read write"]
+
+
+async def test_a_server_that_is_never_satisfied_is_given_up() -> None:
+    async with GuardedServer().running() as server:
+        server.needed = ("read", "nothing grants this")
+        with pytest.raises(HttpError, match="403"):
+            await _list(server)
+    assert len(server.authorizations) <= 4
+
+
+async def test_a_client_that_is_registered_elsewhere_is_not_shown_to_this_server() -> None:
+    setup = ClientSetup(
+        redirect_uri=REDIRECT, client=Client("me", "secret"), client_issuer="https://other.test"
+    )
+    async with GuardedServer().running() as server, _connected(server, setup=setup) as connection:
+        with pytest.raises(AuthorizationError, match=r"registered at https://other\.test"):
+            await connection.open()
+    assert not server.authorizations
+
+
+async def test_nobody_to_log_in_is_said() -> None:
+    async with GuardedServer().running() as server, _connected(server, visit=None) as connection:
+        with pytest.raises(AuthorizationError, match="somebody has to log in"):
+            await connection.open()
+
+
+def _set(**fields: Any) -> Change:
+    return lambda document: document.update(fields)
+
+
+def _without(name: str) -> Change:
+    def change(document: Document) -> None:
+        del document[name]
+
+    return change
+
+
+def _instead(status: int, **body: Any) -> Change:
+    return lambda document: web.json_response(body, status=status)
+
+
+def _slash(document: Document) -> None:
+    document["issuer"] += "/"
+
+
+BROKEN: dict[str, tuple[str, Change, str]] = {
+    "metadata is not where it should be": ("resource", _instead(404), r"HTTP 404 .*RFC 9728, 5\.1"),
+    "metadata is no JSON": ("resource", lambda document: b"<html>", "without a JSON object: <html>"),
+    "metadata without end": ("resource", lambda document: b"[" * 300_000, "more than 262144 bytes"),
+    "another server's metadata": ("resource", _set(resource="https://evil.test/mcp"), r"RFC 9728, 3\.3"),
+    "metadata of another path": ("resource", _set(resource="http://127.0.0.1/mc"), r"RFC 9728, 3\.3"),
+    "nobody gives tokens": ("resource", _without("authorization_servers"), "names no authorization_servers"),
+    "a script instead of a URL": (
+        "resource", _set(authorization_servers=["javascript:alert(1)"]), "has to be an https URL",
+    ),
+    "tokens over plain HTTP": (
+        "resource", _set(authorization_servers=["http://a.test"]), r"an https URL.*OAuth 2\.1, 1\.5",
+    ),
+    "no metadata of the authorization server": ("server", _instead(404), r"nowhere: tried .*RFC 8414, 3"),
+    "an authorization server that fails": ("server", _instead(500), "HTTP 500"),
+    "metadata of another issuer": ("server", _set(issuer="https://evil.test"), r"RFC 8414, 3\.3"),
+    "an issuer with one slash more": ("server", _slash, r"RFC 8414, 3\.3"),
+    "no token endpoint": ("server", _without("token_endpoint"), "has no token_endpoint"),
+    "a token endpoint over plain HTTP": (
+        "server", _set(token_endpoint="http://a.test/t"), "token_endpoint has to be an https URL",
+    ),
+    "no authorization endpoint": ("server", _without("authorization_endpoint"), "no authorization_endpoint"),
+    "no PKCE": ("server", _without("code_challenge_methods_supported"), "PKCE with S256"),
+    "PKCE in plain text": ("server", _set(code_challenge_methods_supported=["plain"]), "PKCE with S256"),
+    "no registration": ("server", _without("registration_endpoint"), "registers no clients by itself"),
+    "clients must sign": (
+        "server", _set(token_endpoint_auth_methods_supported=["tls_client_auth"]), "tls_client_auth only",
+    ),
+    "registration refused": (
+        "registration", _instead(400, error="invalid_redirect_uri"), "refused: HTTP 400 invalid_redirect_uri",
+    ),
+    "registration without an id": ("registration", _without("client_id"), r"no client_id \(RFC 7591"),
+    "another state": ("redirect", _set(state="x"), "another state"),
+    "no issuer, though announced": ("redirect", _without("iss"), r"without iss.*RFC 9207, 2\.4"),
+    "another issuer": ("redirect", _set(iss="https://evil.test"), r"from https://evil\.test.*RFC 9207"),
+    "the person says no": ("redirect", _set(error="access_denied"), "login was refused: access_denied"),
+    "no code": ("redirect", _without("code"), "without a code"),
+    "the code is refused": ("token", _instead(400, error="invalid_grant"), "HTTP 400 invalid_grant"),
+    "no token": ("token", _without("access_token"), r"no access_token.*OAuth 2\.1, 3\.2\.3"),
+    "a token no header can carry": ("token", _set(access_token="a\r\nb: c"), "no access_token"),
+    "a token of another type": ("token", _set(token_type="mac"), "token of type 'mac'"),
+}  # fmt: skip
+"""What is wrong -> the document that is broken, how, and what is said of it."""
+
+
+@pytest.mark.parametrize("what", BROKEN)
+async def test_a_deviation_is_named_with_its_rule(what: str) -> None:
+    document, change, told = BROKEN[what]
+    async with GuardedServer({document: change}).running() as server:
+        with pytest.raises(AuthorizationError, match=told):
+            await _list(server)
+    if document in ("resource", "server"):
+        assert not server.authorizations
+    if document == "redirect":
+        assert not server.token_requests
+
+
+async def test_an_error_from_a_foreign_issuer_is_not_repeated() -> None:
+    change = _set(iss="https://evil.test", error="x", error_description="call this number")
+    async with GuardedServer({"redirect": change}).running() as server:
+        with pytest.raises(AuthorizationError) as failed:
+            await _list(server)
+    assert "this number" not in str(failed.value)
+
+
+async def test_a_client_secret_goes_to_the_token_endpoint_alone() -> None:
+    secret = "s3cret"
+    store, client = GrantsInMemory(), Client("me", secret, "client_secret_post")
+    setup = ClientSetup(redirect_uri=REDIRECT, client=client)
+    async with GuardedServer().running() as server, _connected(server, store, setup) as connection:
+        await connection.open()
+        grant = store.grant(server.url)
+    assert server.token_requests[0]["client_secret"] == secret
+    assert secret not in str(server.authorizations)
+    assert secret not in repr(grant)
+    assert "token-1" not in repr(grant)
+
+
+async def test_a_key_that_cannot_sign_is_said() -> None:
+    setup = ClientSetup(machine=ClientCredentials("me", private_key_pem="no key"))
+    async with GuardedServer().running() as server, _connected(server, setup=setup) as connection:
+        with pytest.raises(AuthorizationError, match="cannot sign by ES256"):
+            await connection.open()
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (['Bearer realm="x", scope="a b"'], Challenge("bearer", scope="a b")),
+        (
+            ['bearer error=invalid_token,scope="a \\"b\\""'],
+            Challenge("bearer", scope='a "b"', error="invalid_token"),
+        ),
+        (['Basic realm="x", Bearer scope=a'], Challenge("bearer", scope="a")),
+        (
+            ["Basic realm=x", 'DPoP algs="ES256", error="use_dpop_nonce"'],
+            Challenge("dpop", error="use_dpop_nonce"),
+        ),
+        (["Negotiate YII="], None),
+        (["Bearer"], Challenge("bearer")),
+        ([], None),
+        (['Bearer scope="never ends'], Challenge("bearer")),
+        (["\x00\x1b[31m"], None),
+    ],
+)
+def test_challenges_are_read_as_they_come(headers: list[str], expected: Challenge | None) -> None:
+    assert challenge_in(headers) == expected
+
+
+def test_a_hostile_challenge_takes_no_time() -> None:
+    assert challenge_in(["Bearer " + 'a="' * 100_000]) == Challenge("bearer")
