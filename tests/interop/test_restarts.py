@@ -7,18 +7,21 @@ import json
 import os
 import runpy
 import signal
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from mcpdesk.paths import sample_servers
-from mcpdesk.transports.http.session_records import FOLDER, SessionRecord, hashed, read_records
+from mcpdesk.protocol.handshake import SessionState
+from mcpdesk.transports.http.session_records import FILE, FOLDER, hashed
 from tests.cli.conftest import Service, started_services
 from tests.interop.test_meeting import TICK, typescript  # noqa: F401 (a fixture)
 from tests.support.desk import until
@@ -124,18 +127,29 @@ def files() -> list[Path]:
     return list((Path(os.environ["MCPDESK_STATE_DIR"]) / FOLDER).glob("*"))
 
 
-def recorded(identifier: str) -> SessionRecord | None:
-    """What is on disk of a session."""
-    every = [read_records(path.read_bytes()).get(hashed(identifier)) for path in files()]
-    return next((record for record in every if record is not None), None)
+def on_disk(statement: str, *values: object) -> list[Any]:
+    """The rows a statement gives; none while there is no table."""
+    path = Path(os.environ["MCPDESK_STATE_DIR"]) / FOLDER / FILE
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True)) as connection, connection:
+            return connection.execute(statement, values).fetchall()
+    except sqlite3.OperationalError:
+        return []
 
 
-async def kept(identifier: str) -> SessionRecord:
+def recorded(identifier: str) -> tuple[SessionState, int] | None:
+    """What is on disk of a session: its state and restarts."""
+    for state, restarts in on_disk("SELECT state, restarts FROM sessions WHERE id = ?", hashed(identifier)):
+        return msgspec.json.decode(state, type=SessionState), restarts
+    return None
+
+
+async def kept(identifier: str) -> SessionState:
     """Wait until a session that is ready is on disk."""
-    await until(lambda: (found := recorded(identifier)) and found.state and found.state.is_ready)
+    await until(lambda: (found := recorded(identifier)) and found[0].is_ready)
     found = recorded(identifier)
     assert found is not None
-    return found
+    return found[0]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -151,7 +165,7 @@ async def test_a_session_goes_on_with_its_plan_its_subscriptions_and_its_stream(
             assert (await wire.post("resources/subscribe", uri="callback://later"))[0] == 200
             assert (await wire.post("logging/setLevel", level="error"))[0] == 200
             await wire.call("PlanMode", action="enter", goal="Move house")
-            await until(lambda: (found := recorded(identifier)) and found.state and found.state.mark)
+            await until(lambda: (found := recorded(identifier)) and found[0].mark)
             for restarts in (1, 2):
                 await place.restart(ending)
                 second = (await wire.call("tick", who="wire", number=2)).split()[0]
@@ -165,10 +179,9 @@ async def test_a_session_goes_on_with_its_plan_its_subscriptions_and_its_stream(
                     )
                     while b"list_changed" not in (line := await stream.content.readline()):
                         assert line
-                await until(lambda: (found := recorded(identifier)) and found.restarts == restarts)  # noqa: B023
-            found = await kept(identifier)
-            assert found.state is not None
-            assert (found.state.level, found.state.subscriptions) == ("error", ("callback://later",))
+                await until(lambda: (found := recorded(identifier)) and found[1] == restarts)  # noqa: B023
+            state = await kept(identifier)
+            assert (state.level, state.subscriptions) == ("error", ("callback://later",))
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -181,7 +194,7 @@ async def test_the_python_client_goes_on_without_noticing(folder: Path, ending: 
                 result = await client.call_tool("tick", {"who": "python", "number": number})
                 answers.append(result.content[0].text.split())  # type: ignore[union-attr]
                 if number == 1:
-                    await until(lambda: any(path.suffix == ".jsonl" for path in files()))
+                    await until(lambda: on_disk("SELECT id FROM sessions"))
                     await place.restart(ending)
             assert [answer[1:] for answer in answers] == [["python", "1"], ["python", "2"]]
             assert answers[0][0] != answers[1][0]
@@ -233,10 +246,8 @@ async def test_deleted_and_expired_sessions_stay_gone(folder: Path, ending: sign
             assert await gone.delete() == 204
             await until(lambda: recorded(identifiers[0]) is None)
             await place.end(ending)
-            for path in files():  # as if it had been used long ago
-                text = path.read_bytes().splitlines(keepends=True)
-                aged = json.dumps({"id": hashed(identifiers[1]), "used": 1.0}).encode()
-                path.write_bytes(b"{damaged\n".join(text) + aged + b'\n{"id": "cut')
+            # As if it had been used long ago.
+            on_disk("UPDATE sessions SET used = 1.0 WHERE id = ?", hashed(identifiers[1]))
             await place.begin()
             assert (await gone.post("ping"))[0] == (await old.post("ping"))[0] == 404
             assert (await fresh.post("ping"))[0] == 200
@@ -255,11 +266,10 @@ async def test_a_session_is_its_owners_alone_and_nothing_on_disk_tells_of_either
             hers = Wire(http, place.url, Authorization=f"Bearer {ada}")
             identifier = await hers.open()
             await kept(identifier)
-            (path,) = files()
-            assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
-            assert not any(
-                word in path.read_text() for word in (identifier, ada, ada[-20:], '"ada', "principal")
-            )
+            for path in files():
+                assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
+                for word in (identifier, ada, ada[-20:], '"ada', "principal"):
+                    assert word.encode() not in path.read_bytes()
             await place.restart(signal.SIGKILL)
             for headers in ({"Authorization": f"Bearer {bob}"}, {}):
                 his = Wire(http, place.url, **headers, **{"Mcp-Session-Id": identifier})
@@ -301,6 +311,6 @@ async def test_of_two_services_of_a_folder_none_takes_the_sessions_of_the_other_
             await one.end(signal.SIGKILL)
 
             while (await strayed.post("ping"))[0] != 200:
-                pass  # it looks for ended processes once a second
+                pass  # until the killed process has given its lock up
             await one.begin()
             assert (await wire.post("ping"))[0] == 404

@@ -25,7 +25,6 @@ from mcpdesk.transports.http.callers import (
     is_caller_due,
 )
 from mcpdesk.transports.http.connections import HttpConnections
-from mcpdesk.transports.http.dashboard.dashboard_entry import DashboardPlace
 from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
@@ -39,7 +38,7 @@ from mcpdesk.transports.http.request_guard import (
 )
 from mcpdesk.transports.http.request_head import GATEWAY, GATEWAY_SOCKET, RequestHead, head_of
 from mcpdesk.transports.http.responses import RequestRefused, no_method, no_mode, no_service, plain_error
-from mcpdesk.transports.http.site_routes import is_metadata, metadata, metrics
+from mcpdesk.transports.http.site_routes import DashboardEntry, is_metadata, metadata, metrics
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
 
@@ -73,7 +72,7 @@ class HttpService:
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)
-        self._dashboard = DashboardPlace(site, self._visitor)
+        self._dashboard = DashboardEntry(site, self._visitor)
         self._jobs = JobRoutes(site)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
@@ -120,7 +119,7 @@ class HttpService:
 
     def session(self, connection: int) -> HttpSession | None:
         """Return the session behind a connection of the recorder, if it has one."""
-        return self._mcp.sessions.of(connection)
+        return self._mcp.sessions.by_connection().get(connection)
 
     def last_seen(self) -> dict[int, float | None]:
         """Return when clients were last heard of whose dialogue is kept without a connection.

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -31,13 +31,14 @@ KEPT_BYTES = 1 << 20
 PRIMED = "2025-11-25"
 """The revision whose clients understand an event that has only an id."""
 SWEEP_S = 5.0
+"""Time between two searches for expired sessions."""
 RECORD_S = 0.25
 """How often changed sessions are written to disk."""
 USED_S = 60.0
 """How old the recorded time of last use may be, or a tenth of a session's lifetime if that is less."""
 STREAMS = 1_000_000
 """Stream numbers one process may use in a session; those of the next process begin behind them."""
-LOOKED_AT = 1_000
+SEARCHED = 1_000
 """Sessions that are searched for an unused one to replace."""
 SHARES = 64
 """All sessions together may keep so many times the bytes of one."""
@@ -62,8 +63,6 @@ class HttpSession:
         self.restarts = restarts
         self.record: SessionRecord | None = None
         """Its latest state on disk."""
-        self.sealed_for = ""
-        """The owner that record was written for."""
         self.server = endpoint.key
         """Server and mode it was begun with."""
         self.is_kept = self.is_closed = False
@@ -73,7 +72,8 @@ class HttpSession:
         self.standing = self.events.open()
         self.waiting: set[PostOutlet] = set()
         """Its requests that are being answered."""
-        self.touch()
+        self.touched = time.monotonic()
+        """When it was last used, by `time.monotonic`."""
         self.owner = caller.identity
         """The identity of its owner; empty until a caller has one."""
         self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put, caller)
@@ -90,7 +90,11 @@ class HttpSession:
         A call may run on when its client is gone, so that one alone says nothing. Safe from any thread.
         """
         is_there = any(outlet.request.transport is not None for outlet in list(self.waiting))
-        return None if is_there or self.events.carried else self._touched_at
+        return None if is_there or self.events.carried else time.time() - self._unused_s
+
+    @property
+    def _unused_s(self) -> float:
+        return time.monotonic() - self.touched
 
     def is_for(self, caller: Principal) -> bool:
         """Whether a caller may use it. Without an owner it becomes that of the first caller with a token."""
@@ -101,17 +105,23 @@ class HttpSession:
 
     def left_s(self, ttl_s: float) -> float | None:
         """Return the seconds until it expires; None while a call or a stream is open."""
-        return ttl_s - (time.monotonic() - self.touched) if self.is_unused else None
+        return ttl_s - self._unused_s if self.is_unused else None
 
     def touch(self) -> None:
         """Note that it is used now."""
-        self.touched, self._touched_at = time.monotonic(), time.time()
+        self.touched = time.monotonic()
 
     def answered(self, outlet: PostOutlet) -> None:
         """Note that a request was answered. Unless the connection is lost, its client was there until now."""
         self.waiting.discard(outlet)
         if outlet.request.transport is not None:
             self.touch()
+
+    def current_record(self, key: str) -> SessionRecord:
+        """Return how it stands now, for the disk. `key` is the one all callers must send, if there is one."""
+        used = time.time() - (self._unused_s if self.is_unused else 0.0)
+        owner = seal(self.id, self.owner, key)
+        return SessionRecord(hashed(self.id), used, self.place, owner, self.restarts, self.dialogue.state)
 
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""
@@ -133,23 +143,19 @@ class HttpSessions:
     ) -> None:
         """`records` keeps sessions on disk. `key` returns the key all callers must send, if there is one."""
         self.ttl_s = ttl_s
-        self._records = records
-        self._key = key
-        self._recorder: asyncio.TimerHandle | None = None
-        self._recorded = 0.0
-        """When changes were last written."""
-        self._busy: dict[str, HttpSession] = {}
-        """Sessions that had calls in flight then: they may change without a request."""
-        self._ended: list[SessionRecord] = []
-        """Records of sessions that ended since."""
-        self._waiting: dict[str, SessionRecord] = {}
-        """Records that wait for the thread that writes."""
-        self._writing: Future[None] | None = None
         self.event_budget = SharedEventBudget(kept_bytes * SHARES)
         self._kept_bytes = kept_bytes
         self._most = most
+        self._records = records
+        self._key = key
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         """In order of use, the latest last."""
+        self._used: dict[str, HttpSession] = {}
+        """Sessions that may have changed since they were written."""
+        self._ended: list[str] = []
+        """Hashes of the ids of written sessions that have ended since."""
+        self._writing: Future[None] | None = None
+        self._next_sweep = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -165,36 +171,31 @@ class HttpSessions:
         if session is None or session.server != server or not session.is_for(caller):
             return None
         self._sessions.move_to_end(identifier)
+        self._used[identifier] = session
         session.touch()
         return session
 
-    def take_up(
-        self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
-    ) -> HttpSession | None:
+    def resume(self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal) -> HttpSession | None:
         """Continue a session of a process that has ended, if it belongs to that server and that caller."""
         records = self._records
         if records is None or not _ID.fullmatch(identifier) or not self.has_room():
             return None
-        if identifier in self._sessions:  # of somebody else
-            return None
-        record = records.find(hashed(identifier))
-        if record is None or record.state is None or record.server != endpoint.place:
+        if identifier in self._sessions:  # of another caller
             return None
         # One that nobody owned is whose token comes first, as ever.
-        if record.owner not in (seal(identifier, each, self._key()) for each in (caller.identity, "")):
+        owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
+        record = records.take(hashed(identifier), endpoint.place, owners)
+        if record is None:
             return None
-        restarts = record.restarts + 1
         session = HttpSession(
-            endpoint, peer, self._kept_bytes, self.event_budget, caller, identifier, restarts
+            endpoint, peer, self._kept_bytes, self.event_budget, caller, identifier, record.restarts
         )
+        session.record = record
         try:
             session.dialogue.take_up(record.state)
         except ProtocolError:
             session.close("the session is not served any more")
-            return None
-        session.record = self._record_of(session)
-        if not records.take(session.record):
-            session.close("another process has the session")
+            records.write((), [record.id])
             return None
         self.keep(session)
         return session
@@ -203,19 +204,13 @@ class HttpSessions:
         """Return all sessions by their connections in the record. Safe from any thread."""
         return {each.dialogue.connection: each for each in list(self._sessions.values())}
 
-    def of(self, connection: int) -> HttpSession | None:
-        """Return the session behind a connection of the recorder."""
-        # Asked by other threads, too.
-        every = list(self._sessions.values())
-        return next((each for each in every if each.dialogue.connection == connection), None)
-
     def has_room(self) -> bool:
         """Whether another session may begin, possibly in place of an unused one."""
         return len(self._sessions) < self._most or self._unused() is not None
 
     def _unused(self) -> HttpSession | None:
         """Return the longest unused one of some sessions: to search all would take too long."""
-        oldest = islice(self._sessions.values(), LOOKED_AT)
+        oldest = islice(self._sessions.values(), SEARCHED)
         return next((session for session in oldest if session.is_unused), None)
 
     def keep(self, session: HttpSession) -> None:
@@ -223,31 +218,25 @@ class HttpSessions:
         if len(self._sessions) >= self._most:
             unused = self._unused() or next(iter(self._sessions.values()))
             self.end(unused, "too many sessions")
-        self._sessions[session.id] = session
+        self._sessions[session.id] = self._used[session.id] = session
         session.is_kept = True
         session.events.primes = session.dialogue.revision == PRIMED
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
-        self._record_soon()
+            self._tick()
 
     def end(self, session: HttpSession, reason: str) -> None:
         """Forget and close a session."""
-        self.forget(session)
-        session.close(reason)
-
-    def forget(self, session: HttpSession) -> None:
-        """Remove a session from the index. The caller closes it."""
+        self._used.pop(session.id, None)
         if self._sessions.pop(session.id, None) is not None and session.record is not None:
-            self._ended.append(replace(session.record, is_over=True))
-            self._record_soon()
+            self._ended.append(session.record.id)
+        session.close(reason)
 
     def leave(self) -> None:
         """Leave the sessions to the next process. What happens to them from now on is not written."""
         records, self._records = self._records, None
         if records is not None:
-            records.close([self._record_of(session) for session in self._sessions.values()])
-        if self._recorder is not None:
-            self._recorder.cancel()
+            left = [session.current_record(self._key()) for session in self._sessions.values()]
+            records.close(left, self._ended)
 
     def close(self) -> None:
         """End them all in this process."""
@@ -257,61 +246,39 @@ class HttpSessions:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _sweep(self) -> None:
-        before = time.monotonic() - self.ttl_s
-        for session in list(self._sessions.values()):
-            if session.touched < before and session.is_unused:
-                self.end(session, "the session expired")
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(SWEEP_S, self._sweep) if self._sessions else None
-        stale = time.time() - min(USED_S, self.ttl_s / 10)
-        self._write(
-            self._record_of(session)
-            for session in self._sessions.values()
-            if session.record is not None and session.record.used < stale
-        )
-
-    def _record_soon(self) -> None:
-        if self._recorder is None and self._records is not None:
-            self._recorder = asyncio.get_running_loop().call_later(RECORD_S, self._look)
-
-    def _look(self) -> None:
-        """Write the sessions that changed. Only those used since, or with calls in flight, can have."""
-        self._recorder = None
-        since, self._recorded = self._recorded, time.monotonic()
-        for session in reversed(self._sessions.values()):
-            if session.touched < since:
-                break
-            self._busy[session.id] = session
-        here = [session for session in self._busy.values() if session.id in self._sessions]
-        changed = [self._record_of(session) for session in here if self._has_changed(session)]
-        self._busy = {session.id: session for session in here if not session.dialogue.is_idle}
-        ended, self._ended = self._ended, []
-        self._write((*ended, *changed))
-        if self._sessions:
-            self._record_soon()
-
-    def _has_changed(self, session: HttpSession) -> bool:
-        known = session.record
-        return known is None or known.state != session.dialogue.state or session.owner != session.sealed_for
-
-    def _record_of(self, session: HttpSession) -> SessionRecord:
-        """Return the record of a session as it is now."""
-        used = time.time() - (time.monotonic() - session.touched if session.is_unused else 0.0)
-        known = session.record
-        if known is None or session.owner != session.sealed_for:
-            session.sealed_for = session.owner
-            owner = seal(session.id, session.owner, self._key())
-            known = SessionRecord(hashed(session.id), used, session.place, owner, session.restarts)
-        session.record = replace(known, used=used, state=session.dialogue.state)
-        return session.record
-
-    def _write(self, records: Iterable[SessionRecord]) -> None:
-        """Write on a thread, one batch after the other."""
+    def _tick(self) -> None:
+        now, loop = time.monotonic(), asyncio.get_running_loop()
+        if now >= self._next_sweep:
+            self._next_sweep = now + SWEEP_S
+            self._sweep(now - self.ttl_s)
         if self._records is None:
-            return
-        self._waiting.update((record.id, record) for record in records)
-        if self._waiting and (self._writing is None or self._writing.done()):
-            batch, self._waiting = self._waiting.values(), {}
-            loop = asyncio.get_running_loop()
-            self._writing = loop.run_in_executor(None, self._records.write, batch)
+            self._used.clear()
+            self._ended.clear()
+        elif self._writing is None or self._writing.done():
+            changed, ended = self._changed(), self._ended
+            self._ended = []
+            if changed or ended:
+                self._writing = loop.run_in_executor(None, self._records.write, changed, ended)
+        is_needed = self._sessions or self._ended
+        self._timer = loop.call_later(min(RECORD_S, SWEEP_S), self._tick) if is_needed else None
+
+    def _sweep(self, before: float) -> None:
+        for session in list(self._sessions.values()):
+            if not session.is_unused:
+                self._used[session.id] = session
+            elif session.touched < before:
+                self.end(session, "the session expired")
+
+    def _changed(self) -> list[SessionRecord]:
+        """Return the records of the used sessions that are not on disk as they are now."""
+        used, self._used = self._used, {}
+        changed = []
+        for session in used.values():
+            if not session.dialogue.is_idle:  # it may change without another request
+                self._used[session.id] = session
+            known, record = session.record, session.current_record(self._key())
+            stale = record.used - min(USED_S, self.ttl_s / 10)
+            if known is None or known.used < stale or replace(known, used=record.used) != record:
+                session.record = record
+                changed.append(record)
+        return changed

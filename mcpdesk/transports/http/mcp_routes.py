@@ -186,7 +186,7 @@ class McpRoutes:
     ) -> HttpSession | None:
         """Return the caller's session of that id, also one from before a restart."""
         found = self.sessions.get(identifier, endpoint.key, caller)
-        return found or self.sessions.take_up(identifier, endpoint, peer_of(request), caller)
+        return found or self.sessions.resume(identifier, endpoint, peer_of(request), caller)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal

@@ -1,9 +1,9 @@
 """HTTP sessions on disk, so that clients can go on after a restart.
 
-Every process has a file of its own in the state folder and holds a lock on it while it lives. A file without
-a lock is of a process that has ended: its sessions are taken over one by one, by whichever process their
-clients come to. A line is a record in JSON; the last one of a session counts. No file says what the id of a
-session is, or who owns it.
+One SQLite file in the state folder has the sessions of all processes, each with its holder: the process that
+serves it. A process has a lock on a small file of its own while it lives. The sessions of a holder without a
+lock are taken over one by one, by whichever process their clients come to. Nothing on disk says what the id
+of a session is, or who owns it.
 """
 
 from __future__ import annotations
@@ -13,274 +13,217 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from mcpdesk.protocol.handshake import SessionState
 
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
 FOLDER = "sessions"
 """Where the files are, in the state folder."""
-LONGEST = 64 * 1024
-"""Bytes of a record. A session that needs more is not kept."""
-SLACK_BYTES = 1 << 20
-"""Bytes of outdated records a file may hold, besides as many as current ones."""
-LOOK_S = 1.0
-"""The least time between two searches for files of processes that have ended."""
-_SUFFIX = ".jsonl"
+FILE = "sessions.sqlite"
+MAX_STATE_BYTES = 64 * 1024
+"""A session whose state needs more is not kept."""
+SCHEMA = """
+    CREATE TABLE IF NOT EXISTS sessions (
+        id TEXT PRIMARY KEY,
+        holder TEXT NOT NULL,
+        used REAL NOT NULL,
+        server TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        restarts INTEGER NOT NULL,
+        state BLOB NOT NULL
+    ) STRICT
+"""
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-class SessionRecord(Struct, frozen=True, omit_defaults=True):
-    """One session. A record without a `state` only updates when the session was last used."""
+class SessionRecord(Struct, frozen=True):
+    """One session as it is on disk."""
 
     id: str
     """The hash of the session's id."""
-    used: float = 0.0
+    used: float
     """Time of last use, Unix time in seconds."""
-    server: str = ""
+    server: str
     """The server's place and mode."""
-    owner: str = ""
+    owner: str
     """What `seal` makes of its owner."""
-    restarts: int = 0
+    restarts: int
     """How many processes served it before."""
-    state: SessionState | None = None
-    is_over: bool = False
-
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(SessionRecord).decode
+    state: SessionState
 
 
 def hashed(identifier: str) -> str:
-    """Return the hash that stands for a session's id in a file."""
+    """Return the hash that stands for a session's id on disk."""
     return hashlib.sha256(identifier.encode()).hexdigest()
 
 
 def seal(identifier: str, owner: str, key: str) -> str:
     """Return the hash of who may use a session: its owner's identity and the desk's key, if it has one.
 
-    The id of the session is part of it, which no file holds: nobody can try out keys against it.
+    The id of the session is part of it, which is not on disk: nobody can try out keys against it.
     """
     return hashlib.sha256("\0".join((identifier, owner, key)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_records(text: bytes) -> dict[str, SessionRecord]:
-    """Return the sessions in the lines of a file, by the hash of their id. Damaged lines are skipped."""
-    found: dict[str, SessionRecord] = {}
-    for line in text.splitlines():
-        try:
-            record = _decode(line)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            continue
-        known = found.get(record.id)
-        if record.is_over:
-            found.pop(record.id, None)
-        elif record.state is not None:
-            found[record.id] = record
-        elif known is not None:
-            found[record.id] = replace(known, used=record.used)
-    return found
-
-
-class _Left:
-    """The file of a process that has ended."""
-
-    def __init__(self, path: Path, since: float) -> None:
-        self.path = path
-        self.records: dict[str, SessionRecord] = {}
-        self._since = since
-        self._size = -1
-
-    def read(self) -> bool:
-        """Read it; False while its process lives. Raises: OSError."""
-        return self._held(fcntl.LOCK_EX | fcntl.LOCK_NB, "")
-
-    def take(self, identifier: str) -> bool:
-        """Take a session over; False when another process did before. Raises: OSError."""
-        return self._held(fcntl.LOCK_EX, identifier)
-
-    def _held(self, how: int, taken: str) -> bool:
-        try:
-            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:  # another process took the last session of it
-            self.records = {}
-            return not taken
-        try:
-            fcntl.flock(handle, how)
-            if os.fstat(handle).st_size != self._size:
-                every = read_records(_whole(handle))
-                self.records = {key: each for key, each in every.items() if each.used >= self._since}
-            was_there = self.records.pop(taken, None) is not None
-            if was_there:
-                # The last line may be cut short.
-                _write_all(handle, b"\n" + _over(taken))
-            if not self.records:
-                self.path.unlink(missing_ok=True)
-            self._size = os.fstat(handle).st_size
-            return was_there or not taken
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(handle)
-
-
 class SessionRecords:
-    """The sessions of this process on disk, and those of ended processes. Written from any thread."""
+    """The sessions of this process on disk, and those of ended processes. Safe on any thread.
+
+    What cannot be written is logged once, and tried again with the next change.
+    """
 
     def __init__(self, folder: Path, ttl_s: float) -> None:
         self._folder = folder
         self._ttl_s = ttl_s
-        self._path = folder / f"{os.getpid()}-{os.urandom(4).hex()}{_SUFFIX}"
-        self._records: dict[str, SessionRecord] = {}
-        """The records of this process, as its file should have them."""
-        self._handle = -1
-        self._written = self._compact = 0
-        self._is_due = True
-        """Whether the file must be rewritten: there is none yet, or a write failed."""
+        self._holder = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self._held = -1
+        """Descriptor of this process's lock file."""
+        self._connection: Connection | None = None
+        self._pending: dict[str, SessionRecord | None] = {}
+        """What is not yet on disk, by the hash of the id; None: the session has ended."""
         self._is_failing = self._is_closed = False
         self._lock = Lock()
-        self._left: dict[Path, _Left] = {}
-        self._next_look = 0.0
 
-    def write(self, records: Iterable[SessionRecord]) -> None:
-        """Write the records of sessions. What could not be written is tried again the next time."""
+    def write(self, records: Iterable[SessionRecord], ended: Iterable[str] = ()) -> None:
+        """Write sessions that changed, and remove those that ended, by the hashes of their ids."""
         with self._lock:
             if self._is_closed:
                 return
-            lines = b"".join(map(self._line, records))
-            try:
-                if self._is_due or self._written > 2 * self._compact + SLACK_BYTES:
-                    self._write_anew()
-                elif lines:
-                    self._written += len(lines)
-                    _write_all(self._handle, lines)
-            except OSError as error:
-                self._complain(error)
-            else:
-                self._is_failing = False
+            self._pending |= dict.fromkeys(ended) | {record.id: record for record in records}
+            is_written = bool(self._pending) and self._try(self._write_pending)
+            if is_written:
+                self._pending.clear()
 
-    def close(self, records: Iterable[SessionRecord]) -> None:
-        """Write the sessions that the next process may take over, and nothing more."""
+    def take(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
+        """Take over the session of an ended process, by the hash of its id; None: it cannot be had.
+
+        It must be of that server, sealed for one of `owners`, and not expired.
+        """
+
+        def update(connection: Connection) -> SessionRecord | None:
+            found = connection.execute("SELECT * FROM sessions WHERE id = ?", (identifier,)).fetchone()
+            if found is None:
+                return None
+            _, holder, used, found_server, owner, restarts, state = found
+            is_meant = found_server == server and owner in owners and used >= time.time() - self._ttl_s
+            if not is_meant or self._is_alive(holder):
+                return None
+            connection.execute(
+                "UPDATE sessions SET holder = ?, restarts = restarts + 1 WHERE id = ?",
+                (self._holder, identifier),
+            )
+            state = msgspec.json.decode(state, type=SessionState)
+            return SessionRecord(identifier, used, server, owner, restarts + 1, state)
+
         with self._lock:
-            if self._is_closed:
-                return
-            self._records.clear()
-            for record in records:
-                self._line(record)
-            try:
-                self._write_anew()
-            except OSError as error:
-                self._complain(error)
+            if self._is_closed or not (self._folder / FILE).exists():
+                return None
+            return self._try(update)
+
+    def close(self, records: Iterable[SessionRecord], ended: Iterable[str]) -> None:
+        """Write these last changes, leave the sessions to the next process, and write nothing more."""
+        self.write(records, ended)
+        with self._lock:
             self._is_closed = True
-            if self._handle >= 0:
-                os.close(self._handle)
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            if self._held >= 0:
+                self._lock_file(self._holder).unlink(missing_ok=True)
+                os.close(self._held)
+                self._held = -1
 
-    def find(self, identifier: str) -> SessionRecord | None:
-        """Return the session of an ended process by the hash of its id, unless it has expired."""
-        found = self._found(identifier)
-        if found is None and time.monotonic() >= self._next_look:
-            self._look()
-            self._next_look = time.monotonic() + LOOK_S
-            found = self._found(identifier)
-        return None if found is None or found.used < time.time() - self._ttl_s else found
+    def _write_pending(self, connection: Connection) -> bool:
+        for identifier, record in self._pending.items():
+            state = None if record is None else _encode(record.state)
+            if record is None or state is None:
+                mine = (identifier, self._holder)
+                connection.execute("DELETE FROM sessions WHERE id = ? AND holder = ?", mine)
+            else:
+                row = (identifier, self._holder, *msgspec.structs.astuple(record)[1:-1], state)
+                connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return True
 
-    def take(self, record: SessionRecord) -> bool:
-        """Take a session over; False when another process did."""
-        self.write([record])  # first of all: better in two files than in none
+    def _try(self, work: Callable[[Connection], T]) -> T | None:
+        """Do work in one transaction. None, and a line in the log, where that fails."""
+        import sqlite3
+
         try:
-            took = [left.take(record.id) for left in self._left.values() if record.id in left.records]
-        except OSError as error:
-            self._complain(error)
-            took = []
-        if not any(took):
-            self.write([replace(record, is_over=True)])
-        return any(took)
-
-    def _found(self, identifier: str) -> SessionRecord | None:
-        every = (left.records.get(identifier) for left in self._left.values())
-        return max((each for each in every if each is not None), key=lambda each: each.used, default=None)
-
-    def _look(self) -> None:
-        """Search for files of ended processes."""
-        since = time.time() - self._ttl_s
-        self._left = {path: left for path, left in self._left.items() if left.records}
-        try:
-            for path in self._folder.glob(f"*{_SUFFIX}"):
-                if path != self._path and path not in self._left:
-                    left = _Left(path, since)
-                    if left.read() and left.records:
-                        self._left[path] = left
-        except OSError as error:
-            self._complain(error)
-
-    def _line(self, record: SessionRecord) -> bytes:
-        """Return the line for a session, and remember its record."""
-        known = self._records.get(record.id)
-        if record.is_over:
-            return b"" if self._records.pop(record.id, None) is None else _over(record.id)
-        try:
-            line = _encode(record)
-        except (ValueError, RecursionError):  # a client said what only a request can hold
-            line = b""
-        if not 0 < len(line) <= LONGEST:
-            return b"" if self._records.pop(record.id, None) is None else _over(record.id)
-        self._records[record.id] = record
-        if known is not None and replace(known, used=record.used) == record:
-            line = _encode(SessionRecord(record.id, record.used))
-        return line + b"\n"
-
-    def _write_anew(self) -> None:
-        """Replace the file by one with the current records only; the new file is locked before it appears."""
-        if not self._records:
-            if self._handle >= 0:
-                self._path.unlink(missing_ok=True)
-                os.close(self._handle)
-                self._handle, self._is_due = -1, True
-            return
-        self._is_due = True  # until it is done
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._path.with_suffix(".new")
-        draft.unlink(missing_ok=True)
-        handle = os.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            text = b"".join(_encode(record) + b"\n" for record in self._records.values())
-            _write_all(handle, text)
-            draft.rename(self._path)
-        except BaseException:
-            os.close(handle)
-            draft.unlink(missing_ok=True)
-            raise
-        if self._handle >= 0:
-            os.close(self._handle)
-        self._handle, self._is_due = handle, False
-        self._written = self._compact = len(text)
-
-    def _complain(self, error: OSError) -> None:
-        self._is_due = True
-        if not self._is_failing:
+            self._connection = self._connection or self._opened()
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                result = work(self._connection)
+        except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
+            if not self._is_failing:
+                log.warning("sessions of HTTP clients would not survive a restart now: %s", error)
             self._is_failing = True
-            log.warning("sessions of HTTP clients would not survive a restart now: %s", error)
+            if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                self._discard()
+            return None
+        self._is_failing = False
+        return result
+
+    def _opened(self) -> Connection:
+        import sqlite3
+
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._held < 0:
+            self._held = os.open(self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._held, fcntl.LOCK_EX)
+        os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(self._folder / FILE, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A process that is killed loses nothing, only a system that crashes may.
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute(SCHEMA)
+            connection.execute("DELETE FROM sessions WHERE used < ?", (time.time() - self._ttl_s,))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _discard(self) -> None:
+        """Remove a damaged file; the next change begins a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        for suffix in ("", "-wal", "-shm"):
+            (self._folder / f"{FILE}{suffix}").unlink(missing_ok=True)
+
+    def _is_alive(self, holder: str) -> bool:
+        """Whether a process still has its lock. What a dead one left of it is removed."""
+        path = self._lock_file(holder)
+        with suppress(FileNotFoundError):
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(handle)
+        return False
+
+    def _lock_file(self, holder: str) -> Path:
+        return self._folder / f"{holder}.lock"
 
 
-def _over(identifier: str) -> bytes:
-    return _encode(SessionRecord(identifier, is_over=True)) + b"\n"
-
-
-def _whole(handle: int) -> bytes:
-    pieces = []
-    while piece := os.read(handle, 1 << 20):
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    """Write everything. Raises: OSError."""
-    while data:
-        data = data[os.write(handle, data) :]
+def _encode(state: SessionState) -> bytes | None:
+    """A state in JSON; None where it is too large, or a client said what JSON cannot hold."""
+    try:
+        data = msgspec.json.encode(state)
+    except (ValueError, RecursionError):
+        return None
+    return data if len(data) <= MAX_STATE_BYTES else None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.auth.token_rules import WELL_KNOWN
 from mcpdesk.protocol import codec
-from mcpdesk.recorder.record import CaptureHealth
-from mcpdesk.transports.base import Endpoint, Site
+from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
+from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.request_guard import FACT_PATHS
 from mcpdesk.transports.http.request_head import place_of
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from mcpdesk.transports.http.connections import HttpConnections
+    from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
 
 
 def health(site: Site) -> web.Response:
@@ -33,6 +35,9 @@ def health(site: Site) -> web.Response:
 def status(site: Site) -> web.Response:
     """Return counts per server and in total, uptime, and whether a key or a token is required."""
     servers = [endpoint.facts() for endpoint in site.endpoints()]
+    capture: dict[str, str | int] = {"state": site.capture.state, "missing_frames": site.capture.missing}
+    if site.capture.reason:
+        capture["error"] = site.capture.reason
     totals = {kind: sum(each[kind] for each in servers) for kind in ("tools", "resources", "prompts")}
     body = {
         "status": "ok",
@@ -41,17 +46,12 @@ def status(site: Site) -> web.Response:
         "mcpdesk": __version__,
         **totals,
         "servers": servers,
-        "capture": _capture(site.capture),
+        "capture": capture,
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),
         "token_required": bool(site.rules.api_key) or any(each["token_required"] for each in servers),
     }
     return json_answer(200, codec.encode(body))
-
-
-def _capture(health: CaptureHealth) -> dict[str, str | int]:
-    said: dict[str, str | int] = {"state": health.state, "missing_frames": health.missing}
-    return {**said, "error": health.reason} if health.reason else said
 
 
 def front(site: Site) -> web.Response:
@@ -67,15 +67,55 @@ def front(site: Site) -> web.Response:
     return web.Response(text="\n".join(lines) + "\n", content_type="text/plain")
 
 
+class DashboardEntry:
+    """The dashboard of one listener, if its core has one. It is made when a browser first asks for it."""
+
+    def __init__(
+        self, site: Site, identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]]
+    ) -> None:
+        self._site = site
+        self._identify = identify
+        self._routes: DashboardRoutes | None = None
+
+    async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
+        """Answer a request for the dashboard; None: it is for something else."""
+        accept = request.headers.get("Accept", "").lower()
+        is_page = path == "/" and request.method in ("GET", "HEAD") and "text/html" in accept
+        if not (is_page or path == PATH or path.startswith(f"{PATH}/")):
+            return None
+        if self._routes is None:
+            if self._site.board is None:
+                return None
+            from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
+
+            self._routes = DashboardRoutes(self._site, self._site.board, self._identify)
+        return await self._routes.answer(request, path)
+
+    async def close(self) -> None:
+        """End all pages."""
+        if self._routes is not None:
+            await self._routes.close()
+
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "mcpdesk_"
 
 
 async def metrics(site: Site, listener: HttpConnections, sessions: int) -> web.Response:
     """Return all figures of a core and of this listener."""
-    figures = [*site.figures(), *_of_http(listener, sessions)]
+    counted = [
+        ("http_connections", "HTTP connections open.", len(listener)),
+        ("http_connections_total", "HTTP connections so far.", listener.accepted),
+        ("http_requests_total", "HTTP requests so far.", listener.requests),
+        ("http_sessions", "HTTP sessions of the handshake era.", sessions),
+        ("http_body_bytes", "Bytes of large request bodies held.", listener.budget.held),
+    ]
+    figures = [
+        Figure(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))
+        for name, help, value in counted
+    ]
     # The library takes a tenth of a second to import, once; calls must not wait for that.
-    text = await asyncio.to_thread(written, figures)
+    text = await asyncio.to_thread(written, [*site.figures(), *figures])
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -87,18 +127,6 @@ def written(figures: Iterable[Figure]) -> bytes:
     registry.register(_Figures(figures))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
-
-
-def _of_http(listener: HttpConnections, sessions: int) -> Iterator[Figure]:
-    yield _single("http_connections", "HTTP connections open.", len(listener))
-    yield _single("http_connections_total", "HTTP connections so far.", listener.accepted)
-    yield _single("http_requests_total", "HTTP requests so far.", listener.requests)
-    yield _single("http_sessions", "HTTP sessions of the handshake era.", sessions)
-    yield _single("http_body_bytes", "Bytes of large request bodies held.", listener.budget.held)
-
-
-def _single(name: str, help: str, value: float) -> Figure:
-    return Figure(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))
 
 
 class _Figures:

@@ -21,8 +21,8 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.link.link_board import LinkBoard
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH, Board
-from mcpdesk.transports.http.dashboard.page_files import TYPES
-from mcpdesk.transports.http.dashboard.page_updates import MOST_PAGES
+from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES
+from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES
 from mcpdesk.transports.http.dashboard.sign_ins import SignIns, Visitor
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
@@ -86,7 +86,7 @@ async def test_the_page_may_load_nothing_from_elsewhere_and_nothing_inline(shown
 async def test_every_file_of_the_page_is_served_and_known_again(shown: Dashboard) -> None:
     for place in files("mcpdesk").joinpath("web").iterdir():
         answer = await shown.get(f"/dashboard/{place.name}")
-        assert answer.headers["Content-Type"] == TYPES[place.name.rpartition(".")[2]]
+        assert answer.headers["Content-Type"] == MEDIA_TYPES[place.name.rpartition(".")[2]]
         assert await answer.read() == place.read_bytes()
         again = await shown.get(f"/dashboard/{place.name}", If_None_Match=answer.headers["ETag"])
         assert again.status == 304 and await again.read() == b""
@@ -208,7 +208,7 @@ def _is_of(job: str, told: Any) -> bool:
 
 
 async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.transports.http.dashboard.dashboard_routes.MOST_BODY", 1000)
+    monkeypatch.setattr("mcpdesk.transports.http.dashboard.dashboard_routes.MAX_BODY", 1000)
     plain = await shown.post("answer", Content_Type="text/plain", **WITH_KEY)
     assert plain.status == 415
     assert (await shown.post("answer", b"{", **WITH_KEY)).status == 400
@@ -493,9 +493,9 @@ async def test_a_page_too_many_closes_the_oldest_of_whoever_has_most_open(shown:
     mine = {"Cookie": await sign_in(shown)}
     async with AsyncExitStack() as stack:
         own = await stack.enter_async_context(shown.events(**mine))
-        others = [await stack.enter_async_context(shown.events(**WITH_KEY)) for _ in range(MOST_PAGES)]
+        others = [await stack.enter_async_context(shown.events(**WITH_KEY)) for _ in range(MAX_PAGES)]
         closed = await others[0].until("closed")
-        assert closed == {"pages": MOST_PAGES} and await others[0].next() is None
+        assert closed == {"pages": MAX_PAGES} and await others[0].next() is None
         await shown.called("echo", text="still seen")
         for events in (own, others[-1]):
             await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
@@ -506,11 +506,11 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
 ) -> None:
     async with shown.events(**WITH_KEY) as events:
         await events.until("traffic")
-        monkeypatch.setattr("mcpdesk.transports.http.dashboard.page_updates.MOST_UNREAD", -1)
+        monkeypatch.setattr("mcpdesk.transports.http.dashboard.page_updates.MAX_UNREAD", -1)
         await shown.called("echo", text="unseen")
         routes = shown.desk.host.http._dashboard._routes  # type: ignore[union-attr]
-        assert routes is not None and routes._pulse is not None
-        (page,) = routes._pulse.pages.values()
+        assert routes is not None and routes._updates is not None
+        (page,) = routes._updates.pages.values()
         await until(lambda: not page.knows_core and not page.knows_lines)
         monkeypatch.undo()
         has_core = has_lines = False

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import http_sessions, session_records
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
-from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, read_records, seal
+from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
 from tests.support.served import Peer
@@ -90,7 +92,7 @@ async def test_messages_wait_for_the_standing_stream() -> None:
 
 
 async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_sessions, "LOOKED_AT", 2)
+    monkeypatch.setattr(http_sessions, "SEARCHED", 2)
     kept = HttpSessions(ttl_s=60, most=3)
     endpoint = Peer().endpoint
     used = [kept.begin(endpoint, "t") for _ in range(2)]
@@ -110,27 +112,34 @@ async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pyt
 def record(name: str, **more: Any) -> SessionRecord:
     """One that was used just now."""
     state = SessionState({"protocolVersion": "2025-11-25"}, True)
-    return SessionRecord(hashed(name), time.time(), "place", seal(name, "", ""), **{"state": state, **more})
+    values = {"used": time.time(), "server": "place", "owner": seal(name, "", ""), "restarts": 0}
+    return SessionRecord(hashed(name), **{**values, "state": state, **more})
 
 
 def left(folder: Path, *records: SessionRecord) -> None:
     """What a process leaves that ends."""
-    ended = SessionRecords(folder, 60)
-    ended.write(records)
-    ended.close(records)
+    SessionRecords(folder, 60).close(records, ())
 
 
-def test_a_session_is_taken_by_one_process_alone(tmp_path: Path) -> None:
-    first, second = record("first"), record("second")
-    left(tmp_path, first, second)
-    one, other = SessionRecords(tmp_path, 60), SessionRecords(tmp_path, 60)
-    assert one.find(first.id) == other.find(first.id) == first
-    assert (one.take(first), other.take(first)) == (True, False)
-    assert one.find(first.id) is other.find(first.id) is None
-    assert other.take(second)
-    # Nothing is left of the process that ended: its file is gone.
-    assert {path.name.endswith(".jsonl") for path in tmp_path.iterdir()} == {True}
-    assert len(list(tmp_path.iterdir())) == 2
+def taken(records: SessionRecords, wanted: SessionRecord) -> SessionRecord | None:
+    return records.take(wanted.id, wanted.server, [wanted.owner])
+
+
+def test_a_session_is_taken_by_one_process_alone_once_its_own_has_ended(tmp_path: Path) -> None:
+    first = record("first")
+    living, other, third = (SessionRecords(tmp_path, 60) for _ in range(3))
+    living.write([first])
+    assert taken(other, first) is None
+    living.close((), ())
+    assert other.take(first.id, "elsewhere", [first.owner]) is None
+    assert other.take(first.id, first.server, [seal("first", "ada", "")]) is None
+    assert taken(other, first) == replace(first, restarts=1)
+    assert taken(third, first) is taken(other, first) is None
+    other.write((), [first.id])
+    other.close((), ())
+    assert taken(third, first) is None
+    # Nothing is left of the processes that ended.
+    assert not [path for path in tmp_path.glob("*.lock") if path.name.startswith(f"{os.getpid()}-")][1:]
 
 
 def test_what_cannot_be_written_costs_nobody_elses_session(tmp_path: Path) -> None:
@@ -139,35 +148,24 @@ def test_what_cannot_be_written_costs_nobody_elses_session(tmp_path: Path) -> No
         nested = {"x": nested}
     deep = record("deep", state=SessionState({"capabilities": nested}))
     lone = record("lone", state=SessionState({"clientInfo": {"name": "\ud800"}}))
-    long = record("long", state=SessionState({"clientInfo": {"name": "x" * session_records.LONGEST}}))
+    name = "x" * session_records.MAX_STATE_BYTES
+    long = record("long", state=SessionState({"clientInfo": {"name": name}}))
     usual = record("usual")
     left(tmp_path, deep, lone, long, usual)
-    (path,) = tmp_path.iterdir()
-    assert read_records(path.read_bytes()) == {usual.id: usual}
-
-
-def test_a_damaged_line_costs_no_other(tmp_path: Path) -> None:
-    first, second = record("first"), record("second")
-    left(tmp_path, first, second)
-    (path,) = tmp_path.iterdir()
-    one, two = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(one + b"\xff\xfe{\n" + b"[" * 5_000 + b"\n\n" + two + two[:20])
     records = SessionRecords(tmp_path, 60)
-    assert records.find(first.id) == first
-    assert records.take(first) and not records.take(first)
-    assert read_records(path.read_bytes()) == {second.id: second}
+    assert taken(records, usual)
+    assert not any(taken(records, each) for each in (deep, lone, long))
 
 
-def test_the_file_does_not_grow_with_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_records, "SLACK_BYTES", 500)
-    records = SessionRecords(tmp_path, 60)
-    for number in range(200):
-        records.write([record("one"), record("two", restarts=number)])
-        (path,) = tmp_path.iterdir()
-        assert path.stat().st_size < 4_000
-    assert read_records(path.read_bytes())[hashed("two")].restarts == 199
-    records.close([])
-    assert not list(tmp_path.iterdir())
+def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
+    left(tmp_path, record("lost"))
+    path = tmp_path / session_records.FILE
+    path.write_bytes(b"damaged" * 1_000)
+    records, usual = SessionRecords(tmp_path, 60), record("usual")
+    assert taken(records, record("lost")) is None
+    records.write([usual])
+    records.close((), ())
+    assert taken(SessionRecords(tmp_path, 60), usual)
 
 
 def test_a_disk_that_fails_is_told_of_once_and_written_when_it_can_be(
@@ -181,14 +179,12 @@ def test_a_disk_that_fails_is_told_of_once_and_written_when_it_can_be(
         records.write([two])
     assert len(caplog.records) == 1
     folder.unlink()
-    records.write([])
-    (path,) = folder.iterdir()
-    assert read_records(path.read_bytes()) == {one.id: one, two.id: two}
+    records.close((), ())
+    next_process = SessionRecords(folder, 60)
+    assert taken(next_process, one) and taken(next_process, two)
 
 
 def test_a_session_that_was_not_used_for_long_is_not_found(tmp_path: Path) -> None:
-    old = record("old")
+    old = record("old", used=time.time() - 100)
     left(tmp_path, old)
-    assert SessionRecords(tmp_path, 60).find(old.id) == old
-    assert SessionRecords(tmp_path, -1).find(old.id) is None
-    assert not list(tmp_path.iterdir())
+    assert taken(SessionRecords(tmp_path, 60), old) is None

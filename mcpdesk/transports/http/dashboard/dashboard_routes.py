@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
 
@@ -19,8 +21,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Rules, Site
 from mcpdesk.transports.http.callers import is_caller_due
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH, Board
-from mcpdesk.transports.http.dashboard.page_files import PAGE, SAFE, PageFiles
-from mcpdesk.transports.http.dashboard.page_updates import MOST_PAGES, DashboardPage, PageUpdates, encode
+from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES, DashboardPage, PageUpdates, encode
 from mcpdesk.transports.http.dashboard.sign_ins import SignIns, Visitor, is_own_page
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import NO_FILE, NO_JOB, download
@@ -28,17 +29,80 @@ from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer, no_method, plain_error
 
-MOST_BODY = 1 << 20
-MOST_FILTER = 2_000
+MAX_BODY = 1 << 20
+MAX_FILTER = 2_000
 """Characters of a filter."""
 OLDER = 200
 """Older lines sent at a time."""
-FILES = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
+DOWNLOAD = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
 """The path of a job's files. Browsers cannot use that of clients: they send neither key nor token."""
-PRIVATE = SAFE | {"Cache-Control": "no-store"}
-"""Headers of everything but the page itself."""
 
-Look: TypeAlias = Callable[["DashboardRoutes", web.BaseRequest, Visitor], Awaitable[web.StreamResponse]]
+MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+PAGE = "index.html"
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""Forbids everything from elsewhere, inline scripts, and turning text into markup."""
+SAFE = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+PRIVATE = SAFE | {"Cache-Control": "no-store"}
+"""Headers of everything but the page's files."""
+CONFINED = SAFE | {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+    "Vary": "Accept",
+}
+"""Headers of the page's files."""
+
+Read: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class PageFile(NamedTuple):
+    """One file of the page."""
+
+    body: bytes
+    media_type: str
+    tag: str
+    """The `ETag`: a hash of the contents."""
+
+    def answer(self, request: web.BaseRequest) -> web.Response:
+        """Return the file, or that it did not change."""
+        headers = CONFINED | {"ETag": self.tag}
+        if request.headers.get("If-None-Match") == self.tag:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self.body, headers=headers | {"Content-Type": self.media_type})
+
+
+def page_files() -> dict[str, PageFile]:
+    """Return the files of the page by their names, as they lie in the package."""
+    found = {}
+    for place in files("mcpdesk").joinpath("web").iterdir():
+        media_type = MEDIA_TYPES.get(place.name.rpartition(".")[2])
+        if media_type is not None:
+            body = place.read_bytes()
+            found[place.name] = PageFile(body, media_type, f'"{sha256(body).hexdigest()[:16]}"')
+    return found
 
 
 class DashboardRoutes:
@@ -52,162 +116,159 @@ class DashboardRoutes:
     ) -> None:
         self._site = site
         self._make_board = make_board
-        self._files = PageFiles()
-        self._door = SignIns(identify, lambda rules: is_caller_due(site.endpoints(), rules))
-        self._pulse: PageUpdates | None = None
+        self._files = page_files()
+        self._sign_ins = SignIns(identify, lambda rules: is_caller_due(site.endpoints(), rules))
+        self._updates: PageUpdates | None = None
         self._making = asyncio.Lock()
+        self._reads: dict[str, Read] = {
+            "exchange": self._exchange,
+            "older": self._older,
+            "config": self._config,
+        }
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Answer a request for `/` or below `/dashboard`."""
+        name = path.removeprefix(PATH).removeprefix("/")
         try:
-            answer = await self._answered(request, path.removeprefix(PATH).removeprefix("/"))
+            if request.method == "POST":
+                answer: web.StreamResponse = await self._post(request, name)
+            else:
+                answer = await self._get(request, name)
         except RequestRefused as refused:
             answer = refused.answer
         if not answer.prepared:
-            for name, value in PRIVATE.items():
-                answer.headers.setdefault(name, value)
+            for header, value in PRIVATE.items():
+                answer.headers.setdefault(header, value)
         return answer
 
     async def close(self) -> None:
         """End all pages."""
-        if self._pulse is not None:
-            await self._pulse.close()
+        if self._updates is not None:
+            await self._updates.close()
 
-    async def _answered(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
-        if request.method in ("GET", "HEAD"):
-            file = self._files.answer(request, name or PAGE)
-            if file is not None:
-                return file
-            if name == "session":
-                return await self._session(request)
-            look = _look(name)
-            if look is not None and (request.method == "GET" or look is DashboardRoutes._file):
-                visitor = await self._door.admit(request, self._site.rules)
-                return visitor if isinstance(visitor, web.Response) else await look(self, request, visitor)
-        elif request.method == "POST":
-            return await self._post(request, name)
-        if not name or _look(name) is not None:
-            return no_method(request, ("GET",))
+    async def _get(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+        is_file = DOWNLOAD.fullmatch(name)
+        is_known = is_file or name in ("", "events") or name in self._reads
+        if request.method not in ("GET", "HEAD"):
+            if is_known:
+                return no_method(request, ("GET",))
+        elif file := self._files.get(name or PAGE):
+            return file.answer(request)
+        elif name == "session":
+            return await self._session(request)
+        elif is_known:
+            if request.method == "HEAD" and not is_file:
+                return no_method(request, ("GET",))
+            visitor = await self._sign_ins.admit(request, self._site.rules)
+            if name == "events":
+                return await self._events(request, visitor)
+            return await self._file(request, is_file[1]) if is_file else await self._reads[name](request)
         return plain_error(404, f"the dashboard has nothing at {name[:100]!r}")
 
-    async def _post(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+    async def _post(self, request: web.BaseRequest, name: str) -> web.Response:
         if not is_own_page(request):
             return plain_error(403, "only the dashboard's own page may do that (Origin)")
         rules = self._site.rules
         if name == "sign-in":
-            return await self._door.sign_in(request, rules)
+            return await self._sign_ins.sign_in(request, rules)
         if name == "sign-out":
-            return self._door.sign_out(request)
-        visitor = await self._door.admit(request, rules)
-        if isinstance(visitor, web.Response):
-            return visitor
-        given = await _body(request)
-        pulse = await self._running()
+            return self._sign_ins.sign_out(request)
+        visitor = await self._sign_ins.admit(request, rules)
+        if "Content-Type" not in request.headers or head_of(request).content_type != JSON:
+            return plain_error(415, "the body must be application/json")
+        try:
+            given = codec.decode(await read_body(request, MAX_BODY))
+        except ProtocolError as error:
+            return plain_error(400, str(error))
+        updates = await self._running()
         if name == "watch":
-            return await self._watch(pulse, given)
-        status, told = await pulse.board.act(name, given, visitor.name)
-        return json_answer(status, encode(told))
+            return await self._watch(updates, given)
+        status, outcome = await updates.board.act(name, given, visitor.name)
+        return json_answer(status, encode(outcome))
 
     async def _running(self) -> PageUpdates:
         """Return the updates of pages, made on a thread when the first page opens."""
         async with self._making:
-            if self._pulse is None:
-                self._pulse = PageUpdates(await asyncio.to_thread(self._make_board))
-            return self._pulse
+            if self._updates is None:
+                self._updates = PageUpdates(await asyncio.to_thread(self._make_board))
+            return self._updates
 
     async def _session(self, request: web.BaseRequest) -> web.Response:
         """Return what the page must know before anybody signs in."""
         rules = self._site.rules
-        is_in = isinstance(await self._door.admit(request, rules), Visitor)
-        told = {"signed_in": is_in, "due": self._door.is_due(rules), "key_header": rules.api_key_header}
-        return json_answer(200, encode(told))
+        try:
+            is_in = bool(await self._sign_ins.admit(request, rules))
+        except RequestRefused:
+            is_in = False
+        due = self._sign_ins.is_due(rules)
+        return json_answer(200, encode({"signed_in": is_in, "due": due, "key_header": rules.api_key_header}))
 
     async def _events(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
-        pulse = await self._running()
-        if len(pulse.pages) >= MOST_PAGES:
-            pulse.make_room()
+        updates = await self._running()
+        if len(updates.pages) >= MAX_PAGES:
+            updates.make_room()
         stream = EventStream(request, PRIVATE)
-        page = DashboardPage(stream, lambda: self._door.is_welcome(visitor, self._site.rules), visitor.word)
-        pulse.add(page)
+        page = DashboardPage(
+            stream, lambda: self._sign_ins.is_welcome(visitor, self._site.rules), visitor.word
+        )
+        updates.add(page)
         try:
             await page.over.wait()
         finally:
-            pulse.remove(page)
+            updates.remove(page)
         return await stream.finish()
 
-    async def _exchange(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+    async def _exchange(self, request: web.BaseRequest) -> web.StreamResponse:
         number = _number(request, "number")
-        pulse = await self._running()
-        found = await pulse.apart(pulse.board.exchange, number)
+        updates = await self._running()
+        found = await updates.on_thread(updates.board.exchange, number)
         if found is None:
             return plain_error(404, f"there is no exchange {number}")
         return json_answer(200, encode(found))
 
-    async def _older(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
-        pulse = await self._running()
-        lane = pulse.lanes.get(request.query.get("filter", ""))
-        if lane is None:
+    async def _older(self, request: web.BaseRequest) -> web.StreamResponse:
+        updates = await self._running()
+        lines = updates.lines.get(request.query.get("filter", ""))
+        if lines is None:
             return plain_error(404, "no open page shows the traffic through that filter")
-        rows = await pulse.apart(lane.before, _number(request, "before"), OLDER)
+        rows = await updates.on_thread(lines.before, _number(request, "before"), OLDER)
         return json_answer(200, encode(rows))
 
-    async def _config(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+    async def _config(self, request: web.BaseRequest) -> web.StreamResponse:
+        updates, asked = await self._running(), request.query
         try:
-            pulse, asked = await self._running(), request.query
-            text = await pulse.apart(pulse.board.config, asked.get("server", ""), asked.get("client", ""))
+            text = await updates.on_thread(
+                updates.board.config, asked.get("server", ""), asked.get("client", "")
+            )
         except DeskError as error:
             return plain_error(404, str(error))
         return json_answer(200, encode({"text": text}))
 
-    async def _file(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
-        place = FILES.search(request.path)
-        job = None if place is None else self._site.jobs.known(place[1])
+    async def _file(self, request: web.BaseRequest, identifier: str) -> web.StreamResponse:
+        job = self._site.jobs.known(identifier)
         if job is None:
             return plain_error(404, NO_JOB)
-        answer = await download(request, job, PRIVATE)
-        return plain_error(404, NO_FILE) if answer is None else answer
+        return await download(request, job, PRIVATE) or plain_error(404, NO_FILE)
 
-    async def _watch(self, pulse: PageUpdates, given: Any) -> web.Response:
+    async def _watch(self, updates: PageUpdates, given: Any) -> web.Response:
         """Change what a page watches."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job are texts")
-        if len(texts[1]) > MOST_FILTER:
-            return plain_error(422, f"a filter has at most {MOST_FILTER} characters")
-        page = pulse.pages.get(texts[0])
+        if len(texts[1]) > MAX_FILTER:
+            return plain_error(422, f"a filter has at most {MAX_FILTER} characters")
+        page = updates.pages.get(texts[0])
         if page is None:
             return plain_error(404, "that page is not open")
         try:
-            await pulse.follow(page, texts[1], texts[2])
+            await updates.watch(page, texts[1], texts[2])
         except DeskError as error:
             return plain_error(422, str(error))
         return json_answer(200, b'{"watched":true}')
 
 
-_LOOKS: dict[str, Look] = {
-    "events": DashboardRoutes._events,
-    "exchange": DashboardRoutes._exchange,
-    "older": DashboardRoutes._older,
-    "config": DashboardRoutes._config,
-}
-
-
-def _look(name: str) -> Look | None:
-    """Return the handler for a name."""
-    return DashboardRoutes._file if FILES.fullmatch(name) else _LOOKS.get(name)
-
-
-async def _body(request: web.BaseRequest) -> Any:
-    if "Content-Type" not in request.headers or head_of(request).content_type != JSON:
-        raise RequestRefused(plain_error(415, "the body has to be application/json"))
-    try:
-        return codec.decode(await read_body(request, MOST_BODY))
-    except ProtocolError as error:
-        raise RequestRefused(plain_error(400, str(error))) from None
-
-
 def _number(request: web.BaseRequest, name: str) -> int:
     text = request.query.get(name, "")
     if not text.isdecimal() or len(text) > 15:
-        raise RequestRefused(plain_error(400, f"{name} has to be a number, not {text[:40]!r}"))
+        raise RequestRefused(plain_error(400, f"{name} must be a number, not {text[:40]!r}"))
     return int(text)

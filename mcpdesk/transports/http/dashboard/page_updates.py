@@ -6,11 +6,12 @@ A thread of its own does the looking, so that calls do not wait for it. Without 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -23,9 +24,9 @@ PERIOD_S = 0.25
 """Time between two updates of the pages, and between two checks for silent and signed-out ones."""
 SOON_S = 0.03
 """Time between two updates while older traffic is still being read."""
-MOST_PAGES = 32
+MAX_PAGES = 32
 """Pages open at a time; a further one closes another."""
-MOST_UNREAD = 1 << 20
+MAX_UNREAD = 1 << 20
 """Bytes a page may leave unread. Beyond that it is sent nothing, and later everything anew."""
 RETRY = b"retry: 2000\n\n"
 
@@ -36,7 +37,8 @@ T = TypeVar("T")
 class DashboardPage:
     """One open page: what it watches, and the stream to it."""
 
-    def __init__(self, stream: EventStream, is_welcome: Callable[[], bool], whose: str = "") -> None:
+    def __init__(self, stream: EventStream, is_welcome: Callable[[], bool], sign_in: str = "") -> None:
+        """`sign_in` tells the pages of one sign-in from others."""
         self.id = secrets.token_urlsafe(12)
         self.stream = stream
         self.over = asyncio.Event()
@@ -48,23 +50,15 @@ class DashboardPage:
         self.knows_lines = False
         """Whether it was sent everything once, and now needs changes only."""
         self.is_welcome = is_welcome
-        self.whose = whose
-        """The sign-in it belongs to."""
+        self.sign_in = sign_in
 
-    def tell(self, name: str, data: bytes) -> None:
+    def send(self, name: str, data: bytes) -> None:
         """Send one event."""
         self.stream.put(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
 
-    def follow(self, filter_text: str, job: str) -> None:
-        """Watch something else."""
-        self.knows_lines = self.knows_lines and filter_text == self.filter_text
-        self.filter_text = filter_text
-        if job != self.job:
-            self.job, self.job_end = job, -1
-
     def keeps_up(self) -> bool:
         """Whether the page reads fast enough; if not, it is sent everything anew later."""
-        if self.stream.queued < MOST_UNREAD:
+        if self.stream.queued < MAX_UNREAD:
             return True
         self.knows_core = self.knows_lines = False
         return False
@@ -76,11 +70,11 @@ class PageUpdates:
     def __init__(self, board: Board) -> None:
         self.board = board
         self.pages: dict[str, DashboardPage] = {}
-        self.lanes: dict[str, TrafficLines] = {}
+        self.lines: dict[str, TrafficLines] = {}
         """The traffic that open pages watch, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
-        self._thread: ThreadPoolExecutor | None = None
-        self._beats_aio: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "dashboard")
+        self._running: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._kept_alive = time.monotonic()
 
@@ -89,17 +83,17 @@ class PageUpdates:
         self.pages[page.id] = page
         self.board.attend(1)
         page.stream.put(RETRY)
-        page.tell("hello", encode({"page": page.id, "now": time.time()}))
-        if self._beats_aio is None:
-            self._beats_aio = asyncio.get_running_loop().create_task(self._beat())
+        page.send("hello", encode({"page": page.id, "now": time.time()}))
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
         self._wake.set()
 
     def make_room(self) -> None:
         """Close the oldest page of the sign-in with the most open pages."""
         pages = self.pages.values()
-        counts = Counter(page.whose for page in pages)
-        page = max(pages, key=lambda each: counts[each.whose])  # of equals the first, which is the oldest
-        page.tell("closed", b'{"pages":%d}' % len(pages))
+        counts = Counter(page.sign_in for page in pages)
+        page = max(pages, key=lambda each: counts[each.sign_in])  # of equals the first, which is the oldest
+        page.send("closed", b'{"pages":%d}' % len(pages))
         page.over.set()
         self.remove(page)
 
@@ -109,81 +103,77 @@ class PageUpdates:
             self.board.attend(-1)
         self._wake.set()
 
-    async def follow(self, page: DashboardPage, filter_text: str, job: str) -> None:
+    async def watch(self, page: DashboardPage, filter_text: str, job: str) -> None:
         """Change what a page watches. Raises: DeskError for a wrong filter."""
-        await self.lane(filter_text)
-        page.follow(filter_text, job)
+        await self._lines(filter_text)
+        page.knows_lines = page.knows_lines and filter_text == page.filter_text
+        page.filter_text = filter_text
+        if job != page.job:
+            page.job, page.job_end = job, -1
         self._wake.set()
 
-    async def lane(self, filter_text: str) -> TrafficLines:
-        """Return the lines of a filter, shared by all pages that use it. Raises: DeskError."""
-        if filter_text not in self.lanes:
-            lane = await self.apart(self.board.lines, filter_text)
-            self.lanes.setdefault(filter_text, lane)
-        return self.lanes[filter_text]
-
-    async def apart(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run a function that takes milliseconds on the dashboard's thread."""
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "dashboard")
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     async def close(self) -> None:
         """End all pages."""
         for page in self.pages.values():
             page.over.set()
-        if self._beats_aio is not None:
-            self._beats_aio.cancel()
-            await asyncio.wait([self._beats_aio])
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _beat(self) -> None:
+    async def _lines(self, filter_text: str) -> TrafficLines:
+        """Return the lines of a filter, shared by all pages that use it. Raises: DeskError."""
+        if filter_text not in self.lines:
+            lines = await self.on_thread(self.board.lines, filter_text)
+            self.lines.setdefault(filter_text, lines)
+        return self.lines[filter_text]
+
+    async def _run(self) -> None:
         try:
             while self.pages:
                 self._wake.clear()
                 is_behind = False
                 try:
-                    is_behind = await self._look()
+                    is_behind = await self._update()
                 except Exception:
                     # A page that shows old things is better than none; what went wrong is news for the log.
                     log.exception("the dashboard could not be brought up to date")
-                await self._rest(SOON_S if is_behind else PERIOD_S)
+                await self._pause(SOON_S if is_behind else PERIOD_S)
         finally:
-            self._beats_aio = None
-            self.lanes.clear()
+            self._running = None
+            self.lines.clear()
 
-    async def _rest(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         """Wait until the next update; a page that opens or watches something else is served at once."""
-        began = time.monotonic()
+        await asyncio.sleep(SOON_S)  # but not more often than pages can be drawn
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds - SOON_S):
                 await self._wake.wait()
         except TimeoutError:
             return
-        # But not more often than pages can be drawn.
-        await asyncio.sleep(max(0.0, SOON_S - (time.monotonic() - began)))
 
-    async def _look(self) -> bool:
+    async def _update(self) -> bool:
         """Update all pages once; True when there is more older traffic to read."""
-        self._drop_pages()
-        await self._tell_core()
-        is_behind = await self._tell_lines()
-        await self._tell_output()
         now = time.monotonic()
-        if now - self._kept_alive > KEEP_ALIVE_S:
+        is_due = now - self._kept_alive > KEEP_ALIVE_S
+        if is_due:
             self._kept_alive = now
-            for page in self.pages.values():
-                page.stream.put(KEEP_ALIVE)
-        return is_behind
-
-    def _drop_pages(self) -> None:
         for page in self.pages.values():
             if page.stream.is_broken or not page.is_welcome():
                 page.over.set()
+            elif is_due:
+                page.stream.put(KEEP_ALIVE)
+        await self._send_core()
+        is_behind = await self._send_lines()
+        await self._send_output()
+        return is_behind
 
-    async def _tell_core(self) -> None:
-        sections = await self.apart(self.board.sections)
+    async def _send_core(self) -> None:
+        sections = await self.on_thread(self.board.sections)
         changed = {
             name: (value, encode(value))
             for name, value in sections.items()
@@ -193,71 +183,47 @@ class PageUpdates:
         for page in list(self.pages.values()):
             if page.keeps_up():
                 for name, (_, data) in (changed if page.knows_core else self._sections).items():
-                    page.tell(name, data)
+                    page.send(name, data)
                 page.knows_core = True
 
-    async def _tell_lines(self) -> bool:
-        wanted = {page.filter_text for page in self.pages.values()}
-        self.lanes = {text: lane for text, lane in self.lanes.items() if text in wanted}
+    async def _send_lines(self) -> bool:
+        watched = {page.filter_text for page in self.pages.values()}
+        self.lines = {text: lines for text, lines in self.lines.items() if text in watched}
         is_behind = False
-        for text in wanted:
-            lane = await self.lane(text)
-            news, whole = await self.apart(_looked, lane)
+        for text in watched:
+            lines = await self._lines(text)
+            news, whole = await self.on_thread(lambda lines: (lines.look(), lines.everything()), lines)
             is_behind = is_behind or bool(whole["behind"]) or whole["done"] < 1
-            shown = encode({"filter": text, **news}) if news is not None else b""
-            everything = b""
-            for page in list(self.pages.values()):
-                if page.filter_text != text or not page.keeps_up():
-                    continue
-                if page.knows_lines:
-                    if shown:
-                        page.tell("traffic", shown)
-                    continue
-                everything = everything or encode({"filter": text, "all": True, **whole})
-                page.tell("traffic", everything)
+            pages = [page for page in self.pages.values() if page.filter_text == text and page.keeps_up()]
+            new = [page for page in pages if not page.knows_lines]
+            everything = encode({"filter": text, "all": True, **whole}) if new else b""
+            changes = encode({"filter": text, **news}) if news is not None else b""
+            for page in pages:
+                data = changes if page.knows_lines else everything
+                if data:
+                    page.send("traffic", data)
                 page.knows_lines = True
         return is_behind
 
-    async def _tell_output(self) -> None:
+    async def _send_output(self) -> None:
         for page in list(self.pages.values()):
             if not page.job or not page.keeps_up():
                 continue
             job, end = page.job, page.job_end
-            piece = await self.apart(self.board.output, job, end)
+            piece = await self.on_thread(self.board.output, job, end)
             if page.id not in self.pages or page.job != job or page.job_end != end:
                 continue
             if piece is None:
-                page.tell("output", encode({"job": job, "none": True}))
+                page.send("output", encode({"job": job, "none": True}))
                 page.job = ""
             elif piece["end"] != end:
                 page.job_end = piece["end"]
-                page.tell("output", encode({"job": job, "fresh": end < 0, **piece}))
-
-
-def _looked(lane: TrafficLines) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
-    news = lane.look()
-    return news, lane.everything()
-
-
-LARGEST = 1 << 53
-"""Larger numbers are not exact in a browser, and are sent as text."""
+                page.send("output", encode({"job": job, "fresh": end < 0, **piece}))
 
 
 def encode(value: Any) -> bytes:
-    """Encode any value as JSON; what JSON cannot carry is replaced by the nearest that it can."""
+    """Encode any value as JSON, also one with numbers and half characters that messages cannot have."""
     try:
         return codec.encode(value)
     except ProtocolError:
-        return codec.encode(_sayable(value))
-
-
-def _sayable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, Mapping):
-        return {_sayable(str(key)): _sayable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_sayable(item) for item in value]
-    if isinstance(value, int) and abs(value) > LARGEST:
-        return str(value)
-    return value
+        return json.dumps(value, default=dict, ensure_ascii=False).encode("utf-8", "replace")

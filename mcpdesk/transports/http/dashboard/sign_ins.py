@@ -23,7 +23,7 @@ from mcpdesk.transports.http.responses import RequestRefused, plain_error
 
 COOKIE = "mcpdesk-dashboard"
 LASTS_S = 24 * 3600.0
-MOST = 200
+MAX_SIGN_INS = 200
 """Sign-ins kept; the oldest are dropped first."""
 
 
@@ -59,68 +59,60 @@ class SignIns:
         self._clock = clock
         self._signed_in: dict[str, Visitor] = {}
 
-    async def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor | web.Response:
-        """Return the visitor who makes a request, or the refusal."""
+    async def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor:
+        """Return the visitor who makes a request. Raises: RequestRefused."""
         if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
-            return plain_error(403, "this is for the dashboard's own page")
+            raise RequestRefused(plain_error(403, "this is for the dashboard's own page"))
         if not self.is_due(rules):
             return Visitor("dashboard")
         visitor = self._signed_in.get(request.cookies.get(cookie_name(request), ""))
         if visitor is not None and self.is_welcome(visitor, rules):
             return visitor
-        try:
-            return _visitor(await self._identify(request, rules), rules)
-        except RequestRefused as refused:
-            return refused.answer
+        return await self._identified(request, rules)
 
     def is_welcome(self, visitor: Visitor, rules: Rules) -> bool:
         """Whether a visitor may still see the dashboard."""
-        if visitor.key != rules.api_key and rules.api_key:
-            return False
-        if visitor.until is not None and visitor.until < self._clock():
-            return False
-        if not visitor.is_proven and self.is_due(rules):
-            return False
-        return not visitor.word or visitor.word in self._signed_in
+        has_key = visitor.key == rules.api_key or not rules.api_key
+        has_time = visitor.until is None or visitor.until >= self._clock()
+        is_proven = visitor.is_proven or not self.is_due(rules)
+        is_signed_in = not visitor.word or visitor.word in self._signed_in
+        return has_key and has_time and is_proven and is_signed_in
 
     async def sign_in(self, request: web.BaseRequest, rules: Rules) -> web.Response:
-        """Set a cookie for who sends the key or token that a call would need."""
-        try:
-            visitor = _visitor(await self._identify(request, rules), rules)
-        except RequestRefused as refused:
-            return refused.answer
+        """Set a cookie for who sends the key or token that a call would need. Raises: RequestRefused."""
+        visitor = await self._identified(request, rules)
         now, word = self._clock(), secrets.token_urlsafe(32)
         until = min(now + LASTS_S, visitor.until or now + LASTS_S)
         self._signed_in[word] = replace(visitor, until=until, word=word)
-        while len(self._signed_in) > MOST:
+        while len(self._signed_in) > MAX_SIGN_INS:
             del self._signed_in[next(iter(self._signed_in))]
-        answer = web.Response(status=204)
-        self._set_cookie(request, answer, word, max(1, int(until - now)))
-        return answer
+        return _with_cookie(request, word, max(1, int(until - now)))
 
     def sign_out(self, request: web.BaseRequest) -> web.Response:
         """Make the cookie worthless."""
         self._signed_in.pop(request.cookies.get(cookie_name(request), ""), None)
-        answer = web.Response(status=204)
-        self._set_cookie(request, answer, "", 0)
-        return answer
+        return _with_cookie(request, "", 0)
 
-    def _set_cookie(self, request: web.BaseRequest, answer: web.Response, word: str, lasts_s: int) -> None:
-        answer.set_cookie(
-            cookie_name(request),
-            word,
-            max_age=lasts_s,
-            path=PATH,
-            httponly=True,
-            samesite="Strict",
-            secure=request.headers.get("Origin", "").startswith("https:"),
-        )
+    async def _identified(self, request: web.BaseRequest, rules: Rules) -> Visitor:
+        """The visitor for a caller; one with a token has its name and expiry."""
+        who = await self._identify(request, rules)
+        name = f"{who.name} (dashboard)" if who.kind == "token" else "dashboard"
+        return Visitor(name, who.expires, key=rules.api_key, is_proven=who.kind != "open")
 
 
-def _visitor(who: Principal, rules: Rules) -> Visitor:
-    """Return the visitor for a caller; one with a token has its name and expiry."""
-    name = f"{who.name} (dashboard)" if who.kind == "token" else "dashboard"
-    return Visitor(name, who.expires, key=rules.api_key, is_proven=who.kind != "open")
+def _with_cookie(request: web.BaseRequest, word: str, lasts_s: int) -> web.Response:
+    answer = web.Response(status=204)
+    is_encrypted = request.headers.get("Origin", "").startswith("https:")
+    answer.set_cookie(
+        cookie_name(request),
+        word,
+        max_age=lasts_s,
+        path=PATH,
+        httponly=True,
+        samesite="Strict",
+        secure=is_encrypted,
+    )
+    return answer
 
 
 def cookie_name(request: web.BaseRequest) -> str:
