@@ -14,7 +14,7 @@ from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.flows import MAY_ASK, Ask, FlowStep, Leave, Report, RequestFlows, Send, Wait
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.timing import CallDeadline, Farewells
-from mcpdesk.client.transport import ClientTransport, ServerResponse, SessionGone, excerpt
+from mcpdesk.client.transport import ClientTransport, ServerReply, ServerResponse, SessionGone, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_features import ASKABLE
@@ -207,14 +207,8 @@ class ServerConnection:
     async def _agreed(self, earlier: Agreement | None) -> Agreement:
         """Find the newest revision both sides know. `earlier` held before the connection was lost."""
         if earlier is None and self._revision is None:
-            message = self._message(LATEST, Send("server/discover", {}), None)
-            reply = await self._transport.exchange(message, {}, self._receive)
-            if is_contradiction(reply):
-                message = self._message(LATEST, Send("server/discover", {}), None)
-                reply = await self._transport.exchange(message, {}, self._receive)
-            agreement = discovered(reply)
+            agreement = await self._probed()
             if agreement is not None:
-                self._transport.agreed(agreement.revision, reply)
                 return agreement
         revision = earlier.revision if earlier is not None else self._revision or LATEST_HANDSHAKE
         if revision.is_stateless:
@@ -231,6 +225,26 @@ class ServerConnection:
                 raise error from None
             self._transport = older
             return await self._shake_hands(R1)
+
+    async def _probed(self) -> Agreement | None:
+        """The agreement with a server of the stateless era; None: it wants a handshake."""
+        transport = self._transport
+        try:
+            async with asyncio.timeout(transport.probe_s):
+                reply = await self._discover()
+                if is_contradiction(reply):
+                    reply = await self._discover()
+        except TimeoutError:
+            return None
+        agreement = discovered(reply)
+        if agreement is not None:
+            transport.agreed(agreement.revision, reply)
+        return agreement
+
+    async def _discover(self) -> ServerReply:
+        return await self._transport.exchange(
+            self._message(LATEST, Send("server/discover", {}), None), {}, self._receive
+        )
 
     async def _shake_hands(self, revision: Revision) -> Agreement:
         transport = self._transport

@@ -142,7 +142,7 @@ class HttpRequests:
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str = ""
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         session, place, attempt = self._opened(), url or self.url, 0
-        with _broken_as_http_error():
+        with connection_errors():
             while True:
                 token = await self._token(method, place)
                 used = self._headers | dict(headers) | token
@@ -175,7 +175,7 @@ class HttpRequests:
         request = self._opened().request(
             step.method, step.url, data=step.body, headers=step.headers, allow_redirects=False
         )
-        with _broken_as_http_error():
+        with connection_errors():
             async with asyncio.timeout(METADATA_S), request as answer:
                 data = bytearray()
                 async for piece in answer.content.iter_chunked(CHUNK):
@@ -454,7 +454,7 @@ class HttpSse(ClientTransport):
 
 
 @contextmanager
-def _broken_as_http_error() -> Iterator[None]:
+def connection_errors() -> Iterator[None]:
     """Raise HttpError for a connection that cannot be made, or breaks."""
     import aiohttp
 
@@ -462,6 +462,8 @@ def _broken_as_http_error() -> Iterator[None]:
         yield
     except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError):
         raise HttpError("the connection broke before the answer was whole") from None
+    except aiohttp.WSServerHandshakeError as error:
+        raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise HttpError(f"cannot be reached: {_why(error)}") from None
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from mcpdesk.errors import CallError, HttpError, InvalidAnswer, RpcError
+from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
 from mcpdesk.plain_text import clean
+from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.revisions import Revision
 
@@ -152,6 +153,11 @@ class ClientTransport(ABC):
         """Whether an abandoned exchange cancels its request on the server."""
         return False
 
+    @property
+    def probe_s(self) -> float | None:
+        """How long the first request may stay unanswered, before a handshake is tried; None: for ever."""
+        return None
+
     @abstractmethod
     async def open(self, receive: Receive) -> None:
         """Connect. `receive` takes what the server sends outside of any exchange. Raises: CallError."""
@@ -214,6 +220,26 @@ class PendingReplies:
         waiting = self._waiting.get(identifier) if is_id(identifier) else None
         if waiting is not None and not waiting.done():
             waiting.set_result(ServerReply(message, frame))
+
+    def deliver(self, frame: bytes, receive: Receive) -> bool:
+        """Hand a frame to who waits for it, else to `receive`; False: it is no message, or one of several.
+
+        A frame of 2025-03-26 may hold a batch of them.
+        """
+        try:
+            message = codec.decode(frame)
+        except ProtocolError:
+            return False
+        messages = message if isinstance(message, list) else [message]
+        for each in messages:
+            if is_response(each):
+                self.arrived(each, frame if each is message else codec.encode(each))
+            elif isinstance(each, dict) and "method" in each:
+                with suppress(CallError):
+                    receive(each)
+            else:
+                return False
+        return True
 
     def fail(self, error: CallError) -> None:
         """End everything that waits."""

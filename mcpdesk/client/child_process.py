@@ -1,0 +1,267 @@
+"""A server that is a program: started by us, spoken to over its stdin and stdout.
+
+Source: MCP basic/transports/stdio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from mcpdesk.client.transport import (
+    ClientTransport,
+    PendingReplies,
+    Receive,
+    ServerReply,
+    excerpt,
+)
+from mcpdesk.errors import CallError, InvalidAnswer
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.framing import LineFramer
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+LONGEST_LINE = 256 << 20
+LONGEST_LOG_LINE = 64 << 10
+LAST_LINES = 20
+"""Lines of stderr that are kept to explain why a program ended."""
+LINGER_S = 0.5
+"""How long the output of a program that has ended is read: what it started may hold it open."""
+PATIENCE_S = 2.0
+"""How long a program may take to end when its stdin is closed, and again after SIGTERM."""
+PROBE_S = 8.0
+"""How long a program may take to answer the first request, before it is taken to be of an older revision."""
+
+
+class ProgramEnded(CallError):
+    """The program ended. `code` is its exit code, negative for a signal; `last_lines` are of its stderr."""
+
+    def __init__(self, code: int, last_lines: Sequence[str]) -> None:
+        how = f"with exit code {code}" if code >= 0 else f"by {_signal_name(-code)}"
+        said = excerpt(" / ".join(last_lines[-3:]))
+        super().__init__(f"the program ended {how}{f': {said}' if said else ''}")
+        self.code = code
+        self.last_lines = tuple(last_lines)
+
+
+class Program(Struct, frozen=True):
+    """A command to start, without a shell."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    """All of its environment."""
+    folder: Path | None = None
+    """Where it runs; None: where we do."""
+
+
+class ChildProcess(ClientTransport):
+    """Starts a program in a process group of its own; it is started again when it is used after it ended."""
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        on_log: Callable[[str], None] = lambda line: None,
+        on_stray: Callable[[bytes], None] = lambda line: None,
+        on_started: Callable[[int], None] = lambda pid: None,
+        on_ended: Callable[[ProgramEnded], None] = lambda ended: None,
+    ) -> None:
+        """`on_log` gets each line of stderr, `on_stray` each line of stdout that is no message."""
+        self.target = excerpt(" ".join(program.argv))
+        self._program = program
+        self._on_log, self._on_stray = on_log, on_stray
+        self._on_started, self._on_ended = on_started, on_ended
+        self._replies = PendingReplies()
+        self._receive: Receive = lambda message: None
+        self._run: _Run | None = None
+        self._end: ProgramEnded | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the program runs."""
+        return self._run is not None
+
+    @property
+    def probe_s(self) -> float:
+        """A program that does not know the first request may answer nothing to it."""
+        return PROBE_S
+
+    async def open(self, receive: Receive) -> None:
+        """Start the program. Raises: CallError when it cannot be started."""
+        self._receive = receive
+        if self._run is not None:
+            return
+        loop, program = asyncio.get_running_loop(), self._program
+        try:
+            _, self._run = await loop.subprocess_exec(
+                lambda: _Run(self._received, self._too_long, self._on_log, self._ended),
+                *program.argv,
+                cwd=program.folder,
+                env=dict(program.environment),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise CallError(_cannot_start(program, error)) from None
+        self._on_started(self._run.pid)
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request and wait for its reply. Raises: ProgramEnded, InvalidAnswer."""
+        with self._replies.expecting(request["id"]) as reply:
+            await self.send(request)
+            return await reply
+
+    async def send(self, message: JSONObject) -> None:
+        """Write a message, and wait while the program reads too slowly. Raises: ProgramEnded."""
+        if self._run is None:
+            raise self._end or CallError("the program does not run")
+        await self._run.write(codec.encode(message) + b"\n")
+
+    async def close(self) -> None:
+        """End the program: first by closing its stdin, then by signals to its process group."""
+        run = self._run
+        if run is None:
+            return
+        run.close_stdin()
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
+            if number is not None:
+                _signal_group(run.pid, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_S):
+                    await run.is_over.wait()
+                return
+
+    def _ended(self, code: int, last_lines: Sequence[str]) -> None:
+        self._run = None
+        self._end = ProgramEnded(code, last_lines)
+        self._replies.fail(self._end)
+        self._on_ended(self._end)
+
+    def _too_long(self) -> None:
+        self._replies.fail(InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes"))
+
+    def _received(self, line: bytes) -> None:
+        if not self._replies.deliver(line, self._receive):
+            self._on_stray(line)
+
+
+class _Run(asyncio.SubprocessProtocol):
+    """One run of a program: its pipes, until it and its output have ended."""
+
+    def __init__(
+        self,
+        on_line: Callable[[bytes], None],
+        on_long_line: Callable[[], None],
+        on_log: Callable[[str], None],
+        on_end: Callable[[int, Sequence[str]], None],
+    ) -> None:
+        self._on_line, self._on_long_line, self._on_log, self._on_end = on_line, on_long_line, on_log, on_end
+        self._framers = {STDOUT: LineFramer(LONGEST_LINE), STDERR: LineFramer(LONGEST_LOG_LINE)}
+        self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._transport: asyncio.SubprocessTransport
+        self._lingering: asyncio.TimerHandle | None = None
+        self.is_over = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The program's process, and its process group."""
+        return self._transport.get_pid()
+
+    async def write(self, line: bytes) -> None:
+        """Write a line once the program has read most of what came before."""
+        stdin = self._transport.get_pipe_transport(STDIN)
+        if isinstance(stdin, asyncio.WriteTransport) and not stdin.is_closing():
+            stdin.write(line)
+            await self._may_write.wait()
+
+    def close_stdin(self) -> None:
+        """Say that no more messages come."""
+        if stdin := self._transport.get_pipe_transport(STDIN):
+            stdin.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The program has started."""
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def pause_writing(self) -> None:
+        """The program reads too slowly."""
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        """The program has read enough."""
+        self._may_write.set()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """The program wrote something."""
+        framer = self._framers[fd]
+        for line in framer.feed(data):
+            self._take(fd, line)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """One of its pipes was closed."""
+        if fd == STDIN:
+            self._may_write.set()
+        elif rest := self._framers[fd].close():
+            self._take(fd, rest)
+
+    def process_exited(self) -> None:
+        """The program ended. Something it started may go on, and hold its pipes open."""
+        self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
+        _signal_group(self.pid, signal.SIGKILL)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The program and its output have ended."""
+        if self._lingering is not None:
+            self._lingering.cancel()
+        self._may_write.set()
+        self.is_over.set()
+        code = self._transport.get_returncode()
+        self._transport.close()
+        self._on_end(-signal.SIGKILL if code is None else code, list(self._last_lines))
+
+    def _take(self, fd: int, line: bytes) -> None:
+        if fd == STDOUT:
+            if line:
+                self._on_line(line)
+            else:
+                self._on_long_line()
+            return
+        text = line.decode("utf-8", "replace").rstrip()
+        if text:
+            self._last_lines.append(text)
+            self._on_log(text)
+
+
+def _cannot_start(program: Program, error: Exception) -> str:
+    name = program.argv[0]
+    if isinstance(error, FileNotFoundError):
+        if program.folder is not None and not program.folder.is_dir():
+            return f"there is no folder {program.folder} to run it in"
+        return f"there is no program {name!r}: is it installed, and on PATH?"
+    if isinstance(error, PermissionError):
+        return f"{name!r} may not be run: is it marked as executable?"
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return f"{name!r} cannot be started: {reason}"
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,204 @@
+"""Servers that are programs: spoken to over pipes, and what is said of those that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcpdesk.client import child_process
+from mcpdesk.client.child_process import ChildProcess, Program, ProgramEnded
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.errors import CallError, InvalidAnswer
+from tests.support.patience import WITHIN_S
+from tests.support.processes import is_alive
+
+ROOT = Path(__file__).parents[2]
+HELLO = (sys.executable, "-m", "mcpdesk", "stdio", "--alone", str(ROOT / "sample_servers" / "hello"))
+ANSWERING = """
+import json, sys
+def say(message): print(json.dumps(message), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked: continue
+    if asked["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        result["serverInfo"] = {"name": "x", "version": "1"}
+        say({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+    elif asked["method"] == "tools/list":
+        TOOLS
+    else:
+        UNKNOWN
+"""
+LIST = 'say({"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": []}})'
+REFUSE = 'say({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}})'
+
+
+def _python(text: str) -> Program:
+    return Program((sys.executable, "-c", text))
+
+
+def _scripted(tools: str = LIST, unknown: str = REFUSE) -> Program:
+    return _python(ANSWERING.replace("TOOLS", tools).replace("UNKNOWN", unknown))
+
+
+class Heard:
+    """What a program wrote besides its answers, and how it ended."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.strays: list[bytes] = []
+        self.pids: list[int] = []
+        self.ended: list[ProgramEnded] = []
+        self.first_line = asyncio.Event()
+
+    def logged(self, line: str) -> None:
+        """A line of stderr."""
+        self.log.append(line)
+        self.first_line.set()
+
+
+@asynccontextmanager
+async def _started(program: Program, heard: Heard | None = None) -> AsyncIterator[ServerConnection]:
+    heard = heard or Heard()
+    transport = ChildProcess(
+        program,
+        on_log=heard.logged,
+        on_stray=heard.strays.append,
+        on_started=heard.pids.append,
+        on_ended=heard.ended.append,
+    )
+    connection = ServerConnection(transport, {"name": "test", "version": "1"})
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            yield connection
+    finally:
+        await connection.close()
+
+
+async def _tools(connection: ServerConnection) -> list[str]:
+    return [tool["name"] for tool in await connection.list_all("tools/list", "tools")]
+
+
+async def test_a_program_is_spoken_to_in_its_newest_revision() -> None:
+    heard = Heard()
+    async with _started(Program(HELLO), heard) as connection:
+        assert (await connection.open()).revision.is_stateless
+        assert "greet" in await _tools(connection)
+        result = await connection.result("tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
+    assert "Ada" in str(result["content"])
+    assert [ended.code for ended in heard.ended] == [0]
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        REFUSE,
+        'say({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "what?"}})',
+        "pass",
+    ],
+    ids=["unknown method", "bad params", "silence"],
+)
+async def test_a_program_of_an_older_revision_gets_its_handshake(
+    unknown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_process, "PROBE_S", 0.3)
+    async with _started(_scripted(unknown=unknown)) as connection:
+        assert (await connection.open()).revision.name == "2025-06-18"
+        assert await _tools(connection) == []
+
+
+async def test_what_is_no_message_is_reported_and_does_no_harm() -> None:
+    heard = Heard()
+    chatty = f"print('starting up'); print('{{\"a\": 1}}'); {LIST}"
+    async with _started(_scripted(tools=chatty), heard) as connection:
+        assert await _tools(connection) == []
+    assert heard.strays == [b"starting up", b'{"a": 1}']
+
+
+async def test_a_batch_of_answers_is_taken_apart() -> None:
+    batch = 'print(json.dumps([{"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": []}}]), flush=True)'
+    async with _started(_scripted(tools=batch)) as connection:
+        assert await _tools(connection) == []
+
+
+async def test_a_flood_on_stderr_holds_nothing_up() -> None:
+    heard = Heard()
+    flood = f"sys.stderr.write('noise\\n' * 200_000); {LIST}"
+    async with _started(_scripted(tools=flood), heard) as connection:
+        assert await _tools(connection) == []
+    assert len(heard.log) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (Program(("no-such-program-here",)), "there is no program 'no-such-program-here': is it installed"),
+        (Program((str(ROOT / "README.md"),)), "may not be run"),
+        (Program((sys.executable,), folder=Path("/no/such/folder")), "there is no folder /no/such/folder"),
+        (Program(("a\0b",)), "cannot be started: embedded null byte"),
+        (_python("import sys; sys.exit('no database at 1.2.3.4')"), "exit code 1: no database at 1.2.3.4"),
+        (_python("raise SystemExit(0)"), "ended with exit code 0"),
+        (_python("import os; os.kill(os.getpid(), 9)"), "ended by SIGKILL"),
+        (_python("import os, time\nif os.fork(): os._exit(7)\ntime.sleep(60)"), "ended with exit code 7"),
+        (_python("import sys; sys.stdin.close(); import time; time.sleep(0.2)"), "ended with exit code 0"),
+    ],
+    ids=[
+        "missing",
+        "not executable",
+        "no folder",
+        "NUL",
+        "says why",
+        "quiet",
+        "killed",
+        "forks",
+        "reads nothing",
+    ],
+)
+async def test_a_program_that_cannot_be_used_is_named_with_the_reason(program: Program, told: str) -> None:
+    async with _started(program) as connection:
+        with pytest.raises(CallError, match=told):
+            await connection.open()
+
+
+async def test_a_call_fails_when_the_program_ends_under_it_and_the_next_one_starts_it_again(
+    tmp_path: Path,
+) -> None:
+    heard = Heard()
+    dying = f"import os; os.path.exists('again') or (open('again', 'w').close(), os._exit(3)); {LIST}"
+    program = Program(_scripted(tools=dying).argv, folder=tmp_path)
+    async with _started(program, heard) as connection:
+        with pytest.raises(ProgramEnded, match="exit code 3"):
+            await _tools(connection)
+        assert await _tools(connection) == []
+    assert len(heard.pids) == 2
+
+
+async def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "LONGEST_LINE", 1 << 20)
+    async with _started(_scripted(tools="print('x' * (2 << 20), flush=True)")) as connection:
+        with pytest.raises(InvalidAnswer, match="exceeds 1048576 bytes"):
+            await _tools(connection)
+
+
+async def test_nothing_the_program_started_is_left_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "PATIENCE_S", 1.0)
+    heard = Heard()
+    stubborn = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print(child.pid, file=sys.stderr, flush=True)\n"
+        "while True: time.sleep(1)"
+    )
+    async with _started(_python(stubborn), heard) as connection:
+        opening = asyncio.create_task(connection.open())
+        await heard.first_line.wait()
+        family = [psutil.Process(heard.pids[0]), psutil.Process(int(heard.log[0]))]
+        opening.cancel()
+    assert not any(is_alive(process) for process in family)
