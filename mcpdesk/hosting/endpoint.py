@@ -197,7 +197,7 @@ class HostedEndpoint:
     def keeps_something(self) -> bool:
         """Whether clients may still ask for what was begun here: jobs, programs, operations of rounds."""
         services, home = self.dispatcher.services, self.server.home
-        if home is not None and home.has_made("programs") and home.programs.views():
+        if home is not None and home.has_made("programs") and home.programs.all():
             return True
         if services.has_made("jobs") and services.jobs.would_lose:
             return True

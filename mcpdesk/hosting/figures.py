@@ -16,7 +16,7 @@ from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.jobs.job import JobSnapshot
+    from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.capture.recording import Recording
     from mcpdesk.server.calls.services import Services
 
@@ -62,10 +62,10 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
     tasks = Counter(map(_state, services.jobs.snapshot()))
     homes = (one.server.home for one in endpoints)
     programs = Counter(
-        view.state
+        program.state
         for home in homes
         if home is not None and home.has_made("programs")
-        for view in home.programs.views()
+        for program in home.programs.all()
     )
     return Figure(
         "jobs",
@@ -78,7 +78,7 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
     )
 
 
-def _state(job: JobSnapshot) -> str:
+def _state(job: Job) -> str:
     is_waiting = job.feed is not None and job.started is None and not job.status.is_final
     return QUEUED if is_waiting else job.status
 

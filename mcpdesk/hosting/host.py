@@ -21,7 +21,7 @@ from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.interpreter import collect_rarely
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import public_environment, secret_variables
-from mcpdesk.jobs.call_soon import call_soon_safely
+from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.asks.approval_policies import policies_of
 from mcpdesk.server.calls.services import Services

@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import IO, Protocol
 
 from mcpdesk.jobs.output import Stream
 from mcpdesk.jobs.process_table import MARK
+from mcpdesk.jobs.schedule import call_soon_safely
 
 QUIT_S = 5.0
 HAND_OVER_S = 2.0
@@ -165,8 +166,6 @@ GUARD = ProgramGuard()
 atexit.register(GUARD.close)
 
 
-LOOK_S = 0.02
-"""How often a child is asked for its exit code where the system cannot announce its end."""
 REPORT_BYTES = 4096
 
 
@@ -319,10 +318,6 @@ class OwnChild:
         assert self._popen.stdout is not None and self._popen.stderr is not None
         self.pid, self.keeper, self.is_empty = self._popen.pid, 0, False
         self.outputs: dict[Stream, IO[bytes]] = {"stdout": self._popen.stdout, "stderr": self._popen.stderr}
-        self._exit: int | None = None
-        """A pidfd, readable once the program has ended; None later, and where there is no pidfd."""
-        self._next_look: asyncio.TimerHandle | None = None
-        """The timer that asks for the exit code where there is no pidfd."""
 
     @property
     def code(self) -> int | None:
@@ -331,30 +326,13 @@ class OwnChild:
 
     def on_end(self, ended: Callable[[], None]) -> None:
         """Call a function once the program has ended."""
-        try:
-            self._exit = os.pidfd_open(self.pid)
-            asyncio.get_running_loop().add_reader(self._exit, self._exited, ended)
-        except (AttributeError, OSError):  # neither every system nor every kernel has it
-            self._look_for_end(ended)
+        loop = asyncio.get_running_loop()
+
+        def wait() -> None:
+            self._popen.wait()
+            call_soon_safely(loop, ended)
+
+        Thread(target=wait, name="program", daemon=True).start()
 
     def close(self) -> None:
-        """Stop watching it."""
-        self._forget_exit()
-        if self._next_look is not None:
-            self._next_look.cancel()
-
-    def _exited(self, ended: Callable[[], None]) -> None:
-        self._forget_exit()
-        ended()
-
-    def _look_for_end(self, ended: Callable[[], None]) -> None:
-        if self.code is None:
-            self._next_look = asyncio.get_running_loop().call_later(LOOK_S, self._look_for_end, ended)
-        else:
-            ended()
-
-    def _forget_exit(self) -> None:
-        if self._exit is not None:
-            asyncio.get_running_loop().remove_reader(self._exit)
-            os.close(self._exit)
-            self._exit = None
+        """Nothing is held."""

@@ -9,10 +9,11 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from copy import copy
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import field
 
 from mcpdesk.errors import DeskError, ProtocolError
 from mcpdesk.protocol.task_shapes import TaskStatus, TaskView
@@ -46,53 +47,26 @@ class JobEnding(NamedTuple):
 NOT_ENDED = JobEnding()
 
 
-class JobSnapshot(Struct, frozen=True):
-    """A job at one moment, safe to hand between threads. Times are Unix seconds."""
-
-    id: str
-    server: str
-    tool: str
-    peer: str
-    status: TaskStatus
-    message: str
-    created: float
-    updated: float
-    ttl_s: float | None
-    """Lifetime in seconds from `created`; None keeps the job for good."""
-    feed: CallFeed | None = None
-    """The output of an asynchronous call; None for a task."""
-    exit_code: int | None = None
-    started: float | None = None
-    """When a call began to run; None while it waits for its turn."""
-    files: tuple[ProducedFile, ...] = ()
-
-
-class Job(Struct, eq=False):
+class Job(TaskView, eq=False, kw_only=True):
     """A job's identity and state. Only `owner` may see it: a principal, a session, or everybody ("").
 
-    With a `feed` it is an asynchronous call of the gateway: it may wait for its turn, and is kept for `ttl_s`
-    from its end instead of its beginning. Listeners are called after every change, and after something else
-    about it changed (`touch`).
+    With a `feed` it is an asynchronous call of the gateway: it may wait for its turn, and `ttl_s` counts from
+    its end instead of its beginning. Listeners are called after every change, and after something else
+    about it changed (`touch`). Times are Unix seconds.
     """
 
-    id: str
-    number: int
-    """Position in the order of creation."""
     server: str
-    owner: str
     tool: str
     peer: str
-    created: float
-    ttl_s: float | None
-    """Lifetime in seconds from `created`, for a call from its end; None keeps it for good."""
+    owner: str
     stop: Callable[[str], None]
     """Ends the work, with a reason; harmless when it is over."""
-    updated: float = 0.0
-    status: TaskStatus = TaskStatus.WORKING
-    message: str = ""
+    number: int = 0
+    """Position in the order of creation."""
     ending: JobEnding = NOT_ENDED
     kept_bytes: int = 0
     feed: CallFeed | None = None
+    """The output of an asynchronous call; None for a task."""
     started: float | None = None
     """When a call began to run; None while it waits for its turn."""
     exit_code: int | None = None
@@ -100,7 +74,7 @@ class Job(Struct, eq=False):
     """The files a call made, known once it is over."""
     session: str = ""
     """Mark of the HTTP session a call began in. A client that knows the session's id may list the call."""
-    listeners: dict[int, Callable[[], None]] | None = None
+    listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -130,32 +104,18 @@ class Job(Struct, eq=False):
     def touch(self, now: float) -> None:
         """Notify the listeners of a change."""
         self.updated = max(now, self.created)
-        for listener in list((self.listeners or {}).values()):
+        for listener in list(self.listeners.values()):
             listener()
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function after every change. Call what this returns to stop that."""
-        if self.listeners is None:
-            self.listeners = {}
-        listeners, key = self.listeners, id(listener)
-        listeners[key] = listener
+        key = id(listener)
+        self.listeners[key] = listener
 
         def forget() -> None:
-            listeners.pop(key, None)
+            self.listeners.pop(key, None)
 
         return forget
-
-    def task(self) -> TaskView:
-        """The job as a protocol task."""
-        return TaskView(self.id, self.status, self.created, self.updated, self.ttl_s, self.message)
-
-    def view(self) -> JobSnapshot:
-        """The job as a front end sees it."""
-        return JobSnapshot(
-            self.id, self.server, self.tool, self.peer, self.status, self.message,
-            self.created, self.updated, self.ttl_s, self.feed, self.exit_code,
-            self.started, self.files,
-        )  # fmt: skip
 
 
 class NoRoom(DeskError):
@@ -209,9 +169,11 @@ class JobStore:
         if not self._make_room(server, size):
             raise self._no_room(size, "arguments")
         now = self._clock()
-        number = next(self._numbers)
-        job = Job(secrets.token_urlsafe(ID_BYTES), number, server, owner, tool, peer, now, ttl_s, stop, now)
-        job.feed = feed
+        job = Job(
+            secrets.token_urlsafe(ID_BYTES), TaskStatus.WORKING, now, now, ttl_s,
+            server=server, tool=tool, peer=peer, owner=owner, stop=stop, feed=feed,
+            number=next(self._numbers),
+        )  # fmt: skip
         self._enter(job, size)
         self._changed(job)
         return job
@@ -344,9 +306,9 @@ class JobStore:
         """Whether clients would lose something if this core ended: running calls, and every task."""
         return any(job.feed is None or not job.is_over for job in self._jobs.values())
 
-    def snapshot(self) -> tuple[JobSnapshot, ...]:
-        """All jobs at this moment, oldest first."""
-        return tuple(job.view() for job in list(self._jobs.values()))
+    def snapshot(self) -> tuple[Job, ...]:
+        """Copies of all jobs as they are at this moment, oldest first."""
+        return tuple(copy(job) for job in list(self._jobs.values()))
 
     def close(self, reason: str = "the core stops") -> None:
         """Cancel and forget all jobs."""

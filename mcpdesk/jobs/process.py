@@ -19,10 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.child import GUARD, Child, start_child
 from mcpdesk.jobs.output import Output, Stream
-from mcpdesk.jobs.process_family import FamilyReaper, is_surely_alone, with_mark
+from mcpdesk.jobs.process_table import (
+    ProcessRow,
+    is_surely_alone,
+    living,
+    members,
+    signal_all,
+    with_mark,
+)
+from mcpdesk.jobs.schedule import call_soon_safely
 
 T = TypeVar("T")
 
@@ -132,6 +139,66 @@ EOF_GRACE_S = 0.5
 BRIEF_S = 0.25
 """Within this time no system gives a process number twice."""
 CHUNK = 65_536
+
+TERM_GRACE_S = 2.0
+"""Between TERM and KILL."""
+KILL_GRACE_S = 0.5
+KILL_ROUNDS = 10
+"""A family that forks while it is being killed needs more than one round."""
+FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
+"""The first and the longest pause between checks whether signalled processes are gone."""
+
+
+class FamilyReaper:
+    """Ends whole families: TERM, then KILL until nothing is left.
+
+    Used on the supervisor's loop, and one read of all processes serves all families. As a read holds up the
+    loop, the next one comes no sooner than the last one took.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[int, str] = {}
+        """The leaders and marks of the next read of all processes; `_keepers` has their keepers."""
+        self._keepers: dict[int, int] = {}
+        self._looking: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
+        self._next_look = 0.0
+
+    async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
+        """End a job's family. Returns how many processes were not already ending by themselves."""
+        first = left = await self._members(leader, mark, keeper)
+        await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
+        for _ in range(KILL_ROUNDS):
+            if not left:
+                break
+            left = await self._members(leader, mark, keeper)
+            await self._signal(left, signal.SIGKILL, KILL_GRACE_S)
+        return sum(not row.is_ending for row in first)
+
+    async def _members(self, leader: int, mark: str, keeper: int) -> list[ProcessRow]:
+        self._asked[leader] = mark
+        self._keepers[leader] = keeper
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        return (await self._looking)[leader]
+
+    async def _look(self) -> dict[int, list[ProcessRow]]:
+        """Find the members of all families asked for until it begins."""
+        await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
+        asked, self._asked, self._looking = self._asked, {}, None
+        keepers, self._keepers = self._keepers, {}
+        began = time.monotonic()
+        found = members(asked, keepers)
+        ended = time.monotonic()
+        self._next_look = ended + (ended - began)
+        return found
+
+    async def _signal(self, processes: list[ProcessRow], number: int, patience_s: float) -> None:
+        signal_all(processes, number)
+        deadline, pause = time.monotonic() + patience_s, FIRST_LOOK_S
+        while (processes := living(processes)) and time.monotonic() < deadline:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LAST_LOOK_S)
+
 
 REAPER = FamilyReaper()
 """Ends the families of all programs."""

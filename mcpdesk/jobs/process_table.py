@@ -1,15 +1,18 @@
-"""The processes of this machine: their parents, sessions, marks and what they use.
+"""The processes of this machine, and which of them belong to a job.
 
-On Linux they are read from `/proc`, elsewhere through psutil. What the rest of the program calls is bound at
-the end of the module to the functions of this platform.
+On Linux they are read from `/proc`, elsewhere through psutil: `row`, `marks` and `newest` are bound to the
+functions of this platform. To a job belong its session, their descendants, and whoever carries its mark. A
+program that starts a session of its own and forks twice leaves group, session and tree behind. Where a
+keeper adopts it, it is still a descendant of that. Elsewhere the mark, an environment variable, finds it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -167,6 +170,83 @@ Not for zombies or kernel threads.
 """
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
 """The number of the process or thread started last; 0 where the system does not tell."""
+
+
+NEAR = 64
+"""Up to this many processes started since a program began are checked one by one."""
+NO_SESSION = 0
+"""The session of kernel threads, and of processes that entered our container from outside."""
+
+
+def with_mark(environment: dict[str, str], mark: str) -> dict[str, str]:
+    """A copy of the environment with one more mark."""
+    return environment | {MARK: f"{environment.get(MARK, '')}{mark};"}
+
+
+def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -> dict[int, list[ProcessRow]]:
+    """Every living process of each job, by the job's leader. Reads all processes, which takes milliseconds.
+
+    `jobs` maps leaders to marks, `keepers` leaders to their keepers: a keeper adopts what the job leaves
+    behind, and is no member itself.
+    """
+    table = all_processes()
+    leaders_kept = {keeper: leader for leader, keeper in (keepers or {}).items() if keeper}
+    leaders = {mark: leader for leader, mark in jobs.items()}
+    found: dict[int, dict[int, ProcessRow]] = {leader: {} for leader in jobs}
+    for row in table.values():
+        if row.session in found:
+            found[row.session][row.pid] = row
+        elif row.parent in leaders_kept:
+            found[leaders_kept[row.parent]][row.pid] = row
+        elif mark := next((mark for mark in _marks(row) if mark in leaders), None):
+            found[leaders[mark]][row.pid] = row
+    children = _children(table.values())
+    for family in found.values():
+        _add_descendants(family, children)
+    return {leader: living(family.values()) for leader, family in found.items()}
+
+
+def is_surely_alone(leader: int, mark: str) -> bool:
+    """Whether certainly nothing of a program's family is left; False means that `members` has to tell.
+
+    Only for a program that began so recently that no process number can have been given twice.
+    """
+    made = newest() - leader
+    if not 0 <= made <= NEAR:
+        return False
+    young = rows(range(leader + 1, leader + made + 1)).values()
+    return not any(row.session == leader or mark in _marks(row) for row in young)
+
+
+def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
+    """The processes that still run; a zombie counts as gone."""
+    return [process for process in processes if still_runs(process)]
+
+
+def signal_all(processes: Iterable[ProcessRow], number: int) -> None:
+    """Send a signal to each process. Those that are gone or not ours are skipped."""
+    for process in processes:
+        if still_runs(process):
+            with contextlib.suppress(OSError):
+                os.kill(process.pid, number)
+
+
+def _marks(row: ProcessRow) -> list[str]:
+    return [] if row.is_zombie or row.session == NO_SESSION else marks(row.pid).split(";")
+
+
+def _children(table: Iterable[ProcessRow]) -> dict[int, list[ProcessRow]]:
+    children: dict[int, list[ProcessRow]] = {}
+    for row in table:
+        children.setdefault(row.parent, []).append(row)
+    return children
+
+
+def _add_descendants(family: dict[int, ProcessRow], children: Mapping[int, list[ProcessRow]]) -> None:
+    new = list(family.values())
+    while new:
+        new = [child for row in new for child in children.get(row.pid, ()) if child.pid not in family]
+        family.update((row.pid, row) for row in new)
 
 
 @dataclass(frozen=True, slots=True)

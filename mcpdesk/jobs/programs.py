@@ -2,7 +2,7 @@
 
 They run with low priority: the screen and programs somebody waits for come first.
 
-Deliberately ignorant of tools. Used on one loop, save for `views` and `usage`, which any thread may ask for.
+Used on one loop, save for `all` and `usage`, which any thread may ask for.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import count
 from pathlib import Path
 
-from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.output import NOTE_LENGTH, Output
 from mcpdesk.jobs.process import Process, ProgramEnd
 from mcpdesk.jobs.process_table import Usage, usage_of
+from mcpdesk.jobs.schedule import call_soon_safely
 
 MOST_RUNNING = 500
 """The most programs at one time, so that a looping client cannot fill the machine."""
@@ -44,31 +44,6 @@ class ProgramState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramView:
-    """A program at one moment. Times are Unix seconds."""
-
-    id: int
-    command: str
-    peer: str
-    """The peer that started it."""
-    state: ProgramState
-    started: float
-    ended: float | None
-    exit_code: int | None
-    pid: int
-    size: int
-    """Bytes written so far."""
-    file: str
-    """The file with its output."""
-    problem: str
-    """Why the file is incomplete; empty when it is whole."""
-
-    def runtime_s(self, now: float) -> float:
-        """Seconds from its start to its end, or to `now`."""
-        return (now if self.ended is None else self.ended) - self.started
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """A piece of a program's output."""
 
@@ -83,24 +58,24 @@ class Piece:
     """Bytes before `end` that are not in the text."""
 
 
+@dataclass(eq=False, slots=True)
 class Program:
-    """One program: its process, its output, and how it ended."""
+    """One program: its process, its output, and how it ended. Times are Unix seconds."""
 
-    def __init__(self, number: int, command: str, peer: str, process: Process, output: Output) -> None:
-        self.id = number
-        self.command = command
-        self.peer = peer
-        self.process = process
-        self.output = output
-        self.over = asyncio.Event()
-        self.started = time.time()
-        self.ended_at: float | None = None
-        self.ended: ProgramEnd | None = None
-        self.error: BaseException | None = None
-        self.read_by: dict[str, int] = {}
-        """How many bytes each reader has read."""
-        self.reading = asyncio.Lock()
-        """Held while a piece is read, so that two calls at once get two pieces, not one twice."""
+    id: int
+    command: str
+    peer: str
+    """The peer that started it."""
+    process: Process
+    output: Output
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    started: float = field(default_factory=time.time)
+    ended_at: float | None = None
+    ended: ProgramEnd | None = None
+    read_by: dict[str, int] = field(default_factory=dict)
+    """How many bytes each reader has read."""
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a piece is read, so that two calls at once get two pieces, not one twice."""
 
     @property
     def state(self) -> ProgramState:
@@ -111,21 +86,15 @@ class Program:
             return ProgramState.KILLED
         return ProgramState.FAILED if self.ended.exit_code else ProgramState.SUCCEEDED
 
-    def view(self) -> ProgramView:
-        """The program as it is now."""
-        return ProgramView(
-            id=self.id,
-            command=self.command,
-            peer=self.peer,
-            state=self.state,
-            started=self.started,
-            ended=self.ended_at,
-            exit_code=None if self.ended is None else self.ended.exit_code,
-            pid=self.process.pid,
-            size=self.output.size,
-            file=str(self.output.file or ""),
-            problem=self.output.problem,
-        )
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; None while it runs, and when it could not be followed to its end."""
+        return None if self.ended is None else self.ended.exit_code
+
+    @property
+    def runtime_s(self) -> float:
+        """Seconds from its start to its end, or to now."""
+        return (time.time() if self.ended_at is None else self.ended_at) - self.started
 
     def piece(self, start: int, limit: int) -> Piece:
         """Output from byte `start` on, at most `limit` bytes, ending with a whole character. Reads a file.
@@ -178,9 +147,9 @@ class Programs:
         self._numbers = count(1)
         self._is_closed = False
 
-    def views(self) -> tuple[ProgramView, ...]:
+    def all(self) -> tuple[Program, ...]:
         """Every program that is known, oldest first. Safe from any thread."""
-        return tuple(program.view() for program in list(self._programs.values()))
+        return tuple(self._programs.values())
 
     def get(self, number: int) -> Program | None:
         """A program by its number."""

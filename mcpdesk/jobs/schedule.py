@@ -1,4 +1,4 @@
-"""Work at given times of the wall clock, one piece after the other."""
+"""Work on an event loop: calls from any thread, and work at given times of the wall clock."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVarTuple, Unpack
 
 LOOK_S = 30.0
 """The longest sleep, so that a clock that was set, or a machine that slept, is noticed."""
 TROUBLE_S = 5.0
 """How long after a failure the work is tried again."""
 
+Values = TypeVarTuple("Values")
 _log = logging.getLogger(__name__)
+
+
+def call_soon_safely(
+    loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Values]], object], *values: *Values
+) -> None:
+    """Call a function soon on a loop, from any thread. A loop that was closed meanwhile is ignored."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *values)
 
 
 class Schedule:

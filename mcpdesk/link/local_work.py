@@ -15,7 +15,7 @@ from mcpdesk.errors import DeskError
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.journal import Severity
 from mcpdesk.jobs.feed import ProgressReport
-from mcpdesk.jobs.job import JobSnapshot
+from mcpdesk.jobs.job import Job
 from mcpdesk.link.link import WorkFacet
 from mcpdesk.link.values import (
     CallbackView,
@@ -35,7 +35,7 @@ from mcpdesk.server.state.planning import written
 from mcpdesk.server.state.server_state import ServerState
 
 if TYPE_CHECKING:
-    from mcpdesk.jobs.programs import Program, ProgramView
+    from mcpdesk.jobs.programs import Program
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.tasks import Task
 
@@ -84,7 +84,7 @@ class LocalWork(WorkFacet):
         """Programs in the background, calls that are jobs, and tasks, oldest first."""
         found = [_task(task) for task in self._host.services.jobs.snapshot()]
         for name, home in self._homes("programs"):
-            found += [_program(name, view) for view in home.programs.views()]
+            found += [_program(name, program) for program in home.programs.all()]
         return tuple(sorted(found, key=lambda job: job.started))
 
     def usage(self) -> dict[str, JobUse]:
@@ -229,26 +229,26 @@ def _key(server: str, number: int) -> str:
     return f"{server}:{number}"
 
 
-def _program(server: str, view: ProgramView) -> JobView:
+def _program(server: str, program: Program) -> JobView:
     return JobView(
-        id=_key(server, view.id),
+        id=_key(server, program.id),
         kind=JobKind.PROGRAM,
         server=server,
-        name=view.command,
-        peer=view.peer,
-        state=JobState(view.state.value),
-        message="" if view.exit_code is None else f"exit code {view.exit_code}",
-        started=view.started,
-        ended=view.ended,
-        number=view.id,
-        pid=view.pid,
-        size=view.size,
-        file=view.file,
-        problem=view.problem,
+        name=program.command,
+        peer=program.peer,
+        state=JobState(program.state.value),
+        message="" if program.exit_code is None else f"exit code {program.exit_code}",
+        started=program.started,
+        ended=program.ended_at,
+        number=program.id,
+        pid=program.process.pid,
+        size=program.output.size,
+        file=str(program.output.file or ""),
+        problem=program.output.problem,
     )
 
 
-def _task(view: JobSnapshot) -> JobView:
+def _task(view: Job) -> JobView:
     state, feed = _STATES[view.status], view.feed
     if feed is not None and view.status is TaskStatus.WORKING and view.started is None:
         state = JobState.QUEUED

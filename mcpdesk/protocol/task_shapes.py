@@ -62,7 +62,7 @@ _FOLLOWING: dict[TaskStatus, frozenset[TaskStatus]] = {
 }
 
 
-class TaskView(Struct, frozen=True):
+class TaskView(Struct):
     """What both designs say of a task. Times are Unix seconds, `ttl_s` counts from `created`."""
 
     id: str

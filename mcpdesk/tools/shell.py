@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.output import Output, Stream
+from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
@@ -26,7 +25,7 @@ from mcpdesk.server.offer.tool import ToolResult
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.jobs.process import ProgramEnd
-    from mcpdesk.jobs.programs import Program, ProgramView
+    from mcpdesk.jobs.programs import Program
 
 MAX_MS = 600_000
 COMMAND_BYTES = 100_000
@@ -240,7 +239,7 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
         raise HandlerError(str(error)) from error
     except OSError as error:
         raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
-    task = _task(program.view())
+    task = _task(program)
     return ToolResult((content.text(f"Task {task.task_id} runs. Read its output with ReadBgOutput."),), task)
 
 
@@ -270,7 +269,7 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
         except OSError as error:
             raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
         program.read_by[ctx.caller] = piece.end
-    task = _task(program.view())
+    task = _task(program)
     is_cut = piece.left_out > 0
     notes = [f"[{_words(task)}]", *([f"[all of it is in {task.output_file}]"] if is_cut else [])]
     if problem := program.output.problem:
@@ -289,7 +288,7 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
 )
 async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     """List all background tasks with status and runtime."""
-    tasks = tuple(_task(view) for view in ctx.home.programs.views())
+    tasks = tuple(_task(program) for program in ctx.home.programs.all())
     lines = [f"{task.task_id}  {_words(task)}  {_one_line(task.command)}" for task in tasks]
     return ToolResult((content.text("\n".join(lines) or "No background task."),), TaskList(tasks))
 
@@ -312,7 +311,7 @@ async def kill_bg_task(task_id: int, ctx: Context) -> ToolResult[Task]:
     program = _program(task_id, ctx)
     had_ended = program.over.is_set()
     await ctx.home.programs.kill(program)
-    task = _task(program.view())
+    task = _task(program)
     how = " had ended before" if had_ended else ""
     said = f"Task {task_id}{how}: {_words(task)}"
     return ToolResult((content.text(said),), task)
@@ -321,20 +320,20 @@ async def kill_bg_task(task_id: int, ctx: Context) -> ToolResult[Task]:
 def _program(number: int, ctx: Context) -> Program:
     program = ctx.home.programs.get(number)
     if program is None:
-        known = ", ".join(str(view.id) for view in ctx.home.programs.views()) or "none"
+        known = ", ".join(str(each.id) for each in ctx.home.programs.all()) or "none"
         raise HandlerError(f"task_id: there is no background task {number}. Known: {known}")
     return program
 
 
-def _task(view: ProgramView) -> Task:
+def _task(program: Program) -> Task:
     return Task(
-        task_id=view.id,
-        command=view.command,
-        status=view.state.value,
-        exit_code=view.exit_code,
-        runtime_s=round(view.runtime_s(time.time()), 3),
-        output_bytes=view.size,
-        output_file=view.file,
+        task_id=program.id,
+        command=program.command,
+        status=program.state.value,
+        exit_code=program.exit_code,
+        runtime_s=round(program.runtime_s, 3),
+        output_bytes=program.output.size,
+        output_file=str(program.output.file or ""),
     )
 
 

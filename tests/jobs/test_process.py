@@ -22,21 +22,21 @@ import psutil
 import pytest
 
 from mcpdesk.jobs import process
-from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.child import CAN_KEEP, GUARD
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import (
     FLOOD_RATE,
     MOST_REST_S,
     NICE,
+    TERM_GRACE_S,
     Process,
     ProgramEnd,
     Supervisor,
     lower_priority,
     run,
 )
-from mcpdesk.jobs.process_family import TERM_GRACE_S
 from mcpdesk.jobs.process_table import MARK, row
+from mcpdesk.jobs.schedule import call_soon_safely
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive

@@ -10,18 +10,18 @@ from secrets import token_hex
 
 import pytest
 
-from mcpdesk.jobs import process_family
-from mcpdesk.jobs.process_family import (
+from mcpdesk.jobs import process
+from mcpdesk.jobs.process import TERM_GRACE_S, FamilyReaper
+from mcpdesk.jobs.process_table import (
+    MARK,
     NEAR,
-    TERM_GRACE_S,
-    FamilyReaper,
+    ProcessRow,
     is_surely_alone,
     living,
     members,
     signal_all,
     with_mark,
 )
-from mcpdesk.jobs.process_table import MARK, ProcessRow
 from tests.support.patience import WITHIN_S
 
 NOBODY = 2**22 + 1
@@ -109,7 +109,7 @@ def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None
 
 def test_who_began_long_ago_is_not_taken_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for newest in (0, NOBODY - 1, NOBODY + NEAR + 1):
-        monkeypatch.setattr("mcpdesk.jobs.process_family.newest", lambda newest=newest: newest)
+        monkeypatch.setattr("mcpdesk.jobs.process_table.newest", lambda newest=newest: newest)
         assert not is_surely_alone(NOBODY, "f.1")
 
 
@@ -128,20 +128,20 @@ def started(command: str) -> subprocess.Popen[bytes]:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs each look was for."""
     counted: list[int] = []
-    members = process_family.members
+    read = members
 
     def looking(jobs: dict[int, str], keepers: dict[int, int]) -> dict[int, list[ProcessRow]]:
         counted.append(len(jobs))
-        return members(jobs, keepers)
+        return read(jobs, keepers)
 
-    monkeypatch.setattr("mcpdesk.jobs.process_family.members", looking)
+    monkeypatch.setattr("mcpdesk.jobs.process.members", looking)
     return counted
 
 
 async def test_one_look_serves_all_that_end_at_once(
     looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_family, "TERM_GRACE_S", WITHIN_S)
+    monkeypatch.setattr(process, "TERM_GRACE_S", WITHIN_S)
     children = [started("sleep 300 & echo; wait") for _ in range(MANY)]
     ended = FamilyReaper()
     found = await asyncio.gather(*(ended.end(child.pid, "e.1") for child in children))
@@ -152,7 +152,7 @@ async def test_one_look_serves_all_that_end_at_once(
 
 
 async def test_who_ignores_term_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_family, "TERM_GRACE_S", TERM_GRACE_S / 10)
+    monkeypatch.setattr(process, "TERM_GRACE_S", TERM_GRACE_S / 10)
     child = started("trap '' TERM; sleep 300 & echo; while :; do wait; done")
     assert await FamilyReaper().end(child.pid, "e.2") == 2
     assert child.wait(WITHIN_S) == -9

@@ -13,8 +13,8 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
-from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.process import NICE
+from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState
 from tests.support.patience import WITHIN_S
@@ -182,7 +182,7 @@ async def test_what_ended_long_ago_is_forgotten_with_its_file(
     monkeypatch.setattr(programs, "KEPT", 1)
     for _ in range(3):
         await ended(context, await begin(context, "echo x"))
-    assert [view.id for view in context.home.programs.views()] == [3]
+    assert [program.id for program in context.home.programs.all()] == [3]
     assert len(list((context.home.state / "programs").iterdir())) == 1
 
 
@@ -190,7 +190,7 @@ async def test_a_folder_that_is_gone_is_named_and_leaves_no_task(context: ToolCo
     context.home.folder.rmdir()
     with pytest.raises(HandlerError, match=r"could not be started in .*: No such file"):
         await begin(context, "true")
-    assert context.home.programs.views() == ()
+    assert context.home.programs.all() == ()
 
 
 async def test_what_a_dead_process_left_behind_is_removed(context: ToolContext) -> None:
@@ -244,7 +244,7 @@ async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext
     with pytest.raises(asyncio.CancelledError):
         await begun
     await home.close()
-    assert home.programs.views() == () and not list((home.state / "programs").iterdir())
+    assert home.programs.all() == () and not list((home.state / "programs").iterdir())
 
 
 async def test_state_that_cannot_be_written_is_named(context: ToolContext) -> None:

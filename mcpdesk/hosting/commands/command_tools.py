@@ -30,10 +30,10 @@ from mcpdesk.hosting.commands.command_files import (
 )
 from mcpdesk.hosting.folder.file_items import FileItems, digest
 from mcpdesk.hosting.folder.manifest import Manifest
-from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.feed import CallFeed, ProgressReport
 from mcpdesk.jobs.output import Reports
 from mcpdesk.jobs.process import ProgramEnd, end_remarks, run
+from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool, ToolResult

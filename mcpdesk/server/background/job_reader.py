@@ -8,9 +8,9 @@ from collections.abc import Collection
 import orjson
 from msgspec.structs import replace
 
-from mcpdesk.jobs.call_soon import call_soon_safely
 from mcpdesk.jobs.feed import START, CallFeed, FeedUpdate
 from mcpdesk.jobs.job import Job
+from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import JSONObject
 

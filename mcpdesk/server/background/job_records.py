@@ -110,26 +110,33 @@ class JobRecords:
             await self._write()
 
     def _restored(self, identifier: str, record: _Record) -> Job:
-        job = Job(
-            identifier, 0, self._server, record.owner, record.tool, record.peer, record.created,
-            record.ttl_s, lambda _: None, record.updated, record.status, record.message,
-        )  # fmt: skip
-        error = record.error
+        error, feed = record.error, CallFeed()
         problem = None if error is None else ProtocolError(error.code, error.message, error.data)
-        job.ending, job.started, job.session = (
-            JobEnding(record.result, problem),
-            record.started,
-            record.session,
-        )
-        job.exit_code, job.feed = record.exit_code, CallFeed()
-        job.files = tuple(
-            ProducedFile(each.name, Path(each.path), each.size, each.stamp) for each in record.files
-        )
-        job.feed.stdout(record.stdout)
-        job.feed.stderr(record.stderr)
+        feed.stdout(record.stdout)
+        feed.stderr(record.stderr)
         if record.progress is not None:
-            job.feed.progress(*record.progress)
-        return job
+            feed.progress(*record.progress)
+        return Job(
+            identifier,
+            record.status,
+            record.created,
+            record.updated,
+            record.ttl_s,
+            record.message,
+            server=self._server,
+            tool=record.tool,
+            peer=record.peer,
+            owner=record.owner,
+            stop=lambda _: None,
+            ending=JobEnding(record.result, problem),
+            started=record.started,
+            session=record.session,
+            exit_code=record.exit_code,
+            feed=feed,
+            files=tuple(
+                ProducedFile(each.name, Path(each.path), each.size, each.stamp) for each in record.files
+            ),
+        )
 
     async def _write(self) -> None:
         """Write what changed, and what changes meanwhile."""

@@ -76,7 +76,7 @@ class ProtocolTasks:
     async def get(self, call: Call) -> JSONObject:
         """How a task stands; in the extension with what came of it."""
         job = self._job(call)
-        return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job.task())
+        return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job)
 
     async def update(self, call: Call) -> JSONObject:
         """Answers to what a task asks."""
@@ -97,7 +97,7 @@ class ProtocolTasks:
             return {}
         if not is_cancelled:
             raise invalid_params(f"The task is {job.status.value} already")
-        return task_shapes.core(job.task())
+        return task_shapes.core(job)
 
     async def result(self, call: Call) -> JSONObject:
         """What the call would have been answered, once it is known."""
@@ -117,7 +117,7 @@ class ProtocolTasks:
         after = _number(call.params.get("cursor"))
         jobs = self._jobs.owned(self._server.name, call.owner, after) if call.owner else []
         page = jobs[: self._server.limits.page_size]
-        body: JSONObject = {"tasks": [task_shapes.core(job.task()) for job in page]}
+        body: JSONObject = {"tasks": [task_shapes.core(job) for job in page]}
         return body | {"nextCursor": _cursor(page[-1].number)} if len(page) < len(jobs) else body
 
     def watched(self, call: Call, asked: JSONObject) -> list[Job]:
@@ -137,9 +137,9 @@ class ProtocolTasks:
 
     def detailed(self, job: Job) -> JSONObject:
         """A task of the extension with everything about it."""
-        view, work = job.task(), self._works.get(job.id)
+        work = self._works.get(job.id)
         requests = work.requests if work is not None else {}
-        return task_shapes.detailed(view, job.ending.result, job.ending.error, requests)
+        return task_shapes.detailed(job, job.ending.result, job.ending.error, requests)
 
     def _begin(self, call: Call, tool: Tool) -> None:
         from mcpdesk.server.asks.rounds import Round

@@ -48,7 +48,7 @@ class TaskWork:
 
     def begin(self) -> None:
         """Answer the request that began it, and go on."""
-        body = task_shapes.created(self.job.task(), self._call.terms)
+        body = task_shapes.created(self.job, self._call.terms)
         if self._is_core:
             self.job.listen(self._announce)
             self._round.depart(body, self, self._outlet, task_shapes.related(self.job.id))
@@ -161,7 +161,7 @@ class TaskWork:
         if self.job.status is self._told:
             return
         self._told = self.job.status
-        self._push(codec.notification(task_shapes.CORE_STATUS, task_shapes.core(self.job.task())))
+        self._push(codec.notification(task_shapes.CORE_STATUS, task_shapes.core(self.job)))
 
 
 def _said(body: JSONObject) -> str:
