@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
-from mcpdesk.client.flows import MAY_ASK, Ask, FlowStep, Leave, Report, RequestFlows, Send, Wait
+from mcpdesk.client.flows import MAY_ASK, RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.timing import CallDeadline, Farewells
 from mcpdesk.client.transport import ClientTransport, ServerReply, ServerResponse, SessionGone, excerpt
@@ -25,7 +25,6 @@ from mcpdesk.protocol.task_shapes import EXTENSION
 
 MOST_QUESTIONS = 100
 """How many questions of one call may wait for their answers at a time."""
-T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 AnswerQuestion: TypeAlias = Callable[[JSONObject, str], Awaitable[JSONObject]]
@@ -59,7 +58,14 @@ class CallObserver:
 class _RunningCall:
     """What belongs to one request of the caller's while it is under way."""
 
-    def __init__(self, subject: str, observer: CallObserver | None, deadline: CallDeadline | None) -> None:
+    def __init__(
+        self,
+        connection: ServerConnection,
+        subject: str,
+        observer: CallObserver | None = None,
+        deadline: CallDeadline | None = None,
+    ) -> None:
+        self._connection = connection
         self.subject = subject
         self.observer = observer
         self.deadline = deadline
@@ -72,6 +78,23 @@ class _RunningCall:
         """Stop the deadline of the call while a question is being answered."""
         with self.deadline.stopped() if self.deadline is not None else nullcontext():
             yield
+
+    async def send(self, request: Send) -> ServerResponse:
+        """Send a request and return the response."""
+        return await self._connection.send(request, self)
+
+    def send_later(self, request: Send) -> None:
+        """Send a request without waiting for its response."""
+        self._connection.send_later(request, self.subject)
+
+    async def answers(self, requests: Any) -> JSONObject:
+        """The answers to the questions in a result, by key."""
+        return await self._connection.answers(requests, self)
+
+    def report(self, text: str) -> None:
+        """Report the state of a task to the observer."""
+        if self.observer is not None:
+            self.observer.progressed(0.0, None, text)
 
 
 class ServerConnection:
@@ -111,7 +134,7 @@ class ServerConnection:
         self._is_attached = False
         self._running: dict[int, _RunningCall] = {}
         """Calls by the id of the request under way, which is their progress token as well."""
-        self._unrelated = _RunningCall("", None, None)
+        self._unrelated = _RunningCall(self, "")
         """Holds the questions that belong to no known call."""
         self._farewells = Farewells()
         self._listening: asyncio.Task[None] | None = None
@@ -155,7 +178,9 @@ class ServerConnection:
         params = params or {}
         subject = str(params.get("name") or params.get("uri") or method)
         await self.open()
-        return await self._run(self._flows.request(method, params), _RunningCall(subject, observer, deadline))
+        call = _RunningCall(self, subject, observer, deadline)
+        with self._naming_target():
+            return await self._flows.request(call, method, params)
 
     async def result(
         self,
@@ -173,7 +198,8 @@ class ServerConnection:
     async def list_all(self, method: str, key: str) -> list[JSONObject]:
         """The items of all pages of a list, such as `tools/list` and `tools`."""
         await self.open()
-        return await self._run(self._flows.list_all(method, key), _RunningCall(method, None, None))
+        with self._naming_target():
+            return await self._flows.list_all(_RunningCall(self, method), method, key)
 
     def listen(self) -> None:
         """Receive notifications that belong to no request, where the transport has a stream for them."""
@@ -271,37 +297,11 @@ class ServerConnection:
 
     # requests
 
-    async def _run(self, flow: Generator[FlowStep, Any, T], call: _RunningCall) -> T:
-        """Perform the steps of a flow until it returns."""
-        outcome: Any = None
-        error: BaseException | None = None
-        with self._naming_target():
-            while True:
-                try:
-                    step = flow.send(outcome) if error is None else flow.throw(error)
-                except StopIteration as end:
-                    return end.value  # type: ignore[no-any-return]
-                try:
-                    outcome, error = await self._perform(step, call), None
-                except BaseException as problem:  # handed to the flow, which may still have something to send
-                    error = problem
+    def send_later(self, request: Send, subject: str) -> None:
+        """Send a request about a call that was given up; it does not matter what comes of it."""
+        self._farewells.begin(lambda: self.send(request, _RunningCall(self, subject)))
 
-    async def _perform(self, step: FlowStep, call: _RunningCall) -> Any:
-        match step:
-            case Send():
-                return await self._send(step, call)
-            case Ask():
-                return await self._answers(step.requests, call)
-            case Wait():
-                await asyncio.sleep(step.seconds)
-            case Report():
-                if call.observer is not None:
-                    call.observer.progressed(0.0, None, step.text)
-            case Leave():
-                request = step.request
-                self._farewells.begin(lambda: self._send(request, _RunningCall(call.subject, None, None)))
-
-    async def _send(self, step: Send, call: _RunningCall) -> ServerResponse:
+    async def send(self, step: Send, call: _RunningCall) -> ServerResponse:
         """One exchange; a session the server has forgotten is opened again, once."""
         used = self._agreement
         try:
@@ -365,7 +365,7 @@ class ServerConnection:
 
     # questions
 
-    async def _answers(self, requests: Any, call: _RunningCall) -> JSONObject:
+    async def answers(self, requests: Any, call: _RunningCall) -> JSONObject:
         """The answers to the questions in a result, by key.
 
         Raises: InvalidAnswer for what is no question, or one that was not offered to be answered.

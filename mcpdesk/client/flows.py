@@ -1,17 +1,17 @@
-"""Requests that need several exchanges, as generators of steps. This module does no input or output.
+"""Requests that need several exchanges.
 
-A flow yields what is to be done next and is sent the outcome: `Send` brings a `ServerResponse`, `Ask` the
-answers. An exception of a step is thrown into the flow. Lists have pages; calls may be answered with
-questions, or become tasks, or need headers that repeat arguments.
+Lists have pages; calls may be answered with questions, become tasks, or need headers that repeat arguments.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcpdesk.client.answer_checks import checked_result
 from mcpdesk.client.transport import ServerResponse, excerpt
@@ -45,33 +45,20 @@ class Send(Struct, frozen=True):
     """Whether this is the request the caller made, rather than one about it."""
 
 
-class Ask(Struct, frozen=True):
-    """Have the questions of a server answered: key -> `{method, params}`."""
+class Exchanges(Protocol):
+    """What a flow needs of a connection, on behalf of one call."""
 
-    requests: Mapping[str, Any]
+    async def send(self, request: Send) -> ServerResponse:
+        """Send a request and return the response."""
 
+    def send_later(self, request: Send) -> None:
+        """Send a request without waiting for its response."""
 
-class Wait(Struct, frozen=True):
-    """Let some seconds pass."""
+    async def answers(self, requests: Any) -> JSONObject:
+        """The answers to the questions of a server, by key; `requests` is key -> `{method, params}`."""
 
-    seconds: float
-
-
-class Report(Struct, frozen=True):
-    """Report the state of a task to the observer of the call."""
-
-    text: str
-
-
-class Leave(Struct, frozen=True):
-    """Send a request without waiting for its response."""
-
-    request: Send
-
-
-FlowStep: TypeAlias = Send | Ask | Wait | Report | Leave
-Flow: TypeAlias = Generator[FlowStep, Any, ServerResponse]
-ListFlow: TypeAlias = Generator[FlowStep, Any, list[JSONObject]]
+    def report(self, text: str) -> None:
+        """Report the state of a task to the observer of the call."""
 
 
 class RequestFlows:
@@ -85,13 +72,13 @@ class RequestFlows:
         """Whether headers repeat arguments."""
         self._is_required_task = is_required_task or self._listed_as_task
 
-    def request(self, method: str, params: JSONObject) -> Flow:
+    async def request(self, call: Exchanges, method: str, params: JSONObject) -> ServerResponse:
         """Any request, followed to its end."""
         if method == "tools/call":
-            return self._tool_call(params)
-        return _rounds(Send(method, params, is_main=True))
+            return await self._tool_call(call, params)
+        return await _rounds(call, Send(method, params, is_main=True))
 
-    def list_all(self, method: str, key: str) -> ListFlow:
+    async def list_all(self, call: Exchanges, method: str, key: str) -> list[JSONObject]:
         """The items of all pages. Raises: RpcError, InvalidAnswer.
 
         Tools whose arguments cannot be repeated in headers as they ask are left out: the protocol demands it.
@@ -100,8 +87,7 @@ class RequestFlows:
         cursors: set[str] = set()
         params: JSONObject = {}
         while True:
-            response = yield Send(method, params)
-            page = checked_result(method, response.value())
+            page = checked_result(method, (await call.send(Send(method, params))).value())
             items += page.get(key, [])
             cursor = page.get("nextCursor")
             if cursor is None:
@@ -115,30 +101,30 @@ class RequestFlows:
             self.tools = {tool["name"]: tool for tool in items}
         return items
 
-    def _tool_call(self, params: JSONObject) -> Flow:
+    async def _tool_call(self, call: Exchanges, params: JSONObject) -> ServerResponse:
         """A call, in whatever way the tool wants to be called: that may only show when it refuses."""
         name = str(params.get("name"))
         if not self._is_required_task(name):
-            response = yield from _rounds(self._call(params))
+            response = await _rounds(call, self._send_call(params))
             if response.error is None:
                 return response
             code = response.error["code"]
             is_unknown_way = code in (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INVALID_REQUEST)
             if code == ErrorCode.HEADER_MISMATCH and self.mirrors:
-                yield from self.list_all("tools/list", "tools")  # its schema is not the one we know
-                return (yield from _rounds(self._call(params)))
+                await self.list_all(call, "tools/list", "tools")  # its schema is not the one we know
+                return await _rounds(call, self._send_call(params))
             if self.revision.has_core_tasks and is_unknown_way and name not in self.tools:
-                yield from self.list_all("tools/list", "tools")
+                await self.list_all(call, "tools/list", "tools")
             is_listed = is_unknown_way and self._listed_as_task(name)
             if not is_listed and not (self.revision.is_stateless and _needs_extension(response.error)):
                 return response
         if self.revision.is_stateless:
-            return (yield from self._extension_task(params))
+            return await self._extension_task(call, params)
         if self.revision.has_core_tasks:
-            return (yield from self._core_task(params))
-        return (yield from _rounds(self._call(params)))
+            return await self._core_task(call, params)
+        return await _rounds(call, self._send_call(params))
 
-    def _call(self, params: JSONObject, capabilities: JSONObject | None = None) -> Send:
+    def _send_call(self, params: JSONObject, capabilities: JSONObject | None = None) -> Send:
         known = self.tools.get(str(params.get("name")))
         arguments = params.get("arguments") or {}
         headers = argument_headers(known["inputSchema"], arguments) if known and self.mirrors else {}
@@ -149,86 +135,84 @@ class RequestFlows:
         required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
         return required and self.revision.has_core_tasks
 
-    def _core_task(self, params: JSONObject) -> Flow:
+    async def _core_task(self, call: Exchanges, params: JSONObject) -> ServerResponse:
         """A call as a task of 2025-11-25: its result is waited for in one request."""
-        response: ServerResponse = yield self._call(params | {"task": {}})
+        response = await call.send(self._send_call(params | {"task": {}}))
         if response.error is not None:
             return response
         task = response.value().get("task")
         named = _named(task if isinstance(task, dict) else {})
-        return (yield from _cancelling(_rounds(Send("tasks/result", named)), Send("tasks/cancel", named)))
+        result = _rounds(call, Send("tasks/result", named))
+        return await _cancelling(call, result, Send("tasks/cancel", named))
 
-    def _extension_task(self, params: JSONObject) -> Flow:
+    async def _extension_task(self, call: Exchanges, params: JSONObject) -> ServerResponse:
         """A call as a task of the extension: it is polled until it is over."""
-        response = yield from _rounds(self._call(params, TASKS))
+        response = await _rounds(call, self._send_call(params, TASKS))
         if response.error is not None or response.value().get("resultType") != "task":
             return response
         created = response.value()
         named = _named(created)
         cancel = Send("tasks/cancel", named, capabilities=TASKS)
-        return (yield from _cancelling(_followed(created, named, response), cancel))
+        return await _cancelling(call, _followed(call, created, named), cancel)
 
 
-def _rounds(request: Send) -> Flow:
+async def _rounds(call: Exchanges, request: Send) -> ServerResponse:
     """A request that is sent again with answers, as long as its result asks for them."""
-    sent = request.params
+    sent = request
     for _ in range(MOST_ROUNDS):
-        response: ServerResponse = yield Send(
-            request.method, sent, request.headers, request.capabilities, is_main=request.is_main
-        )
+        response = await call.send(sent)
         result = response.result
         if result is None or result.get("resultType") != "input_required":
             return response
-        asked = result.get("inputRequests", {})
-        answers = yield Ask(asked)
+        answers = await call.answers(result.get("inputRequests", {}))
         if not answers:
-            yield Wait(PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
-        sent = request.params | {"inputResponses": answers} | state
+        sent = replace(request, params=request.params | {"inputResponses": answers} | state)
     raise InvalidAnswer(f"{request.method}: it asked {MOST_ROUNDS} times and still has questions")
 
 
-def _cancelling(flow: Flow, cancel: Send) -> Flow:
-    """A flow that cancels its task when it is interrupted."""
+async def _cancelling(call: Exchanges, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
+    """Wait for the end of a task, which is cancelled when this is interrupted."""
     try:
-        return (yield from flow)
-    except (CallError, GeneratorExit):
+        return await work
+    except CallError:
         raise
     except BaseException:
-        yield Leave(cancel)
+        call.send_later(cancel)
         raise
 
 
-def _followed(task: JSONObject, named: JSONObject, response: ServerResponse) -> Flow:
+async def _followed(call: Exchanges, task: JSONObject, named: JSONObject) -> ServerResponse:
     """Poll a task until it is over. Raises: CallError when it was cancelled."""
     answered: JSONObject = {}
-    is_new = True
+    response: ServerResponse | None = None
     while True:
         status = task.get("status")
         if status == TaskStatus.CANCELLED:
             reason = task.get("statusMessage")
             raise CallError(f"the task was cancelled{f': {excerpt(str(reason))}' if reason else ''}")
-        if status in (TaskStatus.COMPLETED, TaskStatus.FAILED) and not is_new:
+        if status in (TaskStatus.COMPLETED, TaskStatus.FAILED) and response is not None:
             return _ended(task, response.frame)
-        yield Report(_task_state(task))
-        if status == TaskStatus.INPUT_REQUIRED and not is_new:
+        call.report(_task_state(task))
+        if status == TaskStatus.INPUT_REQUIRED and response is not None:
             asked = task.get("inputRequests", {})
             if isinstance(asked, dict):
                 asked = {key: each for key, each in asked.items() if key not in answered}
-            answers = yield Ask(asked)
+            answers = await call.answers(asked)
             if answers:
                 answered |= answers
-                yield Send("tasks/update", named | {"inputResponses": answers}, capabilities=TASKS)
+                await call.send(Send("tasks/update", named | {"inputResponses": answers}, capabilities=TASKS))
             else:
-                yield Wait(_pause_s(task))
+                await asyncio.sleep(_pause_s(task))
         elif status == TaskStatus.WORKING:
-            yield Wait(_pause_s(task))
-        elif not is_new:
+            await asyncio.sleep(_pause_s(task))
+        elif response is not None:
             raise InvalidAnswer(f"a task has the status {str(status)[:40]!r}")
-        response = yield Send("tasks/get", named, capabilities=TASKS)
+        response = await call.send(Send("tasks/get", named, capabilities=TASKS))
         if response.error is not None:
             return response
-        task, is_new = response.value(), False
+        task = response.value()
 
 
 def _ended(task: JSONObject, frame: bytes) -> ServerResponse:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mcpdesk.client.connection import CallObserver, Questions, ServerConnection
-from mcpdesk.client.flows import MOST_PAGES, RequestFlows, argument_headers, without_invalid_headers
+from mcpdesk.client.flows import MOST_PAGES, argument_headers, without_invalid_headers
 from mcpdesk.client.negotiation import Agreement
-from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply, ServerResponse
+from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply
 from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol.headers import check_parameters, mirrored
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
@@ -88,37 +88,39 @@ class Watcher(CallObserver):
         self.seen.append(text)
 
 
-def pages(page: Callable[[Any], dict[str, Any]]) -> list[Any]:
+async def pages(page: Callable[[Any], dict[str, Any]]) -> list[Any]:
     """All items of a list whose pages are looked up by their cursor."""
-    flow = RequestFlows().list_all("tools/list", "tools")
-    step: Any = next(flow)
-    try:
-        while True:
-            message = {"result": page(step.params.get("cursor"))}
-            step = flow.send(ServerResponse(message, b""))
-    except StopIteration as end:
-        return [tool["name"] for tool in end.value]
+
+    class Paged(Script):
+        async def exchange(
+            self, request: dict[str, Any], headers: Mapping[str, str], receive: Receive
+        ) -> ServerReply:
+            result = page(request["params"].get("cursor"))
+            return ServerReply({"jsonrpc": "2.0", "id": request["id"], "result": result}, b"")
+
+    connection = ServerConnection(Paged(), {"name": "t"}, agreement=Agreement(LATEST_HANDSHAKE))
+    return [each["name"] for each in await connection.list_all("tools/list", "tools")]
 
 
 def tool(name: str) -> dict[str, Any]:
     return {"name": name, "inputSchema": {}}
 
 
-def test_pages_are_joined_in_their_order() -> None:
+async def test_pages_are_joined_in_their_order() -> None:
     answers: dict[Any, Any] = {
         None: {"tools": [tool("1"), tool("2")], "nextCursor": "a"},
         "a": {"tools": [], "nextCursor": ""},
         "": {"tools": [tool("3")]},
     }
-    assert pages(answers.__getitem__) == ["1", "2", "3"]
+    assert await pages(answers.__getitem__) == ["1", "2", "3"]
 
 
-def test_pages_without_an_end_are_an_error() -> None:
+async def test_pages_without_an_end_are_an_error() -> None:
     with pytest.raises(InvalidAnswer, match="tools/list: the pages have no end"):
-        pages(lambda cursor: {"tools": [], "nextCursor": "b" if cursor == "a" else "a"})
+        await pages(lambda cursor: {"tools": [], "nextCursor": "b" if cursor == "a" else "a"})
     cursors = map(str, count())
     with pytest.raises(InvalidAnswer, match="tools/list: the pages have no end"):
-        pages(lambda _: {"tools": [], "nextCursor": next(cursors)})
+        await pages(lambda _: {"tools": [], "nextCursor": next(cursors)})
     assert next(cursors) == str(MOST_PAGES + 1)
 
 
