@@ -76,7 +76,7 @@ def open_command(file: Path, theme: str | None) -> int:
         from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
         from mcpdesk.link.capture_link import CaptureLink
         from mcpdesk.paths import state_folder
-        from mcpdesk.tui.capture_app import CaptureApp
+        from mcpdesk.tui.app import CaptureApp
 
         terminal = Terminal(sys.stderr.fileno())
         runs = ScreenRuns(partial(CaptureApp, CaptureLink(archive), theme), state_folder(), terminal)

@@ -133,6 +133,8 @@ class Host:
     @property
     def protection(self) -> str:
         """A value of `link.Protection`."""
+        if self.plan.http and (self.http is None or not self.http.address):
+            return "starting"
         if self.http is None or not self.http.address.startswith("http"):
             return "offline"
         if self.rules.api_key:

@@ -88,6 +88,8 @@ class Protection(StrEnum):
     """Callers need no key, but only this machine can reach it and no tool runs programs."""
     OPEN = "open"
     """Callers need no key, although a tool runs programs or other machines can reach it."""
+    STARTING = "starting"
+    """Nothing listens yet."""
     OFFLINE = "offline"
     """Nothing listens on TCP."""
 

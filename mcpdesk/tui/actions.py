@@ -14,6 +14,7 @@ from typing import Any
 from textual.actions import parse
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.keys import format_key
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -236,6 +237,8 @@ ACTIONS: tuple[Action, ...] = (
 
 
 BY_ID = {action.id: action for action in ACTIONS}
+SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
+"""Screen name -> the action that shows it, in the order of the tabs."""
 
 
 def bindings_for(scope: str) -> list[BindingType]:
@@ -299,41 +302,11 @@ def _enabled(node: DOMNode, action: Action) -> bool:
     return bool(node.check_action(name, parameters))
 
 
-_NAMES = {
-    "question_mark": "?",
-    "slash": "/",
-    "colon": ":",
-    "space": "space",
-    "enter": "⏎",
-    "escape": "esc",
-    "up": "↑",
-    "down": "↓",
-    "left": "←",
-    "right": "→",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
-    "plus": "+",
-    "minus": "-",
-    "equals_sign": "=",
-    "full_stop": ".",
-    "comma": ",",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "asterisk": "*",
-    "exclamation_mark": "!",
-    "apostrophe": "'",
-    "quotation_mark": '"',
-    "delete": "del",
-}
-
-
 def key_name(key: str) -> str:
     """`ctrl+p` as `^p`, `question_mark` as `?`, `shift+up` as `⇧↑`."""
     *modifiers, last = key.strip().split("+")
     short = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
-    return "".join(short.get(word, word + "+") for word in modifiers) + _NAMES.get(last, last)
+    return "".join(short.get(word, word + "+") for word in modifiers) + format_key(last)
 
 
 def key_names(keys: str) -> str:

@@ -1,4 +1,4 @@
-"""The application: owns the theme, the clipboard and the way out. Everything else is on the main screen."""
+"""The applications: the desk, and one that shows a capture. Theme, clipboard and the way out are theirs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, work
 from textual.actions import SkipAction
+from textual.app import App
 from textual.binding import BindingType
+from textual.content import Content
 from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
@@ -24,15 +26,19 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.key_queue import KeyQueue
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.screens.main_screen import PANES, MainApp, MainScreen, Panes
+from mcpdesk.tui.screens.frame_lines import BRAND
+from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
 from mcpdesk.tui.terminal import DeskDriver, TerminalGate
-from mcpdesk.tui.themes import ThemeChoice, with_visible_cursor, without_auto, without_colour
+from mcpdesk.tui.themes import ThemeChoice, readable
+from mcpdesk.tui.widgets.part_line import LinePart
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.driver import Driver
 
+    from mcpdesk.inbox.question import Question
     from mcpdesk.link.link import Link
+    from mcpdesk.link.values import CoreView
     from mcpdesk.tui.widgets.menu import Choice
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
@@ -48,13 +54,15 @@ _NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
 """What takes the colours out of a line, by whether the theme is of the terminal's own colours."""
 
 
-class DeskApp(MainApp):
+class DeskApp(App[None]):
     """One desk on one core."""
 
     TITLE = "mcpdesk"
     CSS_PATH = PACKAGE / "tui" / "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
+    main_type: type[MainScreen] = MainScreen
+    """The screen behind all dialogs."""
 
     def __init__(
         self,
@@ -78,17 +86,13 @@ class DeskApp(MainApp):
         self._settled = settled
         self.link = link
         self.history_path = history
-        self.main = self.make_main(link, panes, place)
+        self.main = self.main_type(link, panes, place)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
         self._keys = KeyQueue(self, super().on_event, self._is_focus_about_to_move)
-
-    def make_main(self, link: Link, panes: Panes, place: ScreenPlace | None) -> MainScreen:
-        """The screen behind all dialogs."""
-        return MainScreen(link, panes, place)
 
     @cached_property
     def destructive_calls(self) -> DestructiveCalls:
@@ -108,8 +112,7 @@ class DeskApp(MainApp):
 
     def get_css_variables(self) -> dict[str, str]:
         """The theme's colours, all resolved; without colour the cursor is marked by its text style."""
-        variables = with_visible_cursor(without_auto(super().get_css_variables()))
-        return without_colour(variables) if self.no_color else variables
+        return readable(super().get_css_variables(), has_colour=not self.no_color)
 
     def get_driver_class(self) -> type[Driver]:
         """Our driver, which knows about pictures, where Textual would drive a terminal by its own."""
@@ -187,7 +190,7 @@ class DeskApp(MainApp):
         return widget.parent is None and not isinstance(widget, Screen)
 
     def frame_is_painted(self) -> None:
-        """Let the core begin."""
+        """Let the core begin: the frame around the panes is painted for the first time."""
         self._begin()
         if self._news:
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
@@ -212,7 +215,7 @@ class DeskApp(MainApp):
             self.crash = Crash.of(error, self.main.place())
 
     def server_is_painted(self) -> None:
-        """Do what can wait until a server is on the screen."""
+        """Do what can wait until the first server is on the screen."""
         self._settled()
         self.themes.register_all(self)
 
@@ -234,13 +237,13 @@ class DeskApp(MainApp):
         """Find any action by name."""
         if self.screen is not self.main:
             return
-        from mcpdesk.tui.palette import open_palette
+        from mcpdesk.tui.screens.overlays import open_palette
 
         await open_palette(self)
 
     def action_show_help(self) -> None:
         """The keys of the focused pane."""
-        from mcpdesk.tui.screens.help import HelpScreen
+        from mcpdesk.tui.screens.overlays import HelpScreen
 
         self.push_screen(HelpScreen(self.screen, self.main.pane))
 
@@ -252,22 +255,20 @@ class DeskApp(MainApp):
     @work
     async def action_ask_quit(self) -> None:
         """Quit; ask first when something would be lost."""
+        from mcpdesk.tui.widgets.menu import Choice, Menu
+
         if self._asking:
             return
         self._asking = True
-        losses = self.link.busy()
-        if not losses or await self._confirms_quitting(losses):
+        leaves = True
+        if losses := self.link.busy():
+            quitting = Choice("Quit", True, "and lose " + ", ".join(losses), key="y")
+            leaves = await self.push_screen_wait(
+                Menu("Quit mcpdesk?", [Choice("Stay", False, key="n"), quitting])
+            )
+        if leaves:
             self.exit()
         self._asking = False
-
-    async def _confirms_quitting(self, losses: tuple[str, ...]) -> bool:
-        from mcpdesk.tui.widgets.menu import Choice, Menu
-
-        choices = [
-            Choice("Stay", False, key="n"),
-            Choice("Quit", True, "and lose " + ", ".join(losses), key="y"),
-        ]
-        return bool(await self.push_screen_wait(Menu("Quit mcpdesk?", choices)))
 
     def action_interrupt(self) -> None:
         """Ctrl+C copies a selection; without one, pressing it twice quits."""
@@ -278,3 +279,45 @@ class DeskApp(MainApp):
             self.exit()
         self._interrupted = now
         self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=INSIST_S)
+
+
+NEEDS_SERVER = frozenset(
+    {"copy_url", "client_config", "pick_server", "give_token", "reload", "open_question"}
+)
+"""Actions of the main screen that a capture has no use for."""
+
+
+class CaptureScreen(MainScreen):
+    """The frame around the traffic of a capture; nothing is hosted."""
+
+    def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
+        """Which file is shown."""
+        name = one_line(view.capture_path.rpartition("/")[2], 60)
+        self.header.show(
+            [
+                BRAND,
+                LinePart(Content.styled(f" {name} ", "bold"), tip=view.capture_path, rank=90),
+                LinePart(Content.styled("  a capture, read only ", "$text-muted"), rank=50),
+            ]
+        )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is one screen, and no server to do anything about."""
+        if action == "show_screen":
+            return parameters[0] in self.panes
+        return action not in NEEDS_SERVER
+
+
+class CaptureApp(DeskApp):
+    """Shows a capture from disk: the traffic and nothing else."""
+
+    main_type = CaptureScreen
+
+    def __init__(self, link: Link, theme: str | None = None, **options: Any) -> None:
+        """`options` are those of `DeskApp`."""
+        super().__init__(link, theme, {"traffic": PANES["traffic"]}, **options)
+
+    def frame_is_painted(self) -> None:
+        """There is no server to wait for."""
+        super().frame_is_painted()
+        self.server_is_painted()

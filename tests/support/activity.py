@@ -17,8 +17,8 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.screens.main_screen import PANES
+from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.line_list import LineList
-from mcpdesk.tui.widgets.tabs import TabStrip
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame
 from tests.support.patience import WITHIN_S
@@ -44,8 +44,7 @@ async def activity(
     """The activity screen of a link whose questions were put off before; `show` is the part to bring up."""
     asked, link.asked = link.asked, []
     async with running_frame(link, size=size, panes=PANES_HERE) as (app, pilot):
-        for question in asked:
-            app.main.questions.mark_opened(question)
+        app.main.questions.opened.update(question.id for question in asked)
         link.asked = asked
         await pilot.press("3")
         await pilot.pause()

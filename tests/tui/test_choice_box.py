@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
+from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox, TabStrip
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.widgets import staged, until
 
@@ -41,3 +41,13 @@ async def test_a_chip_is_pressed_by_key_and_mouse() -> None:
         await pilot.press("enter")
         await pilot.click(Chip)
         await until(pilot, lambda: sum(isinstance(one, Chip.Pressed) for one in stage.heard) == 2)
+
+
+async def test_a_click_or_a_step_brings_up_another_tab() -> None:
+    strip = TabStrip(("Content", "Structured", "Raw"))
+    async with staged(strip) as (stage, pilot):
+        await pilot.click(TabStrip, offset=(12, 0))
+        assert strip.current == 1
+        strip.action_step(-2)
+        assert strip.current == 2
+        await until(pilot, lambda: sum(isinstance(one, TabStrip.Picked) for one in stage.heard) == 2)

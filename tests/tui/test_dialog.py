@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.screens.help import HelpScreen, JumpScreen
+from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
 from mcpdesk.tui.widgets.dialog import LONGEST, NamePrompt
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.asking import DATABASE, asked

@@ -8,7 +8,9 @@ import pytest
 from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import CoreView, Protection, Stuck
-from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader
+from mcpdesk.tui.actions import SCREENS
+from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
+from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.fake_link import sample_view
 from tests.support.frame import running_frame
 
@@ -86,6 +88,14 @@ async def test_nothing_hosted_and_nothing_listening() -> None:
     assert "not reachable" in await line(replace(VIEW, servers=(offline,), protection=Protection.OFFLINE))
 
 
+async def test_before_it_listens_the_header_says_that_it_starts() -> None:
+    words = "mcpdesk starting … 0 clients"
+    assert (await line(CoreView((), (), Protection.STARTING), server="")).split()[:5] == words.split()
+    offline = replace(VIEW.servers[0], url="")
+    text = await line(replace(VIEW, servers=(offline,), protection=Protection.STARTING))
+    assert "starting …" in text and "not reachable" not in text
+
+
 async def test_click_on_the_url_copies_it() -> None:
     async with running_frame() as (app, pilot):
         header = app.main.query_one(DeskHeader)
@@ -109,7 +119,8 @@ async def test_click_on_clients_and_rate_leads_there() -> None:
     [
         (Protection.KEY, "key, token ●"),
         (Protection.LOOPBACK, "  token ●"),
-        (Protection.OFFLINE, PROTECTIONS[Protection.OFFLINE][0]),
+        (Protection.OFFLINE, "not listening ✕"),
+        (Protection.STARTING, "starting …"),
     ],
 )
 async def test_a_server_that_asks_for_tokens_says_so(protection: Protection, word: str) -> None:
@@ -158,3 +169,16 @@ async def test_click_presses_the_key() -> None:
         await pilot.click(DeskFooter, offset=(footer.render().plain.index("help"), 0))
         await pilot.pause()
         assert type(app.screen).__name__ == "HelpScreen"
+
+
+def test_every_tab_has_a_pane_and_a_digit() -> None:
+    assert list(SCREENS) == list(PANES)
+    assert [action.keys for action in SCREENS.values()] == ["1", "2", "3", "4", "5"]
+
+
+async def test_tabs_shrink_to_the_width_and_keep_the_current_one_whole() -> None:
+    async with running_frame(size=(44, 20)) as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        text = app.main.query_one(DeskTabs).render().plain
+        assert len(text) <= 44 and "3 Activity" in text and "1 Work" in text

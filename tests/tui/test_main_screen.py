@@ -20,13 +20,14 @@ from textual.widgets import ContentSwitcher, Input, Static
 
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
+from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.screens import main_screen
 from mcpdesk.tui.screens.clients import ClientsPane
+from mcpdesk.tui.screens.frame_lines import DeskTabs
 from mcpdesk.tui.screens.logs import LogsPane
-from mcpdesk.tui.screens.main_screen import PANES, RESTING_BEATS_A_REFRESH, MainScreen, ScreenRefresher
+from mcpdesk.tui.screens.main_screen import PANES, RESTING_BEATS, MainScreen, ScreenRefresher
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
 
@@ -334,7 +335,7 @@ async def test_server_that_goes_away_is_replaced_by_one_that_is_there() -> None:
         assert app.server == ""
 
 
-async def test_screen_at_rest_looks_less_often_than_it_glances() -> None:
+async def test_screen_at_rest_looks_less_often_and_wakes_when_a_frame_comes() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, _):
         looks: list[int] = []
@@ -342,16 +343,10 @@ async def test_screen_at_rest_looks_less_often_than_it_glances() -> None:
         fall_asleep(app.main.refresher)
         looks.clear()
         for _ in range(30):
-            app.main.refresher.resting_beat()
-        assert len(looks) == 30 / RESTING_BEATS_A_REFRESH and app.main.refresher.is_resting
-
-
-async def test_screen_at_rest_wakes_when_a_frame_comes() -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, _):
-        fall_asleep(app.main.refresher)
+            app.main.refresher.beat()
+        assert len(looks) == 30 / RESTING_BEATS and app.main.refresher.is_resting
         link.request("profiles", "ping", {})
-        app.main.refresher.resting_beat()
+        app.main.refresher.beat()
         assert not app.main.refresher.is_resting
 
 
@@ -450,7 +445,13 @@ def test_frame_imports_no_pane() -> None:
         "mcpdesk.tui.screens.frame_lines",
         "mcpdesk.tui.screens.main_screen",
     }
-    assert not names & {"aiohttp", "PIL", "jsonschema_rs", "mcpdesk.tui.palette", "mcpdesk.tui.widgets.menu"}
+    assert not names & {
+        "aiohttp",
+        "PIL",
+        "jsonschema_rs",
+        "mcpdesk.tui.screens.overlays",
+        "mcpdesk.tui.widgets.menu",
+    }
 
 
 def test_table_makes_panes() -> None:

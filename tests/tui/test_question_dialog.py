@@ -138,7 +138,8 @@ async def test_the_mouse_does_it_all() -> None:
         await desk.pilot.click(rows[1])
         assert desk.marks == "( )(•)( )"
         keys = desk.dialog.query_one(PartLine)
-        column = next(start for start, _, part in keys._places if part.action == "screen.next_page")
+        said = next(part.text.plain for part in keys.parts if part.action == "screen.next_page")
+        column = keys.render().plain.index(said)
         await desk.pilot.click(keys, offset=(column + 1, 0))
         await desk.until(lambda: desk.marks == "[ ][ ][ ][ ]")
         await desk.pilot.click(OwnWords)

@@ -9,7 +9,7 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from mcpdesk.paths import package_themes
-from mcpdesk.tui.themes import DEFAULT, ThemeProblem, load_theme, load_themes, without_auto
+from mcpdesk.tui.themes import DEFAULT, ThemeProblem, load_theme, load_themes, readable
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.frame import running_frame, toasts
 
@@ -40,7 +40,7 @@ def contrast(one: Color, other: Color) -> float:
 
 
 def variables_of(theme: Theme) -> dict[str, str]:
-    return without_auto({**theme.to_color_system().generate(), **theme.variables})
+    return readable({**theme.to_color_system().generate(), **theme.variables})
 
 
 def test_there_are_enough_themes_of_every_kind() -> None:

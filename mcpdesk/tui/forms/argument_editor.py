@@ -21,8 +21,8 @@ from mcpdesk.tui.forms.field_widgets import TextPart
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.render.json_text import json_problem, path_text, pretty
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.fields import TextField
-from mcpdesk.tui.widgets.tabs import TabStrip
 from mcpdesk.tui.workbench.drafts import Draft
 from mcpdesk.tui.workbench.item_requests import Ask
 

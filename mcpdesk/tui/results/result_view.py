@@ -27,9 +27,8 @@ from mcpdesk.tui.render.json_text import Path
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks
-from mcpdesk.tui.widgets.choice_box import Chip
+from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
-from mcpdesk.tui.widgets.tabs import TabStrip
 
 TABS = ("Content", "Structured", "Raw")
 MAX_BLOCKS = 100

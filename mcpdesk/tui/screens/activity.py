@@ -19,7 +19,7 @@ from mcpdesk.tui.activity.inbox_panel import InboxPanel
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel
 from mcpdesk.tui.activity.section import Section
-from mcpdesk.tui.widgets.tabs import TabStrip
+from mcpdesk.tui.widgets.choice_box import TabStrip
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp

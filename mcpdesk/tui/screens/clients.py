@@ -356,7 +356,7 @@ def targets_for(server: ServerView) -> list[ConfigTarget]:
 
 async def choose_client(main: MainScreen) -> None:
     """Ask which client and, where there are modes, which tools; copy the configuration."""
-    server = next((one for one in main.link.view().servers if one.name == main.server), None)
+    server = main.server_view
     if server is None:
         return
     choices = [Choice(one.title, one, one.place, str(at)) for at, one in enumerate(targets_for(server), 1)]

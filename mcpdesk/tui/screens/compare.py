@@ -108,14 +108,8 @@ _ALIGNED: Final = 300
 """Items of two lists up to which those left out and put in are found; longer ones go item by item."""
 
 
-class _Nothing:
-    """Stands where one of the values has no such place."""
-
-    def __repr__(self) -> str:
-        return "NOTHING"
-
-
-NOTHING: Final = _Nothing()
+NOTHING: Final = object()
+"""Stands where one of the values has no such place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,15 @@
-"""The lines around the panes: the header about server, clients and work, and the footer with the keys."""
+"""The lines around the panes: the header about server, clients and work, the tabs, and the keys below."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from textual.binding import Binding
 from textual.content import Content
 from textual.screen import Screen
 
-from mcpdesk.link.values import CoreView, Protection, ServerView, Stuck, WorkView, connected
-from mcpdesk.tui.actions import key_name
+from mcpdesk.link.values import CoreView, Protection, ServerView, WorkView, connected
+from mcpdesk.tui.actions import SCREENS, Action, key_name
 from mcpdesk.tui.render.amounts import countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
@@ -23,13 +22,15 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
         "bold $text-error",
         "Callers need no key, although tools run programs or other machines can reach it.",
     ),
+    Protection.STARTING: ("starting …", "$text-muted", "Nobody can call yet."),
     Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens on TCP."),
 }
 """Word and glyph, style, and what they mean."""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
 TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
 """The same for a server that asks for tokens: these, else `TOKEN`."""
-
+GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN)
+"""Where a token counts: somebody can call."""
 SPARK_SECONDS = 8
 
 
@@ -46,125 +47,137 @@ class DeskHeader(PartLine):
 
     def show_view(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
         """Show a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
-        due = view.work.next_callback
-        left = "" if due is None else countdown(due - time.time())
-        peers = connected(view.clients, time.time())
+        now, due = time.time(), view.work.next_callback
+        left = "" if due is None else countdown(due - now)
+        peers = connected(view.clients, now)
         seen = (view, server, tuple(rates), waiting, left, peers)
-        if seen == self._seen:
-            return
-        self._seen = seen
-        shown = next((one for one in view.servers if one.name == server), None)
-        parts = [_brand(), _server(shown, several=len(view.servers) > 1)]
-        if view.capture_failing:
-            parts.append(_capture(view.capture_failing))
-        if view.stuck is not None:
-            parts.append(_stuck(view.stuck))
-        else:
-            wants_token = shown is not None and shown.wants_token
-            parts.extend((_place(shown), _protection(view.protection, wants_token)))
-        parts.extend((_clients(peers), _rate(rates)))
-        parts.extend(_work(view.work, left))
-        if waiting:
-            parts.append(_questions(waiting))
-        self.show(parts)
+        if seen != self._seen:
+            self._seen = seen
+            shown = next((one for one in view.servers if one.name == server), None)
+            state = [*_places(view, shown), *_traffic(peers, rates), *_work(view.work, left, waiting)]
+            self.show([BRAND, *_server(shown, view), *state])
 
 
-def _brand() -> LinePart:
-    return LinePart(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
+BRAND = LinePart(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
+SHOW_LOGS = "screen.show_screen('logs')"
 
 
-def _server(server: ServerView | None, several: bool) -> LinePart:
-    if server is None:
-        return LinePart(Content.styled(" no server ", "$text-warning"), rank=90)
-    mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
-    text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
-    short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
-    tip = f"{server.title or server.name} {server.version}\n{server.folder}"
-    return LinePart(text, "screen.pick_server" if several else "", tip, short, rank=90)
+def _part(
+    text: str, style: str, action: str, tip: str, short: str, rank: int, *, right: bool = False
+) -> LinePart:
+    """A part in one style, apart from its neighbours."""
+    long = Content.styled(f"  {text} ", style)
+    return LinePart(long, action, tip, Content.styled(f" {short} ", style), rank, right)
 
 
-def _place(server: ServerView | None) -> LinePart:
-    url = server.url if server else ""
-    if not url:
-        return LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
-    near = url.partition("://")[2] or url
-    tip = "Click copies it; U offers the client configuration"
-    return LinePart(_url(url), "screen.copy_url", tip, _url(one_line(near, 34)), rank=50)
+def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
+    if server is not None:
+        several = len(view.servers) > 1
+        mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
+        text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
+        short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
+        tip = f"{server.title or server.name} {server.version}\n{server.folder}"
+        yield LinePart(text, "screen.pick_server" if several else "", tip, short, rank=90)
+    elif view.protection is not Protection.STARTING:
+        yield LinePart(Content.styled(" no server ", "$text-warning"), rank=90)
 
 
-def _url(text: str) -> Content:
-    return Content.assemble("  ", (one_line(text), "$text-secondary"), " ")
+def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
+    """What is wrong; else where the server can be reached, and who may call it."""
+    if view.capture_failing:
+        tip = one_line(view.capture_failing, 300)
+        yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)
+    if view.stuck is not None:
+        start = f"▲ loop stuck {view.stuck.seconds:.1f} s"
+        tool = f"in {view.stuck.tool}" if view.stuck.tool else ""
+        place = " ".join(("", *filter(None, (tool, view.stuck.where))))
+        tip = "Hosted code blocks the core; calls wait until it returns"
+        short = start + one_line(place, 32)
+        yield _part(start + one_line(place), "bold $text-error", SHOW_LOGS, tip, short, 100)
+        return
+    if server is not None and server.url:
+        near = server.url.partition("://")[2] or server.url
+        tip = "Click copies it; U offers the client configuration"
+        url = one_line(server.url)
+        yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
+    elif view.protection is not Protection.STARTING:
+        yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
+    word, style, tip = PROTECTIONS[view.protection]
+    if server is not None and server.wants_token and view.protection in GUARDED:
+        word, style, tip = TOKENS.get(view.protection, TOKEN)
+    yield _part(word, style, "screen.client_config", tip, word, 70)
 
 
-def _protection(protection: Protection, wants_token: bool) -> LinePart:
-    word, style, tip = PROTECTIONS[protection]
-    if wants_token and protection is not Protection.OFFLINE:
-        word, style, tip = TOKENS.get(protection, TOKEN)
-    short = Content.assemble(" ", (word, style), " ")
-    return LinePart(Content.assemble(" ", short), "screen.client_config", tip, short, rank=70)
-
-
-def _clients(count: int) -> LinePart:
-    text = f"{count} client{'' if count == 1 else 's'}"
-    return LinePart(
-        Content(f"  {text} "),
-        "screen.show_screen('clients')",
-        "Who is connected",
-        Content(f" {count}⇄ "),
-        40,
-        True,
-    )
-
-
-def _rate(rates: Sequence[float]) -> LinePart:
+def _traffic(peers: int, rates: Sequence[float]) -> Iterator[LinePart]:
+    """Who is connected, and how much comes and goes."""
+    action = "screen.show_screen('clients')"
+    yield _part(_count(peers, "client"), "", action, "Who is connected", f"{peers}⇄", 40, right=True)
     now = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
     text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
     tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
-    return LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
+    yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
 
 
-def _work(work: WorkView, left: str) -> Iterator[LinePart]:
+def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:
     """What goes on besides calls; `left` is the time to the next callback."""
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
-        text = Content.styled("  ● plan mode ", "bold $text-warning")
-        short = Content.styled(" ●plan ", "bold $text-warning")
-        yield LinePart(text, "screen.show_part('plan')", tip, short, 75, True)
+        action = "screen.show_part('plan')"
+        yield _part("● plan mode", "bold $text-warning", action, tip, "●plan", 75, right=True)
     if jobs := work.running_jobs:
-        text = Content.styled(f"  ▸ {jobs} job{'' if jobs == 1 else 's'} ", "$text-primary")
-        short = Content.styled(f" ▸{jobs} ", "$text-primary")
-        yield LinePart(text, "screen.show_part('jobs')", "What runs in the background", short, 60, True)
+        text, action = f"▸ {_count(jobs, 'job')}", "screen.show_part('jobs')"
+        yield _part(text, "$text-primary", action, "What runs in the background", f"▸{jobs}", 60, right=True)
     if left:
-        text, short = Content(f"  ◷ {left} "), Content(f" ◷{left} ")
-        yield LinePart(text, "screen.show_part('callbacks')", "Until the next callback", short, 55, True)
+        action = "screen.show_part('callbacks')"
+        yield _part(f"◷ {left}", "", action, "Until the next callback", f"◷{left}", 55, right=True)
+    if waiting:
+        text, style = f"? {_count(waiting, 'question')}", "bold $text-warning"
+        yield _part(text, style, "screen.open_question", "Answer (a)", f"?{waiting}", 80, right=True)
 
 
-def _questions(waiting: int) -> LinePart:
-    text = f"? {waiting} question{'' if waiting == 1 else 's'}"
-    style = "bold $text-warning"
-    short = Content.styled(f" ?{waiting} ", style)
-    return LinePart(
-        Content.styled(f"  {text} ", style), "screen.open_question", "Answer (a)", short, 80, True
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+COLOUR = "bold $block-cursor-foreground on $block-cursor-background"
+NO_COLOUR = "bold reverse"
+"""The style of the current tab, with and without colours."""
+
+
+class DeskTabs(PartLine):
+    """One tab for each screen; a click or a digit shows it."""
+
+    DEFAULT_CSS = """
+    DeskTabs { background: $surface; color: $text-muted; }
+    """
+
+    def __init__(self, names: Collection[str] = tuple(SCREENS)) -> None:
+        """`names` are the screens that exist."""
+        super().__init__()
+        self._names = names
+
+    def mark(self, current: str, badge: str = "") -> None:
+        """Mark the current screen; `badge` is a short text beside the title of the activity screen: `?1`."""
+        style = NO_COLOUR if self.app.no_color else COLOUR
+        self.show(
+            [
+                _tab(action, badge if name == "activity" else "", style if name == current else "")
+                for name, action in SCREENS.items()
+                if name in self._names
+            ]
+        )
+
+
+def _tab(action: Action, badge: str, style: str) -> LinePart:
+    mark = Content.styled(f" {badge}", "bold $text-warning") if badge else Content("")
+    key = Content.styled(action.keys, "" if style else "$footer-key-foreground")
+    name = action.title if style else action.title[:4]
+    text, short = (
+        Content.assemble(" ", key, f" {title}", mark, " ").stylize(style) for title in (action.title, name)
     )
-
-
-def _capture(failing: str) -> LinePart:
-    style = "bold $text-error"
-    text = Content.assemble("  ", ("✗ capture not written", style), " ")
-    short = Content.assemble(" ", ("✗ capture", style), " ")
-    return LinePart(text, "screen.show_screen('logs')", one_line(failing, 300), short, 95)
-
-
-def _stuck(stuck: Stuck) -> LinePart:
-    where = f" {stuck.where}" if stuck.where else ""
-    start = f"loop stuck {stuck.seconds:.1f} s"
-    place = f" in {stuck.tool}{where}" if stuck.tool else where
-    style = "bold $text-error"
-    text = Content.assemble("  ", (f"▲ {start}{one_line(place)}", style), " ")
-    short = Content.assemble(" ", (f"▲ {start}{one_line(place, 32)}", style), " ")
-    tip = "Hosted code blocks the core; calls wait until it returns"
-    return LinePart(text, "screen.show_screen('logs')", tip, short, 100)
+    rank = 99 if style else 50
+    return LinePart(Content.assemble(" ", text), f"screen.{action.name}", action.help, short, rank)
 
 
 EVERYWHERE = ("app.", "main.")
@@ -193,19 +206,17 @@ class DeskFooter(PartLine):
 
 
 def _parts(screen: Screen[object]) -> Iterator[LinePart]:
-    found = [
-        active.binding for active in screen.active_bindings.values() if active.binding.show and active.enabled
-    ]
-    unique = {(binding.id or "", binding.action): binding for binding in reversed(found)}
-    bindings = [*reversed(unique.values())]
-    own = [binding for binding in bindings if not (binding.id or "").startswith(EVERYWHERE)]
-    for place, binding in enumerate(own):
-        yield _part(binding, rank=60 - place)
-    for place, binding in enumerate(b for b in bindings if b not in own):
-        yield _part(binding, rank=90 - place, right=True)
-
-
-def _part(binding: Binding, rank: int, right: bool = False) -> LinePart:
-    key = binding.key_display or key_name(binding.key)
-    text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", binding.description, " ")
-    return LinePart(text, f"press({binding.key!r})", binding.tooltip, rank=rank, right=right)
+    """The keys of the focused pane on the left, those of the desk on the right, each action once."""
+    active = [each.binding for each in screen.active_bindings.values() if each.binding.show and each.enabled]
+    places = {True: 60, False: 90}
+    shown = set[tuple[str | None, str]]()
+    for binding in active:
+        name = (binding.id, binding.action)
+        if name not in shown:
+            shown.add(name)
+            is_own = not (binding.id or "").startswith(EVERYWHERE)
+            key = binding.key_display or key_name(binding.key)
+            text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", binding.description, " ")
+            action, rank = f"press({binding.key!r})", places[is_own]
+            yield LinePart(text, action, binding.tooltip, rank=rank, right=not is_own)
+            places[is_own] -= 1

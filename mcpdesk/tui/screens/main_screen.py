@@ -12,10 +12,10 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.timer import Timer
@@ -24,13 +24,15 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, JobState, JobView, Notice, Severity
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
+from mcpdesk.tui.actions import SCREENS, bindings_for
 from mcpdesk.tui.crash import ScreenPlace
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, DeskFooter, DeskHeader
-from mcpdesk.tui.widgets.tabs import SCREENS, DeskTabs
+from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, DeskFooter, DeskHeader, DeskTabs
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
 
 Panes = Mapping[str, Callable[["Link"], Widget]]
 """Screen name to what makes its pane."""
@@ -64,8 +66,8 @@ AWAKE_BEATS = 40
 """Beats after the last change or key before the screen rests."""
 REST_S = 1 / 5
 """At rest: how often it sees whether a frame came, which costs next to nothing."""
-RESTING_BEATS_A_REFRESH = 3
-"""At rest: for what changes without a frame, such as time, and what servers do on their own."""
+RESTING_BEATS = 3
+"""At rest: beats a refresh, for what changes without a frame, such as time and the work of servers."""
 BUSY_FRAMES = 100
 """Frames in one beat from which on clients have the first call on the processor."""
 BUSY_BEATS = 3
@@ -96,20 +98,15 @@ class RestorablePane(Protocol):
 
 
 class WaitingQuestions:
-    """The questions nobody has answered, and which of them were opened."""
+    """The questions that wait for an answer, and which of them were opened."""
 
     def __init__(self, link: Link, opened: Collection[int] = ()) -> None:
-        """`opened` are numbers of questions that do not open by themselves."""
         self._link = link
         self._version = -1
-        self._opened = set(opened)
+        self.opened = set(opened)
+        """Ids of the questions that were opened: they do not open by themselves again."""
         self.waiting: tuple[Question, ...] = ()
         """Oldest first."""
-
-    @property
-    def opened(self) -> frozenset[int]:
-        """Numbers of the questions that were opened: they do not open by themselves again."""
-        return frozenset(self._opened)
 
     @property
     def next(self) -> Question | None:
@@ -118,18 +115,13 @@ class WaitingQuestions:
         First one that a call of the desk's own asks, then one that was not opened yet, then the one that has
         waited longest.
         """
-        fresh = [one for one in self.waiting if one.id not in self._opened]
-        own = [one for one in fresh if one.peer == DESK]
-        return next(iter([*own, *fresh, *self.waiting]), None)
+        ranked = sorted(self.waiting, key=lambda one: 2 if one.id in self.opened else one.peer != DESK)
+        return ranked[0] if ranked else None
 
     def after(self, number: int) -> Question | None:
         """The question that waits after this one, after the last the first; None when no other waits."""
         others = [one for one in self.waiting if one.id != number]
         return next((one for one in others if one.id > number), others[0] if others else None)
-
-    def mark_opened(self, question: Question) -> None:
-        """Remember that a question was opened."""
-        self._opened.add(question.id)
 
     def update(self, view: CoreView) -> None:
         """Read the questions again where they have changed."""
@@ -137,25 +129,6 @@ class WaitingQuestions:
             asked = self._link.questions()
             self._version = view.questions_version
             self.waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
-
-
-class FailedJobs:
-    """Tells which jobs failed since the last time. Those that had failed before the first are not told."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._version: int | None = None
-        self._known: frozenset[str] | None = None
-        """Ids of those that had failed the last time; None before the first."""
-
-    def new(self, view: CoreView) -> list[JobView]:
-        """Jobs that have failed since the last time, also those that began after it."""
-        if view.work.jobs_version == self._version:
-            return []
-        self._version = view.work.jobs_version
-        failed = [job for job in self._link.jobs() if job.state is JobState.FAILED]
-        known, self._known = self._known, frozenset(job.id for job in failed)
-        return [] if known is None else [job for job in failed if job.id not in known]
 
 
 class ScreenRefresher:
@@ -167,48 +140,47 @@ class ScreenRefresher:
         self._frames = -1
         self._quiet_beats = 0
         self._busy_beats = 0
-        self._resting_beats = 0
-        self.is_resting = False
-        """Whether nothing came and nobody did anything for a while."""
-        self._timers: tuple[Timer, Timer] | None = None
+        self._timer: Timer | None = None
         self._notice = -1
+        self._jobs_version: int | None = None
+        self._failed: Collection[str] | None = None
+        """Ids of the jobs that had failed when they were last read; None before the first time."""
         self._problems: dict[str, str] = {}
-        self._failed_jobs = FailedJobs(main.link)
+        """What could not be shown the last time -> why."""
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing came and nobody did anything for a while."""
+        return self._quiet_beats > AWAKE_BEATS
 
     def start(self) -> None:
-        """Start the timers. One of the two is always paused and wakes nobody."""
-        resting = self._main.set_interval(REST_S, self.resting_beat, pause=True)
-        self._timers = self._main.set_interval(PERIOD_S, self.beat), resting
+        """Begin to refresh regularly."""
+        self._timer = self._main.set_timer(REST_S if self.is_resting else PERIOD_S, self._tick)
+
+    def _tick(self) -> None:
+        self.beat()
+        self.start()
 
     def wake(self) -> None:
-        """Refresh often again, and now: somebody does something, or something came."""
-        self._quiet_beats = 0
-        if self.is_resting:
-            self._set_resting(False)
-
-    def resting_beat(self) -> None:
-        """One beat of the timer at rest."""
-        self._resting_beats += 1
-        if self._link.traffic.frame_count != self._frames:
-            self.wake()
-        elif self._resting_beats % RESTING_BEATS_A_REFRESH == 0:
-            self.refresh()
+        """Refresh often again, and soon: somebody does something."""
+        is_late, self._quiet_beats = self.is_resting, 0
+        if is_late and self._timer is not None:
+            self._timer.stop()
+            self.start()
 
     def beat(self) -> None:
-        """One beat of the timer: refresh, but less often while very much comes and nobody types."""
+        """Refresh, but less often at rest, and while very much comes and nobody types."""
         traffic = self._link.traffic
-        frames = traffic.frame_count
-        came, self._frames = frames - self._frames, frames
-        is_calm = self._main.is_calm
+        came = traffic.frame_count - self._frames
+        self._frames += came
+        is_calm, is_behind = self._main.is_calm, traffic.paired < self._frames
         self._busy_beats = self._busy_beats + 1 if is_calm and came >= BUSY_FRAMES else 0
-        is_behind = traffic.paired < frames
         self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
         if came < BUSY_FRAMES and is_behind:
             traffic.catch_up(CATCH_UP_S)
-        if self._busy_beats % BUSY_BEATS == 0:
+        resting_beats = max(0, self._quiet_beats - AWAKE_BEATS)
+        if self._busy_beats % BUSY_BEATS == 0 and resting_beats % RESTING_BEATS == 0:
             self.refresh()
-        if self._quiet_beats > AWAKE_BEATS:
-            self._set_resting(True)
 
     def refresh(self) -> None:
         """Read the core's state once and bring everything visible up to date."""
@@ -230,20 +202,14 @@ class ScreenRefresher:
         if show is not None and current is not None:
             self._try(f"{self._main.shown} pane", lambda: show(current))
 
-    def _set_resting(self, is_resting: bool) -> None:
-        self.is_resting = is_resting
-        if self._timers is not None:
-            for timer, is_due in zip(self._timers, (not is_resting, is_resting), strict=True):
-                (timer.resume if is_due else timer.pause)()
-
     def _offer_question(self) -> None:
-        question = self._main.questions.next
-        if question is None or question.id in self._main.questions.opened:
-            self._main.announce(None)
-        elif self._main.is_idle or (question.peer == DESK and self._main.expects_own_question):
-            self._main.ask(question)
+        main, question = self._main, self._main.questions.next
+        if question is None or question.id in main.questions.opened:
+            main.announce(None)
+        elif main.may_open(question):
+            main.ask(question)
         else:
-            self._main.announce(question)
+            main.announce(question)
 
     def _show_notices(self) -> None:
         notices = self._link.notices(self._notice)
@@ -256,7 +222,14 @@ class ScreenRefresher:
             self._main.notify(f"and {hidden} more · {SCREENS['logs'].keys} logs", markup=False)
 
     def _report_failed_jobs(self, view: CoreView) -> None:
-        for job in self._failed_jobs.new(view)[-TOASTS_AT_ONCE:]:
+        """Show the jobs that failed since the last time. Those that had failed before the first are known."""
+        if view.work.jobs_version == self._jobs_version:
+            return
+        self._jobs_version = view.work.jobs_version
+        failed = {job.id: job for job in self._link.jobs() if job.state is JobState.FAILED}
+        known, self._failed = self._failed, failed.keys()
+        new = [] if known is None else [job for job in failed.values() if job.id not in known]
+        for job in new[-TOASTS_AT_ONCE:]:
             which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
             because = job.message.removeprefix(f"{job.name} failed with ")
             because = f" ({because})" if because else ""
@@ -265,10 +238,9 @@ class ScreenRefresher:
 
     def _toast(self, notice: Notice) -> None:
         screen, _, part = notice.screen.partition("/")
-        target = SCREENS.get(screen)
-        is_elsewhere = target is not None and screen != self._main.shown
         self._main.lead_to(part)
-        hint = f" · {target.keys} {target.title.lower()}" if target is not None and is_elsewhere else ""
+        target = SCREENS.get(screen) if screen != self._main.shown else None
+        hint = f" · {target.keys} {target.title.lower()}" if target is not None else ""
         text = one_line(notice.text, 90) + hint
         self._main.notify(text, severity=notice.severity.value, markup=False)
 
@@ -288,19 +260,6 @@ class ScreenRefresher:
         return view
 
 
-class MainApp(App[None]):
-    """What the main screen needs of its application."""
-
-    def frame_is_painted(self) -> None:
-        """The frame around the panes is painted for the first time."""
-
-    def server_is_painted(self) -> None:
-        """The first server is painted for the first time."""
-
-    def copy(self, text: str, what: str) -> None:
-        """Put `text` on the clipboard and say that `what` was copied."""
-
-
 class MainScreen(Screen[None]):
     """Holds `server`, the name of the server the panes are about. The first of `panes` is shown first."""
 
@@ -309,7 +268,7 @@ class MainScreen(Screen[None]):
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
-    app: MainApp
+    app: DeskApp
 
     def __init__(self, link: Link, panes: Panes = PANES, place: ScreenPlace | None = None) -> None:
         super().__init__()
@@ -323,12 +282,14 @@ class MainScreen(Screen[None]):
         """When a key or a click last made a call of the desk's own, in monotonic seconds."""
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner = QuestionBanner()
-        self._panes = panes
+        self.panes = panes
         self._first = self._place.screen if self._place.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
         self._has_server = False
+        self._badge = ""
+        """What the tab of the activity screen counts."""
         self._lead = ("", 0.0)
-        """The part of the activity screen the last notice was about, and when."""
+        """The part of the activity screen the last notice was about, and until when that counts."""
         self._mounting = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
@@ -368,25 +329,25 @@ class MainScreen(Screen[None]):
         return self.switcher.visible_content if self.shown else None
 
     @property
+    def server_view(self) -> ServerView | None:
+        """The server the panes are about, as it is now; None while there is none."""
+        return next((one for one in self.link.view().servers if one.name == self.server), None)
+
+    @property
     def is_calm(self) -> bool:
         """Whether no key was pressed just now."""
         return time.monotonic() - self.last_key > CALM_S
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is being typed, no key was pressed just now and no dialog is open."""
-        return (
-            self.is_calm and self.app.screen is self and not (self.focused and _takes_letters(self.focused))
-        )
+    def may_open(self, question: Question) -> bool:
+        """Whether a question may open by itself: no dialog is open, and nobody types.
 
-    @property
-    def expects_own_question(self) -> bool:
-        """Whether a question of the desk's own call may open although the focus is in a field.
-
-        Not while a dialog is open, and not under the fingers of somebody who went on to type after the call.
+        One that a call of the desk's own asks may open although the focus is in a field, unless somebody went
+        on to type after the call.
         """
-        is_waiting = self.is_calm or self.last_key <= self.last_call
-        return is_waiting and self.app.screen is self
+        is_own = question.peer == DESK
+        is_hands_off = self.is_calm or (is_own and self.last_key <= self.last_call)
+        is_in_field = self.focused is not None and _takes_letters(self.focused)
+        return self.app.screen is self and is_hands_off and (is_own or not is_in_field)
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Bring header and tabs up to date, and choose another server where the present one is gone."""
@@ -400,24 +361,24 @@ class MainScreen(Screen[None]):
         self.header.show_view(view, self.server, rates, len(waiting))
         jobs = view.work.running_jobs
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
-        self.tabs.mark(self.shown or self._first, {"activity": " ".join(marks)} if marks else {})
+        self._badge = " ".join(marks)
+        self.tabs.mark(self.shown or self._first, self._badge)
 
     async def show_screen(self, name: str) -> None:
         """Bring a pane up, and the focus back to where it was in it."""
-        if name == self.shown:
-            return
-        if self.maximized:
-            self.minimize()
-        if self.shown and self.focused is not None:
-            self._last_focus[self.shown] = self.focused
-        await self._mount_pane(name)
-        self.switcher.current = name
-        self.tabs.mark(name)
-        self._focus_pane(name)
-        part, at = self._lead
-        if name == "activity" and part and time.monotonic() - at < LEAD_S:
+        if name != self.shown:
+            if self.maximized:
+                self.minimize()
+            if self.shown and self.focused is not None:
+                self._last_focus[self.shown] = self.focused
+            await self._mount_pane(name)
+            self.switcher.current = name
+            self.tabs.mark(name, self._badge)
+            self._focus_pane(name)
+        part, until = self._lead
+        if time.monotonic() < until and isinstance(self.pane, SectionedPane):
             self._lead = ("", 0.0)
-            self._show_section(part)
+            self.pane.show_section(part)
 
     def place(self) -> ScreenPlace:
         """Where the person is. Never raises: it is asked while an exception ends the screen."""
@@ -428,23 +389,19 @@ class MainScreen(Screen[None]):
                     panes[pane.id] = pane.place()
                 except Exception:
                     _log.exception("where the %s pane was is not known", pane.id)
-        return ScreenPlace(self.server, self.shown, panes, self.questions.opened)
+        return ScreenPlace(self.server, self.shown, panes, frozenset(self.questions.opened))
 
     def lead_to(self, part: str) -> None:
-        """A notice concerned a part of the activity screen (empty: it did not): show it at the next visit."""
+        """Show a part of the activity screen at its next visit, if that comes soon; empty: change nothing."""
         if part:
-            self._lead = (part, time.monotonic())
-
-    def _show_section(self, part: str) -> None:
-        if isinstance(self.pane, SectionedPane):
-            self.pane.show_section(part)
+            self._lead = (part, time.monotonic() + LEAD_S)
 
     async def _mount_pane(self, name: str) -> None:
         # A click and a key may ask for the same pane at once; the second finds what the first has added.
         async with self._mounting:
             if self.switcher.query_children(f"#{name}"):
                 return
-            pane = self._panes[name](self.link)
+            pane = self.panes[name](self.link)
             pane.id = name
             await self.switcher.add_content(pane)
             if name in self._place.panes and isinstance(pane, RestorablePane):
@@ -453,13 +410,12 @@ class MainScreen(Screen[None]):
 
     def _focus_pane(self, name: str) -> None:
         pane = self.switcher.get_child_by_id(name)
-        last = self._last_focus.get(name)
-        if last is None or not last.is_attached:
-            last = next((widget for widget in pane.walk_children(Widget) if _welcomes_focus(widget)), None)
-        if last is None:
-            pane.can_focus = True
-            last = pane
-        self.set_focus(last)
+        target = self._last_focus.get(name)
+        if target is None or not target.is_attached:
+            inside = (one for one in pane.walk_children(Widget) if one.focusable and not _takes_letters(one))
+            target = next(inside, pane)
+            pane.can_focus = pane.can_focus or target is pane
+        self.set_focus(target)
 
     def announce(self, question: Question | None) -> None:
         """Announce a question without taking any keys."""
@@ -468,7 +424,7 @@ class MainScreen(Screen[None]):
 
     def ask(self, question: Question) -> None:
         """Open the question's dialog."""
-        self.questions.mark_opened(question)
+        self.questions.opened.add(question.id)
         self.announce(None)
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
@@ -487,8 +443,8 @@ class MainScreen(Screen[None]):
 
     async def action_show_part(self, part: str) -> None:
         """A click on what the header says of a part of the activity screen."""
+        self.lead_to(part)
         await self.show_screen("activity")
-        self._show_section(part)
 
     @work
     async def action_standing_approvals(self) -> None:
@@ -507,7 +463,7 @@ class MainScreen(Screen[None]):
     @work
     async def action_jump(self) -> None:
         """Letters over everything that takes the focus."""
-        from mcpdesk.tui.screens.help import JumpScreen
+        from mcpdesk.tui.screens.overlays import JumpScreen
 
         targets = [widget for widget in self.focus_chain if widget.is_on_screen]
         seen = [(widget, self.find_widget(widget).visible_region) for widget in targets]
@@ -531,9 +487,9 @@ class MainScreen(Screen[None]):
 
     def action_copy_url(self) -> None:
         """Copy where the server can be reached."""
-        url = next((one.url for one in self.link.view().servers if one.name == self.server), "")
-        if url:
-            self.app.copy(url, url)
+        server = self.server_view
+        if server is not None and server.url:
+            self.app.copy(server.url, server.url)
         else:
             self.notify("Nothing listens: there is no URL to copy.", severity="warning", markup=False)
 
@@ -554,10 +510,6 @@ class MainScreen(Screen[None]):
         """Look at the server's folder again now."""
         self.link.reload(self.server)
         self.notify(f"Looking at {self.server} again.", markup=False)
-
-
-def _welcomes_focus(widget: Widget) -> bool:
-    return widget.focusable and not _takes_letters(widget)
 
 
 def _takes_letters(widget: Widget) -> bool:

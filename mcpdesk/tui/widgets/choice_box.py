@@ -1,8 +1,8 @@
-"""A choice of one of a few labels, side by side or in a menu; and small buttons of one line."""
+"""A choice of one of a few labels, side by side or in a menu; tabs inside a screen; buttons of one line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
+from textual.style import Style
 from textual.widget import Widget
 
 from mcpdesk.tui.render.safe_text import one_line
@@ -48,70 +49,105 @@ class ChoiceBox(Widget, can_focus=True):
     def __init__(self, labels: Sequence[str], index: int | None, *, optional: bool = False) -> None:
         super().__init__()
         self._labels = [one_line(label) for label in labels]
+        if optional:
+            self._labels.append(_NONE)
         self._optional = optional
         self.set_reactive(ChoiceBox.index, index)
 
     @property
     def is_folded(self) -> bool:
         """Whether the labels do not fit side by side."""
-        return sum(cell_len(label) + 4 for label in self._shown_labels) - 2 > max(20, self.size.width)
+        return sum(cell_len(label) + 4 for label in self._labels) - 2 > max(20, self.size.width)
+
+    @property
+    def _place(self) -> int | None:
+        """The place of the picked label; None while there is none."""
+        return len(self._labels) - 1 if self.index is None and self._optional else self.index
 
     def render(self) -> Content:
         """All labels with the picked one marked, or only the picked one where they do not fit."""
+        picked = self._place
         if self.is_folded:
-            label = _NONE if self.index is None else self._labels[self.index]
+            label = _NONE if picked is None else self._labels[picked]
             return Content.assemble((f"{label} ", "bold" if self.index is not None else "$text-muted"), "▾")
-        picked = self._slot
         parts = [
-            (f"● {label}  ", "bold") if at == picked else (f"○ {label}  ", "$text-muted")
-            for at, label in enumerate(self._shown_labels)
+            ("● ", label, "bold") if at == picked else ("○ ", label, "$text-muted")
+            for at, label in enumerate(self._labels)
         ]
-        return Content.assemble(*parts)
+        return _clickable([Content.styled(f"{glyph}{label}  ", style) for glyph, label, style in parts])
 
     def action_step(self, by: int) -> None:
         """Pick the next or previous label."""
-        self._pick((self._slot + by) % len(self._shown_labels) if self._slot is not None else 0)
+        self._pick((self._place + by) % len(self._labels) if self._place is not None else 0)
 
     def action_open(self) -> None:
         """Open the menu, or pick the next label where all are shown."""
         if not self.is_folded:
             self.action_step(1)
             return
-        choices = [Choice(label, at) for at, label in enumerate(self._shown_labels)]
-        menu = Menu("Choose", choices, filtered=len(choices) > _FILTERED_ABOVE, cursor=self._slot or 0)
-        self.app.push_screen(menu, self._pick_chosen)
+        choices = [Choice(label, at) for at, label in enumerate(self._labels)]
+        menu = Menu("Choose", choices, filtered=len(choices) > _FILTERED_ABOVE, cursor=self._place or 0)
+        self.app.push_screen(menu, self._pick)
 
     def on_click(self, event: events.Click) -> None:
         """Pick the label under the mouse."""
         if self.is_folded:
             self.action_open()
-            return
-        left = 0
-        for at, label in enumerate(self._shown_labels):
-            left += cell_len(label) + 4
-            if event.x < left:
-                self._pick(at)
-                return
+        else:
+            self._pick(event.style.meta.get("at"))
 
-    @property
-    def _shown_labels(self) -> list[str]:
-        return [*self._labels, _NONE] if self._optional else self._labels
-
-    @property
-    def _slot(self) -> int | None:
-        if self.index is None:
-            return len(self._labels) if self._optional else None
-        return self.index
-
-    def _pick_chosen(self, slot: int | None) -> None:
-        if slot is not None:
-            self._pick(slot)
-
-    def _pick(self, slot: int) -> None:
-        index = None if slot == len(self._labels) else slot
-        if index != self.index:
+    def _pick(self, place: int | None) -> None:
+        """Pick a label by its place; None changes nothing."""
+        index = None if self._optional and place == len(self._labels) - 1 else place
+        if place is not None and index != self.index:
             self.index = index
             self.post_message(self.Picked(index))
+
+
+def _clickable(labels: Iterable[Content]) -> Content:
+    """Labels side by side, of which a click knows the place: `at` of its style's meta."""
+    marked = (label.stylize(Style.from_meta({"at": at})) for at, label in enumerate(labels))
+    return Content("").join(marked)
+
+
+class TabStrip(Widget):
+    """The tabs inside a screen. A click picks a tab; keys are handled by the widget around it."""
+
+    DEFAULT_CSS = """
+    TabStrip { height: 1; width: 1fr; padding: 0 1; color: $text-muted; }
+    """
+
+    current: reactive[int] = reactive(0)
+
+    @dataclass
+    class Picked(Message):
+        """Another tab was picked."""
+
+        index: int
+
+    def __init__(self, titles: Sequence[str], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.titles = list(titles)
+
+    def render(self) -> Content:
+        picked = "bold underline $text-primary"
+        return _clickable(
+            Content.assemble((title, picked if at == self.current else ""), "  ")
+            for at, title in enumerate(self.titles)
+        )
+
+    def action_step(self, by: int) -> None:
+        """Pick the next or previous tab."""
+        self.pick((self.current + by) % len(self.titles))
+
+    def pick(self, index: int) -> None:
+        """Pick a tab."""
+        if index != self.current:
+            self.current = index
+            self.post_message(self.Picked(index))
+
+    def on_click(self, event: events.Click) -> None:
+        self.pick(event.style.meta.get("at", self.current))
 
 
 class Chip(Widget, can_focus=True):

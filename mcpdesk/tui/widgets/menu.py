@@ -13,13 +13,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.fuzzy import Matcher
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.line_list import RowList, Span, column
 
 LABEL_CELLS = 36
 """Column at which hints begin at the latest."""
@@ -39,66 +38,37 @@ class Choice:
     """One sentence below the list while the cursor is on it."""
 
 
-class ChoiceList(LineList):
-    """The lines; posts `Passed` when the cursor moves and `Chosen` when a line is chosen."""
+class ChoiceList(RowList[Choice]):
+    """The lines of a menu."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; max-height: 100%; min-height: 1; }
     """
-
-    @dataclass
-    class Passed(Message):
-        """The cursor came to a line."""
-
-        choice: Choice
-
-    @dataclass
-    class Chosen(Message):
-        """A line was chosen."""
-
-        choice: Choice
+    clicks_to_choose = 1
 
     def __init__(self, choices: Sequence[Choice]) -> None:
         super().__init__()
-        self.choices = list(choices)
+        self.rows = choices
         self._hints_at = max((min(cell_len(one.label), LABEL_CELLS) for one in choices), default=0)
 
-    @property
-    def row_count(self) -> int:
-        return len(self.choices)
-
-    def get_content_height(self, *_: object) -> int:
-        """As many lines as there are choices."""
-        return max(1, len(self.choices))
-
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        choice = self.choices[index]
+        choice = self.rows[index]
         key = f" {choice.key} " if choice.key else ""
         room = max(4, width - cell_len(key) - 1)
-        column = min(self._hints_at, room)
-        label = one_line(choice.label, column if choice.hint else room)
-        hint = one_line(choice.hint, room - column - 2) if room - column > 4 else ""
-        before = max(column + 2 - cell_len(label), 1) if hint else 0
-        after = max(0, room - cell_len(label) - before - cell_len(hint))
-        yield f" {label}", ""
-        yield " " * before + hint + " " * after, "lines--muted"
+        start = min(self._hints_at, room)
+        label = one_line(choice.label, start if choice.hint else room)
+        hint = one_line(choice.hint, room - start - 2) if room - start > 4 else ""
+        named = column(label, start + 2) if hint else label
+        yield f" {named}", ""
+        yield column(hint, room - cell_len(named)), "lines--muted"
         yield key, "lines--key"
-
-    def row_chosen(self, index: int) -> None:
-        self.post_message(self.Chosen(self.choices[index]))
 
     def replace(self, choices: Sequence[Choice]) -> None:
         """Show other lines, from the first."""
-        self.choices = list(choices)
+        self.rows = choices
         self.cursor = 0
         self.rows_changed()
-        self.refresh(layout=True)
-        self.watch_cursor()
-
-    def watch_cursor(self) -> None:
-        super().watch_cursor()
-        if self.choices:
-            self.post_message(self.Passed(self.choices[self.cursor]))
+        self.post_message(self.Moved())
 
 
 class Menu(Dialog[Any]):
@@ -161,7 +131,6 @@ class Menu(Dialog[Any]):
         """Put the cursor where it was asked for."""
         self.query_one(Input if self.filtered else ChoiceList).focus()
         self.listing.cursor = self._start
-        self.listing.watch_cursor()
 
     @property
     def listing(self) -> ChoiceList:
@@ -180,12 +149,10 @@ class Menu(Dialog[Any]):
         """A letter chooses its line where nothing is typed."""
         if self.filtered:
             return
-        named = next(
-            (choice for choice in self.choices if choice.key and choice.key == event.character), None
-        )
-        if named is not None:
-            event.stop()
-            self.dismiss(named.value)
+        for choice in self.choices:
+            if choice.key and choice.key == event.character:
+                event.stop()
+                self.dismiss(choice.value)
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the box closes it."""
@@ -193,28 +160,23 @@ class Menu(Dialog[Any]):
             self.dismiss(None)
 
     @on(Input.Changed)
-    def narrow(self, event: Input.Changed) -> None:
-        """Keep the lines that match, best first."""
+    def _filter_changed(self, event: Input.Changed) -> None:
         self.listing.replace(search(self.choices, event.value))
 
     @on(Input.Submitted)
-    def choose(self) -> None:
-        """Enter in the filter chooses the line under the cursor at once: the next key is not for the menu."""
-        listing = self.listing
-        if listing.choices:
-            self.dismiss(listing.choices[listing.cursor].value)
+    @on(ChoiceList.Opened)
+    def _chosen(self) -> None:
+        """Close with the value at once: the next key is not for the menu."""
+        if (choice := self.listing.selected) is not None:
+            self.dismiss(choice.value)
 
-    @on(ChoiceList.Passed)
-    def explain(self, event: ChoiceList.Passed) -> None:
+    @on(ChoiceList.Moved)
+    def _moved(self) -> None:
         """Show help for the line and let the caller preview it."""
-        self.query_one(".help", Static).update(Content(one_line(event.choice.help)))
-        if self._passed is not None:
-            self._passed(event.choice.value)
-
-    @on(ChoiceList.Chosen)
-    def finish(self, event: ChoiceList.Chosen) -> None:
-        """Close with the value."""
-        self.dismiss(event.choice.value)
+        if (choice := self.listing.selected) is not None:
+            self.query_one(".help", Static).update(Content(one_line(choice.help)))
+            if self._passed is not None:
+                self._passed(choice.value)
 
 
 async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual import events
 from textual.content import Content
+from textual.style import Style
 from textual.widget import Widget
 
 from mcpdesk.tui.render.safe_text import clean
@@ -34,21 +35,17 @@ def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
     kept = list(parts)
     excess = sum(part.text.cell_length for part in kept) - width
     for part in sorted(parts, key=lambda part: part.rank):
-        if excess <= 0:
-            break
-        if part.short is not None:
-            shorter = LinePart(part.short, part.action, part.tip, None, part.rank, part.right)
-            kept[kept.index(part)] = shorter
+        if excess > 0 and part.short is not None:
+            kept[kept.index(part)] = replace(part, text=part.short, short=None)
             excess -= part.text.cell_length - part.short.cell_length
-    for part in sorted(kept, key=lambda part: part.rank):
-        if excess <= 0 or len(kept) == 1:
-            break
-        kept.remove(part)
-        excess -= part.text.cell_length
+    for part in sorted(kept, key=lambda part: part.rank)[:-1]:
+        if excess > 0:
+            kept.remove(part)
+            excess -= part.text.cell_length
     return kept
 
 
-def _alike(one: LinePart, other: LinePart) -> bool:
+def _is_alike(one: LinePart, other: LinePart) -> bool:
     """Equality that minds styles; that of Content compares the letters only."""
     return one == other and one.text.is_same(other.text)
 
@@ -64,42 +61,40 @@ class PartLine(Widget):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.parts: tuple[LinePart, ...] = ()
-        self._places: list[tuple[int, int, LinePart]] = []
+        self._drawn: list[LinePart] = []
         self._hovered: LinePart | None = None
 
     def show(self, parts: Sequence[LinePart]) -> None:
         """Replace the parts; draws only when they differ."""
-        fresh = tuple(parts)
-        if len(fresh) != len(self.parts) or not all(map(_alike, fresh, self.parts)):
-            self.parts = fresh
+        if len(parts) != len(self.parts) or not all(map(_is_alike, parts, self.parts)):
+            self.parts = tuple(parts)
             self.refresh()
 
     def render(self) -> Content:
         """Lay the parts out for the present width."""
-        kept = fit(self.parts, self.size.width)
-        left = [part for part in kept if not part.right]
-        right = [part for part in kept if part.right]
-        gap = max(0, self.size.width - sum(part.text.cell_length for part in kept))
-        self._places = []
-        at = self._place(left, 0)
-        self._place(right, at + gap)
-        return Content("").join([*map(self._drawn, left), Content(" " * gap), *map(self._drawn, right)])
+        self._drawn = fit(self.parts, self.size.width)
+        gap = max(0, self.size.width - sum(part.text.cell_length for part in self._drawn))
+        sides: tuple[list[Content], list[Content]] = ([], [])
+        for at, part in enumerate(self._drawn):
+            text = part.text.stylize("underline") if part == self._hovered else part.text
+            sides[part.right].append(text.stylize(Style.from_meta({"part": at})))
+        left, right = sides
+        return Content("").join([*left, Content(" " * gap), *right])
 
-    def part_at(self, x: int) -> LinePart | None:
-        """The part at column `x`."""
-        return next((part for start, end, part in self._places if start <= x < end), None)
+    def _part_at(self, event: events.MouseEvent) -> LinePart | None:
+        """The part under the mouse that can be clicked."""
+        at = event.style.meta.get("part", len(self._drawn))
+        return next((part for part in self._drawn[at : at + 1] if part.action), None)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the action of the part under the mouse."""
-        part = self.part_at(event.x)
-        if part is not None and part.action:
+        if (part := self._part_at(event)) is not None:
             event.stop()
             await self.run_action(part.action)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Underline what can be clicked and say what it does."""
-        part = self.part_at(event.x)
-        self._hover(part if part is not None and part.action else None)
+        self._hover(self._part_at(event))
 
     def on_leave(self) -> None:
         """The mouse went elsewhere."""
@@ -110,12 +105,3 @@ class PartLine(Widget):
             self._hovered = part
             self.tooltip = Content(clean(part.tip)) if part is not None and part.tip else None
             self.refresh()
-
-    def _drawn(self, part: LinePart) -> Content:
-        return part.text.stylize("underline") if part == self._hovered else part.text
-
-    def _place(self, parts: Sequence[LinePart], at: int) -> int:
-        for part in parts:
-            self._places.append((at, at + part.text.cell_length, part))
-            at += part.text.cell_length
-        return at

@@ -25,7 +25,7 @@ from mcpdesk.tui.workbench.past_calls import PastCall, saved_menu
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
-    from mcpdesk.tui.screens.main_screen import MainApp
+    from mcpdesk.tui.app import DeskApp
 
 
 class DestructiveCalls:
@@ -62,7 +62,7 @@ def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:
     return Menu("Copy", choices)
 
 
-async def choose_copy(app: MainApp, link: Link, server: str, draft: Draft) -> None:
+async def choose_copy(app: DeskApp, link: Link, server: str, draft: Draft) -> None:
     """Let the person choose a part of a call, and copy it."""
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
     chosen = await app.push_screen_wait(copy_menu(draft, link.client_config(server, "curl"), folder))

@@ -1,15 +1,13 @@
-"""Two dialogs over the main screen: the help, made of the table of actions, and letters to jump to a pane."""
+"""Dialogs over the main screen that lead somewhere: the help, letters to jump to a pane, and the palette."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from string import ascii_uppercase
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from rich.cells import cell_len
-from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -20,9 +18,13 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.tui.actions import Action, Reachable, key_names, reachable
+from mcpdesk.link.values import ItemKind
+from mcpdesk.tui.actions import SCREENS, Reachable, key_name, key_names, reachable
 from mcpdesk.tui.widgets.dialog import Dialog
-from mcpdesk.tui.widgets.tabs import SCREENS
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
 
 Row = tuple[str, str, str]
 """Keys, title, sentence."""
@@ -55,65 +57,47 @@ class HelpScreen(Dialog[None]):
         border: round $border; border-title-color: $text-primary; border-title-style: bold;
         background: $surface; padding: 0 2; scrollbar-size-vertical: 1;
     }
-    HelpScreen Static { height: auto; margin: 1 0 0 0; }
-    HelpScreen Static:last-child { margin-bottom: 1; }
+    HelpScreen Static { height: auto; margin: 1 0; }
     HelpScreen:ansi { background: transparent; }
     """
 
     def __init__(self, about: Screen[Any], root: Widget | None = None) -> None:
         super().__init__()
-        self.found = reachable(about, root)
+        self.groups: dict[str, list[Row]] = {}
+        """Title and rows of every group, in the order of their first action."""
+        for action in (found.action for found in reachable(about, root)):
+            row = (key_names(action.keys), action.title, action.help)
+            self.groups.setdefault(action.group, []).append(row)
+        self.groups["Everywhere"] = list(EVERYWHERE)
 
     def compose(self) -> ComposeResult:
-        """One block a group."""
-        box = VerticalScroll()
-        box.border_title = "Keys"
-        box.border_subtitle = "esc close"
-        with box:
-            for _ in self.blocks:
-                yield Static()
+        with VerticalScroll() as box:
+            box.border_title = "Keys"
+            box.border_subtitle = "esc close"
+            yield Static()
 
     def on_mount(self) -> None:
-        """Fill the blocks, now that styles are known; arrow keys scroll at once."""
-        for widget, (title, rows) in zip(self.query(Static), self.blocks, strict=True):
-            widget.update(self._table(title, rows))
+        """Fill the table, now that styles are known; arrow keys scroll at once."""
+        self.query_one(Static).update(self._table())
         self.query_one(VerticalScroll).focus()
 
-    @property
-    def blocks(self) -> list[tuple[str, list[Row]]]:
-        """Title and rows of every group."""
-        groups = groupby(sorted_by_group(self.found), key=lambda one: one.action.group)
-        named = [(group, [_row(one.action) for one in members]) for group, members in groups]
-        return [*named, ("Everywhere", list(EVERYWHERE))]
-
-    def _table(self, title: str, rows: list[Row]) -> Group:
-        """A title over keys, what they do, and a sentence that wraps in its own column."""
-        titles = max(cell_len(row[1]) for _, rows in self.blocks for row in rows)
-        keys = max(cell_len(row[0]) for _, rows in self.blocks for row in rows)
+    def _table(self) -> Table:
+        """Keys, what they do, and a sentence that wraps in its own column, below the title of each group."""
         head, key, muted = (
             self.get_component_rich_style(f"help--{name}", partial=True) for name in ("head", "key", "muted")
         )
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(width=keys, no_wrap=True)
-        table.add_column(width=titles, no_wrap=True)
-        table.add_column()
-        for names, what, sentence in rows:
-            table.add_row(Text(names, key), Text(what), Text(sentence, muted))
-        return Group(Text(title, head), table)
+        table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2, 0, 0))
+        for title, rows in self.groups.items():
+            if table.row_count:
+                table.add_row()
+            table.add_row(Text(title, head))
+            for names, what, sentence in rows:
+                table.add_row(Text(names, key), Text(what), Text(sentence, muted))
+        return table
 
     def action_scroll(self, by: int) -> None:
         """Scroll by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
-
-
-def sorted_by_group(found: list[Reachable]) -> list[Reachable]:
-    """Members of a group side by side, groups in the order of their first member."""
-    order = list(dict.fromkeys(one.action.group for one in found))
-    return sorted(found, key=lambda one: order.index(one.action.group))
-
-
-def _row(action: Action) -> Row:
-    return (key_names(action.keys), action.title, action.help)
 
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
@@ -159,3 +143,70 @@ class JumpScreen(Dialog["Widget | str | None"]):
         elif name := next((name for name, action in SCREENS.items() if action.keys == letter), ""):
             event.stop()
             self.dismiss(name)
+
+
+VERBS = {
+    ItemKind.TOOL: "call",
+    ItemKind.RESOURCE: "read",
+    ItemKind.TEMPLATE: "read",
+    ItemKind.PROMPT: "render",
+}
+
+Command = Callable[[], Awaitable[object]]
+
+
+@runtime_checkable
+class ItemOpener(Protocol):
+    """A pane that can bring up one item of the catalogue."""
+
+    def open_item(self, kind: ItemKind, name: str) -> None:
+        """Select the item and focus what is needed to use it."""
+
+
+async def open_palette(app: DeskApp) -> None:
+    """Let the person choose a command and run it."""
+    choices = [*action_choices(app), *item_choices(app), *theme_choices(app)]
+    command: Command | None = await app.push_screen_wait(Menu("Palette", choices, filtered=True))
+    if command is not None:
+        await command()
+
+
+def action_choices(app: DeskApp) -> Iterator[Choice]:
+    """One line an action that can be done now, context first."""
+    for found in reachable(app.main, app.main.pane):
+        if found.action.name != "palette":
+            action = found.action
+            keys = key_name(action.keys.partition(",")[0])
+            yield Choice(action.title, partial(_run, app, found), action.group, keys, action.help)
+
+
+def item_choices(app: DeskApp) -> Iterator[Choice]:
+    """One line a working item of the catalogue: `call user-profile`."""
+    if not app.server:
+        return
+    for item in app.link.catalogue(app.server).items:
+        if not item.problem or item.stale:
+            label = f"{VERBS[item.kind]} {item.name}"
+            hint = item.title if item.title != item.name else item.kind.value
+            yield Choice(label, partial(_open, app, item.kind, item.name), hint, help=item.description)
+
+
+def theme_choices(app: DeskApp) -> Iterator[Choice]:
+    """One line a theme."""
+    for name in sorted(app.available_themes):
+        yield Choice(f"theme {name}", partial(_wear, app, name), "Theme")
+
+
+async def _run(app: DeskApp, found: Reachable) -> None:
+    await app.run_action(found.action.name, default_namespace=found.owner)
+
+
+async def _open(app: DeskApp, kind: ItemKind, name: str) -> None:
+    await app.main.show_screen("workbench")
+    pane = app.main.pane
+    if isinstance(pane, ItemOpener):
+        pane.open_item(kind, name)
+
+
+async def _wear(app: DeskApp, name: str) -> None:
+    app.themes.use(app, name)

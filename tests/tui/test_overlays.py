@@ -1,0 +1,128 @@
+"""The help, the letters to jump to a pane, and the palette."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Static
+
+from mcpdesk.link.values import ItemKind
+from mcpdesk.tui.screens.logs import LogList
+from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, action_choices, item_choices, theme_choices
+from mcpdesk.tui.widgets.menu import Menu
+from tests.support.frame import StubPane, running_frame
+from tests.support.widgets import until
+from tests.support.workbench import bench, link_with, tool
+
+
+async def test_help_begins_with_the_focused_pane_and_scrolls_where_it_does_not_fit() -> None:
+    async with running_frame(size=(80, 16)) as (app, pilot):
+        await pilot.press("5", "f1")
+        assert isinstance(app.screen, HelpScreen)
+        titles = list(app.screen.groups)
+        assert titles[0] == "Logs" and titles[-1] == "Everywhere"
+        await pilot.pause()
+        box = app.screen.query_one("VerticalScroll")
+        text = "\n".join(line.text for line in app.screen.query_one(Static).render_lines(box.region))
+        assert "Words that must occur in text" in text
+        await pilot.press("j", "j")
+        assert box.scroll_offset.y == 2
+        await pilot.press("end")
+        await pilot.pause()
+        assert box.scroll_offset.y > 2
+
+
+@pytest.mark.parametrize("key", ["escape", "q", "question_mark", "f1", "enter"])
+async def test_help_closes_and_nothing_else_happens(key: str) -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("question_mark", key)
+        await pilot.pause()
+        assert app.is_running and app.screen is app.main
+
+
+async def test_help_has_one_ground() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        lines = [each.render_line(y) for each in app.screen.query(Static) for y in range(each.size.height)]
+        assert len({segment.style.bgcolor for line in lines for segment in line if segment.style}) == 1
+
+
+async def test_letters_stand_on_their_widgets_and_lead_there() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+o")
+        await pilot.pause()
+        screen: object = app.screen
+        assert isinstance(screen, JumpScreen)
+        targets = {widget.id: letter for letter, widget in screen.targets.items()}
+        assert set(targets) == {"field", "go"}
+        labels = [label.region.offset for label in screen.query(".letter")]
+        assert labels == [widget.region.offset for widget in screen.targets.values()]
+        await pilot.press(targets["field"])
+        await pilot.pause()
+        assert app.screen == app.main and app.focused is app.main.query_one("#field")
+
+
+async def test_what_is_scrolled_out_of_sight_has_no_letter() -> None:
+    properties = {f"field{number}": {"type": "string"} for number in range(12)}
+    form = link_with(tool("wide", {"type": "object", "properties": properties}))
+    async with bench(form, size=(80, 24)) as it:
+        first, *_, last = it.pane.query("#form Input")
+        await it.pilot.press("ctrl+o")
+        await it.until(lambda: isinstance(it.app.screen, JumpScreen))
+        assert isinstance(it.app.screen, JumpScreen)
+        lettered = it.app.screen.targets.values()
+        assert first in lettered and last not in lettered
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [(["exclamation_mark", "4"], "clients"), (["escape"], "workbench")],
+    ids=["digit", "esc"],
+)
+async def test_a_digit_shows_a_screen_and_escape_stays(keys: list[str], shown: str) -> None:
+    async with running_frame() as (app, pilot):
+        await until(pilot, lambda: app.focused is not None)
+        before = app.focused
+        await pilot.press("ctrl+o", *keys)
+        await pilot.pause()
+        assert app.screen == app.main and app.main.shown == shown
+        assert (app.focused is before) == (shown == "workbench")
+
+
+async def test_the_palette_offers_what_the_focused_pane_can_do_first_then_items_and_themes() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        groups = [choice.hint for choice in action_choices(app)]
+        assert groups[0] == "Logs" and groups.index("Desk") > groups.count("Logs") - 1
+        labels = {choice.label for choice in item_choices(app)}
+        assert {"call user-profile", "read resource://clock", "render summarize"} <= labels
+        assert "call send-mail" not in labels
+        assert {"theme night", "theme nord"} <= {choice.label for choice in theme_choices(app)}
+        app.main.server = ""
+        assert not list(item_choices(app))
+
+
+async def test_what_is_chosen_in_the_palette_is_done() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("5")
+        await pilot.pause()
+        await pilot.press("ctrl+p", *"follow", "enter")
+        await pilot.pause()
+        assert app.screen is app.main and not app.main.query_one(LogList).following
+        await pilot.press("ctrl+p", *"theme forest", "enter")
+        await pilot.pause()
+        assert app.theme == "forest"
+        await pilot.press("ctrl+p", *"call place", "enter")
+        await pilot.pause()
+        pane = app.main.pane
+        assert isinstance(pane, StubPane) and pane.opened == [(ItemKind.TOOL, "place-order")]
+
+
+async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+p", "ctrl+p")
+        assert sum(isinstance(screen, Menu) for screen in app.screen_stack) == 1
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.main
