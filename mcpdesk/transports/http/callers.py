@@ -23,7 +23,7 @@ from mcpdesk.auth.tokens import Rejected
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.base import Endpoint, Rules
-from mcpdesk.transports.http.request_head import RequestHead
+from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import WHY, RequestRefused, plain_error
 
 COOKIES = ("access_token", "jwt")
@@ -52,33 +52,102 @@ def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
     return bool(rules.api_key) or any(each.access.is_asked for each in endpoints)
 
 
-async def caller_in_head(
-    request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules, may_have_body: bool = False
-) -> Principal | None:
-    """Return the caller that a head names; None: its body must be read first.
+class CallerCheck:
+    """Finds out who sent one request to a server with this `access`."""
 
-    Raises: RequestRefused (400, 401, 403, 503).
-    """
-    if head.misplaced:
-        told = {"error": "invalid_request", "description": head.misplaced}
-        raise RequestRefused(
-            _challenged(400, f"Bad request: {head.misplaced}", request, head, access, **told)
-        )
-    if head.bearer is not None:
-        return await _verified(head.bearer, request, head, access)
-    return None if may_have_body else await _without_token(request, head, access, rules)
+    def __init__(self, request: web.BaseRequest, access: Access, rules: Rules) -> None:
+        self._request = request
+        self._head = head_of(request)
+        self._access = access
+        self._rules = rules
 
+    async def in_head(self, may_have_body: bool = False) -> Principal | None:
+        """Return the caller that the head names; None: the body must be read first.
 
-async def caller_in_body(
-    request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules, token: Any
-) -> Principal:
-    """Return the caller of a request without a token in its head. `token` is the one its body gives.
+        Raises: RequestRefused (400, 401, 403, 503).
+        """
+        if wrong := self._head.misplaced:
+            raise self._refusal(400, f"Bad request: {wrong}", "invalid_request", wrong)
+        if self._head.bearer is not None:
+            return await self._verified(self._head.bearer)
+        return None if may_have_body else await self._without_token()
 
-    Raises: RequestRefused (401, 403, 503).
-    """
-    if token is not None:
-        return await _verified(token if isinstance(token, str) else "", request, head, access)
-    return await _without_token(request, head, access, rules)
+    async def in_body(self, token: Any) -> Principal:
+        """Return the caller of a request without a token in its head. `token` is the one its body gives.
+
+        Raises: RequestRefused (401, 403, 503).
+        """
+        if token is not None:
+            return await self._verified(token if isinstance(token, str) else "")
+        return await self._without_token()
+
+    def challenge(self, error: str = "", scopes: Iterable[str] = (), description: str = "") -> dict[str, str]:
+        """Return the header that names what is missing and where to get it."""
+        where = self._metadata_url()
+        return {"WWW-Authenticate": self._access.challenge(where, error, scopes, description)}
+
+    def challenge_for(self, answer: bytes) -> dict[str, str]:
+        """Return the header that goes with a refusal by a tool, whose error names the scopes."""
+        found = codec.decode(answer)
+        error = found.get("error") if isinstance(found, dict) else None
+        if not isinstance(error, dict):
+            return self.challenge()
+        data = error.get("data")
+        scopes = str(data.get("scope", "")).split() if isinstance(data, dict) else ()
+        if error.get("code") == ErrorCode.FORBIDDEN:
+            return self.challenge("insufficient_scope", scopes, str(error.get("message")))
+        return self.challenge("", scopes)
+
+    async def _verified(self, token: str) -> Principal:
+        try:
+            principal = await self._access.verify(token)
+        except Rejected as reason:
+            refusal = self._refusal(401, INVALID, "invalid_token")
+            refusal.answer[WHY] = str(reason)
+            raise refusal from None
+        except KeysMissing as reason:
+            answer = plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})
+            answer[WHY] = str(reason)
+            raise RequestRefused(answer) from None
+        lacking = self._access.scopes - principal.scopes
+        if lacking:
+            told = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"
+            raise self._refusal(403, told, "insufficient_scope", told)
+        return principal
+
+    async def _without_token(self) -> Principal:
+        """Return the caller that a cookie names, else anybody.
+
+        A cookie counts only from a page that names its origin: the guard let the server's own and listed ones
+        in.
+        """
+        request, is_needed = self._request, self._access.requires_token
+        if "Origin" in request.headers and "Cookie" in request.headers:
+            cookies = request.cookies
+            token = next((cookies[name] for name in COOKIES if name in cookies), None)
+            if token is not None:
+                try:
+                    return await self._verified(token)
+                except RequestRefused:
+                    if is_needed:
+                        raise
+        if is_needed:
+            raise self._refusal(401, MISSING)
+        return anybody(self._rules)
+
+    def _refusal(self, status: int, told: str, error: str = "", description: str = "") -> RequestRefused:
+        return RequestRefused(plain_error(status, told, self.challenge(error, (), description)))
+
+    def _metadata_url(self) -> str:
+        if self._access.resource:
+            public = urlsplit(self._access.resource)
+            return f"{public.scheme}://{public.netloc}{WELL_KNOWN}{public.path.rstrip('/')}"
+        path, head = "/v1/mcp", self._head
+        if head.path.startswith("/mcp"):
+            path = f"/mcp/{head.server}" if head.server else "/mcp"
+        elif head.way == "":
+            path = f"/{head.server}/mcp"
+        return f"{origin_of(self._request)}{WELL_KNOWN}{path}"
 
 
 async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Principal:
@@ -95,29 +164,28 @@ async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Pri
 
 async def callers_of_site(
     request: web.BaseRequest,
-    head: RequestHead,
     endpoints: Sequence[Endpoint],
     rules: Rules,
-    has_to_suit_all: bool = False,
+    must_suit_all: bool = False,
 ) -> list[Principal]:
     """Return the caller of a request that names no server, as each server that lets it pass sees it.
 
-    With `has_to_suit_all` a valid token is needed for every server that asks for tokens.
+    With `must_suit_all` a valid token is needed for every server that asks for tokens.
     Raises: RequestRefused (400, 401, 503), as the first server would that refuses it.
     """
     found: list[Principal] = []
     refusals: list[RequestRefused] = []
     for endpoint in endpoints:
         access = endpoint.access
-        if has_to_suit_all and access.is_asked:
+        if must_suit_all and access.is_asked:
             access = replace(access, requires_token=True)
         try:
-            caller = await caller_in_head(request, head, access, rules) if access.is_asked else None
+            caller = await CallerCheck(request, access, rules).in_head() if access.is_asked else None
         except RequestRefused as refused:
             refusals.append(refused)
         else:
             found.append(caller or anybody(rules))
-    if refusals and (has_to_suit_all or not found):
+    if refusals and (must_suit_all or not found):
         raise refusals[0]
     return found or [anybody(rules)]
 
@@ -130,11 +198,12 @@ def take_token(message: Any) -> tuple[Any, Any]:
     if isinstance(message, list):
         taken = [take_token(each) if holds_token(each) else (None, each) for each in message]
         return next((token for token, _ in taken if token is not None), None), [each for _, each in taken]
-    token, rest = message.get(IN_BODY), {name: value for name, value in message.items() if name != IN_BODY}
-    data = message.get("data")
+    rest = dict(message)
+    token, data = rest.pop(IN_BODY, None), rest.get("data")
     if isinstance(data, dict) and IN_BODY in data:
-        token = data[IN_BODY] if token is None else token
-        rest["data"] = {name: value for name, value in data.items() if name != IN_BODY}
+        rest["data"] = data = dict(data)
+        in_data = data.pop(IN_BODY)
+        token = in_data if token is None else token
     return token, rest
 
 
@@ -156,35 +225,6 @@ def unreadable(data: bytes) -> bytes:
     return _TOKEN.sub(lambda found: found[0] if found[1] is None else HIDDEN.encode(), data)
 
 
-def challenge(
-    request: web.BaseRequest,
-    head: RequestHead,
-    access: Access,
-    error: str = "",
-    scopes: Iterable[str] = (),
-    description: str = "",
-) -> dict[str, str]:
-    """Return the header that names what is missing and where to get it."""
-    return {
-        "WWW-Authenticate": access.challenge(_metadata_url(request, head, access), error, scopes, description)
-    }
-
-
-def challenge_for(
-    answer: bytes, request: web.BaseRequest, head: RequestHead, access: Access
-) -> dict[str, str]:
-    """Return the header that goes with a refusal by a tool, whose error names the scopes."""
-    found = codec.decode(answer)
-    error = found.get("error") if isinstance(found, dict) else None
-    data = error.get("data") if isinstance(error, dict) else None
-    scopes = str(data.get("scope", "")).split() if isinstance(data, dict) else ()
-    code = error.get("code") if isinstance(error, dict) else 0
-    if code == ErrorCode.FORBIDDEN:
-        assert isinstance(error, dict)
-        return challenge(request, head, access, "insufficient_scope", scopes, str(error.get("message")))
-    return challenge(request, head, access, "", scopes)
-
-
 def origin_of(request: web.BaseRequest) -> str:
     """Return the scheme and authority this request was sent to."""
     return f"{request.scheme}://{request.headers.get('Host', 'localhost').lower()}"
@@ -200,66 +240,3 @@ def _hidden(message: Any) -> Any:
     if isinstance(data, dict) and IN_BODY in data:
         shown["data"] = data | {IN_BODY: HIDDEN}
     return shown
-
-
-async def _verified(token: str, request: web.BaseRequest, head: RequestHead, access: Access) -> Principal:
-    try:
-        principal = await access.verify(token)
-    except Rejected as reason:
-        answer = _challenged(401, INVALID, request, head, access, "invalid_token")
-        answer[WHY] = str(reason)
-        raise RequestRefused(answer) from None
-    except KeysMissing as reason:
-        answer = plain_error(503, "Tokens cannot be checked now", {"Retry-After": RETRY_S})
-        answer[WHY] = str(reason)
-        raise RequestRefused(answer) from None
-    lacking = access.scopes - principal.scopes
-    if lacking:
-        told = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"
-        raise RequestRefused(_challenged(403, told, request, head, access, "insufficient_scope", told))
-    return principal
-
-
-async def _without_token(
-    request: web.BaseRequest, head: RequestHead, access: Access, rules: Rules
-) -> Principal:
-    """Return the caller that a cookie names, else anybody.
-
-    A cookie counts only from a page that names its origin: the guard let the server's own and listed ones in.
-    """
-    if "Origin" in request.headers and "Cookie" in request.headers:
-        cookies = request.cookies
-        token = next((cookies[name] for name in COOKIES if name in cookies), None)
-        if token is not None:
-            try:
-                return await _verified(token, request, head, access)
-            except RequestRefused:
-                if access.requires_token:
-                    raise
-    if access.requires_token:
-        raise RequestRefused(_challenged(401, MISSING, request, head, access))
-    return anybody(rules)
-
-
-def _challenged(
-    status: int,
-    told: str,
-    request: web.BaseRequest,
-    head: RequestHead,
-    access: Access,
-    error: str = "",
-    description: str = "",
-) -> web.Response:
-    return plain_error(status, told, challenge(request, head, access, error, (), description))
-
-
-def _metadata_url(request: web.BaseRequest, head: RequestHead, access: Access) -> str:
-    if access.resource:
-        public = urlsplit(access.resource)
-        return f"{public.scheme}://{public.netloc}{WELL_KNOWN}{public.path.rstrip('/')}"
-    path = "/v1/mcp"
-    if head.path.startswith("/mcp"):
-        path = f"/mcp/{head.server}" if head.server else "/mcp"
-    elif head.way == "":
-        path = f"/{head.server}/mcp"
-    return f"{origin_of(request)}{WELL_KNOWN}{path}"

@@ -18,12 +18,7 @@ from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Rules, Site
 from mcpdesk.transports.http import site_routes
-from mcpdesk.transports.http.callers import (
-    anybody,
-    caller_in_head,
-    callers_of_site,
-    is_caller_due,
-)
+from mcpdesk.transports.http.callers import CallerCheck, anybody, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
@@ -184,7 +179,7 @@ class HttpService:
         if head.passed is not rules or request.version is not HttpVersion11:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
-                return self._refusals.tell(request, refusal)
+                return self._refusals.log(request, refusal)
         verbs = self._verbs.get(head.way)
         endpoint = None if verbs is None else self._site.endpoint(head.server)
         if endpoint is None or verbs is None:
@@ -198,7 +193,7 @@ class HttpService:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
             refusal = self._guard.refuse_caller(request, rules, head.way in IN_QUERY, head.key_status)
             if refusal is not None:
-                return self._refusals.tell(request, refusal)
+                return self._refusals.log(request, refusal)
             # The same head under the same rules passes again: nothing else was looked at.
             head.hide(rules.api_key_header)
             head.passed = rules
@@ -206,23 +201,23 @@ class HttpService:
         if verb is None:
             return no_method(request, verbs)
         if told := endpoint.refusal:
-            return self._refusals.tell(request, no_service(told, _is_message(head)))
+            return self._refusals.log(request, no_service(told, _is_message(head)))
         access = endpoint.access
         caller: Principal | None = KEY if rules.api_key else OPEN
         if access is not NOTHING_ASKED and access.is_asked:
             caller = access.recognize(head.bearer)
         if caller is None:
             try:
-                caller = await caller_in_head(request, head, access, rules, head.method == "POST")
+                caller = await CallerCheck(request, access, rules).in_head(head.method == "POST")
             except RequestRefused as refused:
-                return self._refusals.tell(request, refused.answer)
+                return self._refusals.log(request, refused.answer)
         if head.mode:
             try:
                 endpoint = self._site.endpoint(endpoint.name, head.mode) or endpoint
             except UnknownMode as error:
                 return no_mode(error, _is_message(head))
         answer = await verb(request, endpoint, caller)
-        return self._refusals.tell(request, answer) if isinstance(answer, web.Response) else answer
+        return self._refusals.log(request, answer) if isinstance(answer, web.Response) else answer
 
     async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
         """Return who wants to see everything: that takes the key if there is one, else a token.
@@ -235,7 +230,7 @@ class HttpService:
         endpoints = [each for each in self._site.endpoints() if each.access.is_asked]
         if rules.api_key or not endpoints:
             return anybody(rules)
-        return (await callers_of_site(request, head_of(request), endpoints, rules, True))[0]
+        return (await callers_of_site(request, endpoints, rules, must_suit_all=True))[0]
 
     async def _answer_of_job(
         self, request: web.BaseRequest, place: JobPath, rules: Rules
@@ -244,11 +239,11 @@ class HttpService:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
         refusal = self._guard.refuse_caller(request, rules, in_query=place.is_socket)
         if refusal is not None:
-            return self._refusals.tell(request, refusal)
+            return self._refusals.log(request, refusal)
         try:
-            callers = await callers_of_site(request, head_of(request), self._site.endpoints(), rules)
+            callers = await callers_of_site(request, self._site.endpoints(), rules)
         except RequestRefused as refused:
-            return self._refusals.tell(request, refused.answer)
+            return self._refusals.log(request, refused.answer)
         return await self._jobs.answer(request, place, callers)
 
     async def _facts(self, request: web.BaseRequest, head: RequestHead) -> web.Response:

@@ -9,7 +9,6 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from threading import Lock
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -29,7 +28,7 @@ from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
 """The time between two events: the default, and the limits of what may be asked for."""
 LONGEST_MS = 24 * 3600 * 1000
-PACE_S = 0.05
+PAUSE_S = 0.05
 """Time between two messages on a WebSocket: what happens meanwhile is sent together."""
 KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
@@ -63,20 +62,13 @@ class JobRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._verbs: dict[tuple[str, str | None], dict[str, Verb]] = {
-            ("jobs", None): {"GET": _facts, "DELETE": _cancel},
-            ("jobs", "manifest"): {"GET": _manifest},
-            ("jobs", "download"): {"GET": _download, "HEAD": _download},
-            ("ws/jobs", None): {"GET": _socket},
-            ("mcp/progress", None): {"GET": _progress},
-        }
 
     def place(self, path: str) -> JobPath | None:
         """Return what a path names; None: it is no path of jobs."""
         found = _PATH.fullmatch(path)
         if found is None:
             return JobPath({}, "", False) if _LIST.fullmatch(path) else None
-        verbs = self._verbs.get((found[1], found[3]))
+        verbs = _VERBS.get((found[1], found[3]))
         return None if verbs is None else JobPath(verbs, found[2], found[1] == "ws/jobs")
 
     async def answer(
@@ -100,11 +92,10 @@ class JobRoutes:
             return no_method(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
         found = {caller.identity: self._site.jobs.listed(caller, session) for caller in callers}
-        jobs = [job for listed in found.values() for job in listed or ()]
-        note = (
-            b',"note":%b' % codec.encode(NOT_OWNED) if all(each is None for each in found.values()) else b""
-        )
-        return json_answer(200, b'{"jobs":[%b]%b}' % (b",".join(jobs), note))
+        jobs = b",".join(job for listed in found.values() for job in listed or ())
+        is_anonymous = all(each is None for each in found.values())
+        note = b',"note":%b' % codec.encode(NOT_OWNED) if is_anonymous else b""
+        return json_answer(200, b'{"jobs":[%b]%b}' % (jobs, note))
 
 
 async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
@@ -182,7 +173,7 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
         await socket.prepare(request)
     except web.HTTPException as refusal:
         return plain_error(400, refusal.text or "no valid WebSocket handshake")
-    telling_aio = asyncio.create_task(_tell(socket, job, kinds))
+    sending = asyncio.create_task(_send_news(socket, job, kinds))
     try:
         async with until_expired(caller):
             while (await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
@@ -190,12 +181,22 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
         if caller.has_expired(time.time()):
             await socket.close(code=WSCloseCode.POLICY_VIOLATION, message=EXPIRED)
     finally:
-        telling_aio.cancel()
-        await asyncio.wait({telling_aio})
+        sending.cancel()
+        await asyncio.wait({sending})
     return socket
 
 
-async def _tell(socket: Socket, job: AsyncCall, kinds: list[str]) -> None:
+_VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
+    ("jobs", None): {"GET": _facts, "DELETE": _cancel},
+    ("jobs", "manifest"): {"GET": _manifest},
+    ("jobs", "download"): {"GET": _download, "HEAD": _download},
+    ("ws/jobs", None): {"GET": _socket},
+    ("mcp/progress", None): {"GET": _progress},
+}
+"""Handlers by the two constant parts of a path, then by method."""
+
+
+async def _send_news(socket: Socket, job: AsyncCall, kinds: list[str]) -> None:
     try:
         with job.reader(kinds) as reader:
             while True:
@@ -204,7 +205,7 @@ async def _tell(socket: Socket, job: AsyncCall, kinds: list[str]) -> None:
                 if reader.has_told_all:
                     break
                 await reader.changed()
-                await asyncio.sleep(PACE_S)
+                await asyncio.sleep(PAUSE_S)
         await socket.close()
     except (ConnectionError, ClientConnectionError):
         return
@@ -233,54 +234,17 @@ class ByteRange(NamedTuple):
     length: int
 
 
-class DownloadSource:
-    """An open file that is read on other threads, by one at a time.
-
-    A read cannot be called back: `close` leaves the descriptor to one that is under way, lest its number be
-    another file's when the read comes to it.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._lock = Lock()
-        self._is_read = self._is_closed = False
-
-    def read(self, length: int, position: int) -> bytes:
-        """Read at most so many bytes from a position; nothing once it is closed. Blocks."""
-        with self._lock:
-            if self._is_closed:
-                return b""
-            self._is_read = True
-        try:
-            return os.pread(self._descriptor, length, position)
-        finally:
-            with self._lock:
-                self._is_read = False
-                if self._is_closed:
-                    os.close(self._descriptor)
-
-    def close(self) -> None:
-        """Close the file now, or after the read that is under way. To be called once."""
-        with self._lock:
-            self._is_closed = True
-            if not self._is_read:
-                os.close(self._descriptor)
-
-
 async def send(
     request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
     """Send an open file, with `more` headers besides its own, and close its descriptor."""
-    source = DownloadSource(parcel.descriptor)
     try:
-        return await _answer(request, parcel, source, more)
+        return await _answer(request, parcel, more)
     finally:
-        source.close()
+        os.close(parcel.descriptor)
 
 
-async def _answer(
-    request: web.BaseRequest, parcel: Parcel, source: DownloadSource, more: Mapping[str, str]
-) -> web.StreamResponse:
+async def _answer(request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str]) -> web.StreamResponse:
     tag = f'"{parcel.tag}"'
     headers = {
         "Content-Type": parcel.media_type,
@@ -291,9 +255,8 @@ async def _answer(
         "X-Content-Type-Options": "nosniff",
         **more,
     }
-    if tag in [
-        each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")
-    ]:
+    known = request.headers.get("If-None-Match", "").split(",")
+    if tag in [each.strip().removeprefix("W/") for each in known]:
         return web.Response(status=304, headers={"ETag": tag})
     span = ByteRange(0, parcel.size)
     status = 200
@@ -309,7 +272,7 @@ async def _answer(
     response.content_length = span.length
     await response.prepare(request)
     if request.method != "HEAD":
-        await _copy(response, source, span)
+        await _copy(response, parcel.descriptor, span)
     return response
 
 
@@ -339,11 +302,11 @@ def wanted(header: str, size: int) -> ByteRange | None:
     return ByteRange(start, max(0, end - start + 1))
 
 
-async def _copy(response: web.StreamResponse, source: DownloadSource, span: ByteRange) -> None:
+async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) -> None:
     position, end = span.start, span.start + span.length
     try:
         while position < end:
-            piece = await asyncio.to_thread(source.read, min(PIECE, end - position), position)
+            piece = await _read(descriptor, min(PIECE, end - position), position)
             if not piece:
                 raise ConnectionError("the file became shorter while it was sent")
             position += len(piece)
@@ -351,3 +314,15 @@ async def _copy(response: web.StreamResponse, source: DownloadSource, span: Byte
         await response.write_eof()
     except ClientConnectionResetError as error:
         raise ConnectionError("the client is gone") from error
+
+
+async def _read(descriptor: int, length: int, position: int) -> bytes:
+    """Read on another thread. A read cannot be called back: when cancelled, this waits for its end, because
+    the descriptor must not be closed, and its number not be another file's, before the read comes to it.
+    """
+    reading = asyncio.ensure_future(asyncio.to_thread(os.pread, descriptor, length, position))
+    try:
+        return await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        await asyncio.wait({reading})
+        raise

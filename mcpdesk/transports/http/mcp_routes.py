@@ -19,14 +19,7 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Dialogue, Endpoint, Site
-from mcpdesk.transports.http.callers import (
-    caller_in_body,
-    challenge_for,
-    holds_token,
-    recorded,
-    take_token,
-    unreadable,
-)
+from mcpdesk.transports.http.callers import CallerCheck, holds_token, recorded, take_token, unreadable
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import (
     KEEP_ALIVE,
@@ -90,7 +83,7 @@ class McpRoutes:
                 shown = recorded(message)
                 token, message = take_token(message)
             if caller is None:
-                caller = await caller_in_body(request, head, endpoint.access, self._site.rules, token)
+                caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
             dialogue, session = self._dialogue(request, head, endpoint, message, caller)
         except RequestRefused as refused:
             return refused.answer
@@ -106,7 +99,8 @@ class McpRoutes:
             and isinstance(answer, web.Response)
             and isinstance(answer.body, bytes)
         ):
-            answer.headers.update(challenge_for(answer.body, request, head, endpoint.access))
+            check = CallerCheck(request, endpoint.access, self._site.rules)
+            answer.headers.update(check.challenge_for(answer.body))
         return answer
 
     async def get(
@@ -270,9 +264,7 @@ class McpRoutes:
     ) -> web.Response:
         if caller is None:
             try:
-                caller = await caller_in_body(
-                    request, head_of(request), endpoint.access, self._site.rules, None
-                )
+                caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(None)
             except RequestRefused as refused:
                 return refused.answer
         dialogue = self._sessionless(request, endpoint, "", caller)

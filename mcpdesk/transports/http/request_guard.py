@@ -15,7 +15,6 @@ from aiohttp.http import HttpVersion10, HttpVersion11
 
 from mcpdesk.auth.api_key import matches
 from mcpdesk.auth.http_origin import check_host, check_origin, is_listed
-from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.codec import sendable
 from mcpdesk.transports.base import Rules
@@ -36,8 +35,6 @@ class RequestGuard:
     def __init__(self, bound: str, port: int = 0) -> None:
         self._bound = bound
         self._port = port
-        self._passed: set[tuple[str | None, str | None, str]] = set()
-        self._passed_rules: Rules | None = None
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
         """Return the refusal of a request of doubtful form, from a foreign page or to a foreign name.
@@ -53,23 +50,17 @@ class RequestGuard:
             return _closing(501, "Transfer-Encoding must be chunked alone, or left out")
         host, origin = headers.get("Host"), headers.get("Origin")
         target = head_of(request).authority
-        if rules is not self._passed_rules or len(self._passed) > 256:
-            self._passed_rules = rules
-            self._passed.clear()
         if len(headers.getall("Origin", ())) > 1:
             # Whoever is asked in front of us may have looked at the other one.
             return plain_error(400, "Origin is given more than once")
         if origin is None and _is_hidden_page(headers):
             return plain_error(403, "Another site's page may not load this", hint="see allowed_origins")
-        if (host, origin, target) in self._passed:
-            return None
         # A target may name whom it is for as well: whichever of the two somebody looks at is no stranger.
         for name in (host, target) if target else (host,):
             if not check_host(name, rules.allowed_hosts, self._bound):
                 return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
         if not check_origin(origin, rules.allowed_origins, host, self._bound, self._port):
             return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
-        self._passed.add((host, origin, target))
         return None
 
     def refuse_caller(
@@ -158,11 +149,11 @@ def _is_shared(path: str) -> bool:
     return path.startswith(SHARED) or place_of(path)[1] is not None
 
 
-TOLD = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
+LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
     status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
 }
 """Statuses that are logged, as the traffic shows nothing of these refusals."""
-MOST_A_SECOND = 5
+MAX_A_SECOND = 5
 """Lines a second: a client that tries again and again cannot fill the log."""
 
 
@@ -170,44 +161,36 @@ class RefusalLog:
     """Logs the refusals of one listener."""
 
     def __init__(self) -> None:
-        self._second = 0
-        self._told = 0
-        self._left_out = 0
+        self._second = self._logged = self._left_out = 0
 
-    def tell(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
+    def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
         """Log an answer if it is a refusal, unless there were too many a moment ago; return it."""
-        log = TOLD.get(answer.status)
-        if log is None or IS_RECORDED in answer:
+        logger = LOGGERS.get(answer.status)
+        if logger is None or IS_RECORDED in answer:
             return answer
         second = int(time.monotonic())
         if second != self._second:
             if self._left_out:
-                log.warning("refused %d more requests", self._left_out)
-            self._second, self._told, self._left_out = second, 0, 0
-        if self._told == MOST_A_SECOND:
+                logger.warning("refused %d more requests", self._left_out)
+            self._second, self._logged, self._left_out = second, 0, 0
+        if self._logged == MAX_A_SECOND:
             self._left_out += 1
             return answer
-        self._told += 1
+        self._logged += 1
         head = head_of(request)
         line, peer = sendable(head.line.removesuffix(" HTTP/1.1")[:200]), sendable(peer_of(request))
-        log.warning("refused %s from %s: %d %s", line, peer, answer.status, _reason(answer))
+        logger.warning("refused %s from %s: %d %s", line, peer, answer.status, _reason(answer))
         return answer
 
 
 def _reason(answer: web.Response) -> str:
-    body = answer.body
-    try:
-        said = codec.decode(body) if isinstance(body, bytes) else {}
-    except ProtocolError:
-        return ""
-    reason = _words(said.get("error", ""))[:200] if isinstance(said, dict) else ""
-    return f"{reason} ({answer[WHY]})" if WHY in answer else reason
-
-
-def _words(error: object) -> str:
     """Return the text of an HTTP or JSON-RPC error, with the unknown thing that was asked for."""
-    if not isinstance(error, dict):
-        return str(error)
-    data = error.get("data")
-    asked = data.get("requested") if isinstance(data, dict) else None
-    return f"{error.get('message')}: {asked}" if asked else str(error.get("message"))
+    if not isinstance(answer.body, bytes):
+        return ""
+    error = codec.decode(answer.body).get("error", "")
+    if isinstance(error, dict):
+        data = error.get("data")
+        asked = data.get("requested") if isinstance(data, dict) else None
+        error = f"{error.get('message')}: {asked}" if asked else error.get("message")
+    reason = str(error)[:200]
+    return f"{reason} ({answer[WHY]})" if WHY in answer else reason

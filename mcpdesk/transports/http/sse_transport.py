@@ -18,7 +18,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
-from mcpdesk.transports.http.callers import caller_in_body, holds_token, take_token
+from mcpdesk.transports.http.callers import CallerCheck, holds_token, take_token
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import (
     HIGH_WATER,
@@ -61,12 +61,13 @@ class SseRoutes:
         identifier = secrets.token_urlsafe(ID_BYTES)
         listening = _Listening(request, endpoint, caller or OPEN)
         place = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
-        where = f"{place}messages?connection={identifier}{_mode(endpoint)}"
+        _, is_in_mode, mode = endpoint.key.partition("?")
+        where = f"{place}messages?connection={identifier}{f'&{mode}' if is_in_mode else ''}"
         listening.stream.put(f"event: endpoint\ndata: {where}\n\n".encode())
         self._open[identifier] = listening
         try:
             async with until_expired(caller or OPEN):
-                await listening.last()
+                await listening.keep_open()
         finally:
             del self._open[identifier]
             listening.channel.close("the client disconnected")
@@ -92,14 +93,16 @@ class SseRoutes:
                 token, message = take_token(message)
                 body = codec.encode(message)
             if caller is None:
-                caller = await caller_in_body(request, head, endpoint.access, self._site.rules, token)
+                caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
         except RequestRefused as refused:
             return refused.answer
         except ProtocolError as error:
             return rpc_error(400, error)
         if listening.owner != caller.identity:
             return plain_error(404, "No such connection: open its stream again")
-        self._take(request, listening, body, caller)
+        frame = listening.channel.take(body, caller)
+        line = f"{head.line.partition('?')[0]}?connection=*** HTTP/1.1"
+        self._site.recorder.note(HttpNote(frame, line, head.noted))
         await listening.relieve()
         return json_answer(202, None)
 
@@ -114,18 +117,6 @@ class SseRoutes:
         """End every connection."""
         for listening in self._open.values():
             listening.over.set()
-
-    def _take(self, request: web.BaseRequest, listening: _Listening, body: bytes, caller: Principal) -> None:
-        head = head_of(request)
-        path = head.line.partition("?")[0]
-        frame = listening.channel.take(body, caller)
-        self._site.recorder.note(HttpNote(frame, f"{path}?connection=*** HTTP/1.1", head.noted))
-
-
-def _mode(endpoint: Endpoint) -> str:
-    """Return the part of a query that asks for the same mode."""
-    _, _, mode = endpoint.key.partition("?")
-    return f"&{mode}" if mode else ""
 
 
 class _Listening:
@@ -143,7 +134,7 @@ class _Listening:
         self._request = request
         self._relief_aio: asyncio.Task[None] | None = None
 
-    async def last(self) -> None:
+    async def keep_open(self) -> None:
         """Send keep-alive comments until one side ends the connection."""
         connection = connection_of(self._request)
         connection.on_lost(self.over.set)

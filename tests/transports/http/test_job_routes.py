@@ -26,7 +26,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import job_routes
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.event_stream import EventStream
-from mcpdesk.transports.http.job_routes import ByteRange, DownloadSource, disposition, send, wanted
+from mcpdesk.transports.http.job_routes import ByteRange, disposition, send, wanted
 from tests.support.desk import until
 from tests.support.gateway import gateway, sent
 from tests.support.patience import WITHIN_S
@@ -483,7 +483,7 @@ async def test_a_listener_that_leaves_ends_nothing() -> None:
 
 @pytest.mark.slow
 async def test_a_listener_that_reads_nothing_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_routes, "PACE_S", 0.0)
+    monkeypatch.setattr(job_routes, "PAUSE_S", 0.0)
     async with gateway() as gate:
         job = await gate.begin("deep-wait")
         await gate.gates.started.wait()
@@ -627,7 +627,7 @@ async def test_a_file_stays_open_until_a_read_nobody_waits_for_any_more_is_over(
         (task,) = serving
         assert task is not None
         task.cancel()
-        await asyncio.wait({task})
+        await asyncio.wait({task}, timeout=0.01)
         assert is_open()
         go_on.set()
         await until(lambda: not is_open())
@@ -637,16 +637,3 @@ async def test_a_file_stays_open_until_a_read_nobody_waits_for_any_more_is_over(
         client.close()
         server.close()
         await handler.close(1)
-
-
-def test_a_read_that_begins_after_its_file_was_closed_reads_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "other"
-    path.write_bytes(b"another file's")
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        source = DownloadSource(os.dup(descriptor))
-        assert source.read(7, 0) == b"another"
-        source.close()
-        assert source.read(7, 0) == b""
-    finally:
-        os.close(descriptor)

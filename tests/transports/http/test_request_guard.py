@@ -175,12 +175,12 @@ async def test_many_refusals_are_counted(
     now = [time.monotonic()]
     monkeypatch.setattr(request_guard, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
     async with serving(Rules(api_key="right")) as served:
-        for _ in range(request_guard.MOST_A_SECOND + 3):
+        for _ in range(request_guard.MAX_A_SECOND + 3):
             await served.post(PING)
         now[0] += 1
         await served.post(PING)
     lines = told(caplog)
-    assert len(lines) == request_guard.MOST_A_SECOND + 2
+    assert len(lines) == request_guard.MAX_A_SECOND + 2
     assert lines[-2] == "refused 3 more requests"
 
 
