@@ -16,13 +16,11 @@ from mcpdesk.protocol.stateless import LOG_LEVEL_KEY
 from mcpdesk.recorder.record import Direction
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http import event_stream
 from mcpdesk.transports.http import event_stream as module
-from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.event_stream import EventStream
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, events, serving
+from tests.transports.http.listening import listening
 from tests.transports.http.test_resumable_stream import Workshop, event, message, rest
 
 
@@ -40,16 +38,11 @@ async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyP
         over.set()
         return await stream.finish()
 
-    listener = HttpConnections(flood, Rules)
-    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
-    _, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=1024)
-    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    async with asyncio.timeout(WITHIN_S):
+    async with listening(flood) as connect, asyncio.timeout(WITHIN_S):
+        _, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         await over.wait()
     assert sum(put) < 64 << 20
-    writer.close()
-    server.close()
-    await listener.close(1)
 
 
 async def test_one_message_may_be_of_any_size() -> None:
@@ -58,18 +51,13 @@ async def test_one_message_may_be_of_any_size() -> None:
         stream.put(b"x" * (module.UNREAD_LIMIT + 1))
         return await stream.finish()
 
-    listener = HttpConnections(answer, Rules)
-    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    async with asyncio.timeout(WITHIN_S):
+    async with listening(answer) as connect, asyncio.timeout(WITHIN_S):
+        reader, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         seen = 0
         while chunk := await reader.read(1 << 20):
             seen += len(chunk)
     assert seen > module.UNREAD_LIMIT
-    writer.close()
-    server.close()
-    await listener.close(1)
 
 
 async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_last() -> None:
@@ -92,20 +80,15 @@ async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_las
         await asyncio.wait_for(all_came.wait(), WITHIN_S)
         return await stream.finish()
 
-    listener = HttpConnections(answer, Rules)
-    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    async with asyncio.timeout(WITHIN_S):
+    async with listening(answer) as connect, asyncio.timeout(WITHIN_S):
+        reader, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         await reader.readuntil(b"y")
         all_came.set()
         await reader.read()
     assert sum(sizes) == 1_000_001
     assert 1_000_000 / module.BURST < len(sizes) < 500
     assert max(sizes) < 2 * module.BURST
-    writer.close()
-    server.close()
-    await listener.close(1)
 
 
 @asynccontextmanager
@@ -173,26 +156,11 @@ async def test_what_a_busy_handler_reports_arrives_while_it_is_at_it() -> None:
     assert numbers == list(range(reported[0] + 1))
 
 
-async def test_a_client_that_takes_no_stream_gets_none() -> None:
-    async def reports(arguments: dict[str, Any], ctx: Context) -> str:
-        for number in range(5):
-            await ctx.progress(number)
-        return "done"
-
-    async with serving() as served:
-        tools = served.hosted.server.tools
-        tools.replace([*tools, Tool("reports", reports, {"type": "object"})])
-        params = {"name": "reports", "arguments": {}, "_meta": {"progressToken": "p"}}
-        async with await served.modern("tools/call", params, Accept="application/json") as answer:
-            assert answer.content_type == "application/json"
-        assert len(served.recorder.seen) == 2
-
-
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "SWEEP_S", 0.02)
-    monkeypatch.setattr(event_stream, "PROMPT_S", 0.05)
-    monkeypatch.setattr(event_stream, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(module, "SWEEP_S", 0.02)
+    monkeypatch.setattr(module, "PROMPT_S", 0.05)
+    monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.05)
 
 
 @pytest.mark.usefixtures("quick")
@@ -229,7 +197,7 @@ async def test_a_silent_call_over_a_stream_sends_its_head_before_it_ends(
     revision: str, accept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    assert 2 * event_stream.SWEEP_S + event_stream.PROMPT_S <= 1
+    assert 2 * module.SWEEP_S + module.PROMPT_S <= 1
     async with serving() as served:
         shop = Workshop(served)
         if revision == "2026-07-28":
@@ -247,7 +215,7 @@ async def test_a_silent_call_over_a_stream_sends_its_head_before_it_ends(
 async def test_a_silent_call_of_a_client_that_names_no_stream_is_answered_by_plain_json(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_stream, "KEEP_ALIVE_S", WITHIN_S)
+    monkeypatch.setattr(module, "KEEP_ALIVE_S", WITHIN_S)
     async with serving() as served:
         shop = Workshop(served)
         asked = asyncio.create_task(served.post(call("quiet"), Accept="*/*"))
@@ -255,22 +223,6 @@ async def test_a_silent_call_of_a_client_that_names_no_stream_is_answered_by_pla
         assert spoken.content_type == "text/event-stream" and not asked.done()
         shop.may_end.set()
         assert (await asked).content_type == "application/json"
-
-
-@pytest.mark.usefixtures("quick")
-async def test_a_quick_call_is_answered_by_plain_json() -> None:
-    async with serving() as served:
-        headers = await served.session()
-        answer = await served.post(
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "tools/call",
-                "params": {"name": "echo", "arguments": {"text": "a"}},
-            },
-            **headers,
-        )
-        assert answer.headers["Content-Type"].startswith("application/json")
 
 
 @pytest.mark.usefixtures("quick")

@@ -16,9 +16,9 @@ from aiohttp import web
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.connections import HttpConnections
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
+from tests.transports.http.listening import listening
 
 
 class Wire:
@@ -166,13 +166,6 @@ async def test_a_chunked_body_counts_as_one() -> None:
             assert await wire.text() == "chunked"
 
 
-async def test_a_chunked_body_over_the_limit_is_refused() -> None:
-    async with serving(Rules(max_body_bytes=10)) as served, wired(served) as wire:
-        wire.writer.write(head("Transfer-Encoding: chunked") + b"14\r\n" + b"[" * 20 + b"\r\n0\r\n\r\n")
-        answered, _ = await wire.answer()
-        assert answered.startswith(b"HTTP/1.1 413 ")
-
-
 async def test_a_body_that_comes_in_pieces_is_waited_for() -> None:
     whole = call("pieces")
     async with serving() as served, wired(served) as wire:
@@ -210,47 +203,33 @@ async def test_a_handler_that_raises_is_an_internal_error_and_the_next_connectio
     async def broken(request: web.BaseRequest) -> web.StreamResponse:
         raise LookupError("no such thing")
 
-    listener = HttpConnections(broken, Rules)
-    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
-    for _ in range(2):
-        wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
-        wire.post("anything")
-        answered, _ = await wire.answer()
-        assert answered.startswith(b"HTTP/1.1 500 ")
-        assert await wire.is_closed()
-        wire.writer.close()
+    async with listening(broken) as connect:
+        for _ in range(2):
+            wire = Wire(*await connect())
+            wire.post("anything")
+            answered, _ = await wire.answer()
+            assert answered.startswith(b"HTTP/1.1 500 ")
+            assert await wire.is_closed()
     assert "no such thing" in caplog.text
-    server.close()
-    await listener.close(1)
-
-
-class Stubborn:
-    """A handler that ends when it is cancelled."""
-
-    def __init__(self) -> None:
-        self.begun, self.ended = asyncio.Event(), asyncio.Event()
-
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended.set()
-        raise AssertionError
 
 
 async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops() -> None:
-    stubborn = Stubborn()
-    listener = HttpConnections(stubborn.answer, Rules)
-    server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
-    wire = Wire(*await asyncio.open_connection(*server.sockets[0].getsockname()))
-    wire.post("anything")
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(request: web.BaseRequest) -> web.StreamResponse:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
     async with asyncio.timeout(WITHIN_S):
-        await stubborn.begun.wait()
-        server.close()
-        await listener.close(0.05)
-        await stubborn.ended.wait()
-    wire.writer.close()
+        async with listening(stubborn, patience_s=0.05) as connect:
+            reader, writer = await connect()
+            Wire(reader, writer).post("anything")
+            await begun.wait()
+        await ended.wait()
 
 
 def reading(wire: Wire) -> asyncio.Transport:
@@ -296,41 +275,25 @@ async def test_a_page_given_twice_is_refused_whichever_comes_first() -> None:
 
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-JSON = "Content-Type: application/json"
 
 
-@asynccontextmanager
-async def answer(url: str, *headers: str, body: bytes = b"") -> AsyncIterator[asyncio.StreamReader]:
-    """What comes back for a request with a body that may be missing; every wait is bounded."""
-    host, port = url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    head = "\r\n".join(("POST /mcp HTTP/1.1", f"Host: {host}", *headers, "", ""))
-    writer.write(head.encode() + body)
-    async with asyncio.timeout(WITHIN_S):
-        yield reader
-    writer.close()
-    await writer.wait_closed()
+@pytest.mark.parametrize(
+    "headers",
+    [("Content-Length: 99999999999",), ("Content-Length: 99999999999", "Expect: 100-continue")],
+)
+async def test_a_body_said_to_be_too_large_is_refused_before_it_is_sent(headers: tuple[str, ...]) -> None:
+    async with serving(Rules(max_body_bytes=1000)) as served, wired(served) as wire:
+        wire.writer.write(head(*headers))
+        answered, body = await wire.answer()
+        assert answered.startswith(b"HTTP/1.1 413 ") and b"99999999999" in body and b"1000" in body
 
 
-async def test_a_body_said_to_be_too_large_is_refused_before_it_is_sent() -> None:
-    async with serving(Rules(max_body_bytes=1000)) as served:
-        async with answer(served.url, JSON, "Content-Length: 99999999999") as reader:
-            assert b"413" in await reader.readline()
-            rest = await reader.readuntil(b"}}")
-        assert b"99999999999" in rest and b"1000" in rest
-
-
-async def test_a_body_of_exactly_the_limit_is_taken() -> None:
-    async with serving(Rules(max_body_bytes=len(PING))) as served:
+async def test_a_body_of_exactly_the_limit_is_taken_and_one_in_chunks_measured_as_it_comes() -> None:
+    async with serving(Rules(max_body_bytes=len(PING))) as served, wired(served) as wire:
         assert (await served.post(PING)).status == 200
         assert (await served.post(PING + b" ")).status == 413
-
-
-async def test_a_body_in_chunks_is_measured_as_it_comes() -> None:
-    async with serving(Rules(max_body_bytes=1000)) as served:
-        chunks = b"400\r\n" + b"x" * 0x400 + b"\r\n0\r\n\r\n"
-        async with answer(served.url, JSON, "Transfer-Encoding: chunked", body=chunks) as reader:
-            assert b"413" in await reader.readline()
+        wire.writer.write(head("Transfer-Encoding: chunked") + b"400\r\n" + b"x" * 0x400 + b"\r\n0\r\n\r\n")
+        assert (await wire.answer())[0].startswith(b"HTTP/1.1 413 ")
 
 
 async def test_compressed_bodies_are_not_unfolded() -> None:
@@ -338,22 +301,3 @@ async def test_compressed_bodies_are_not_unfolded() -> None:
         for coding in ("gzip", "br", "deflate"):
             assert (await served.post(gzip.compress(PING), Content_Encoding=coding)).status == 415
         assert (await served.post(PING, Content_Encoding="identity")).status == 200
-
-
-async def test_a_client_that_asks_whether_to_go_on_is_told_at_once() -> None:
-    async with serving() as served:
-        asking = ("Expect: 100-continue", JSON)
-        async with answer(served.url, *asking, f"Content-Length: {len(PING)}") as reader:
-            assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"
-        async with answer(served.url, *asking, f"Content-Length: {1 << 40}") as reader:
-            assert b"413" in await reader.readline()
-
-
-async def test_a_body_that_breaks_off_is_no_trouble_of_ours(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving() as served:
-        async with answer(
-            served.url, JSON, "Content-Length: 10", "Expect: 100-continue", body=b"{"
-        ) as reader:
-            await reader.readline()
-        assert (await served.post(PING)).status == 200
-    assert "Traceback" not in caplog.text

@@ -24,6 +24,23 @@ def test_a_bare_request_takes_anything_and_sends_nobody_knows_what() -> None:
     assert not bare.wants_stream
 
 
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", (True, True)),
+        ("*/*", (True, True)),
+        ("application/json, text/event-stream", (True, True)),
+        ("Application/JSON;q=0.9", (True, False)),
+        ("text/event-stream", (False, True)),
+        ("application/*", (True, False)),
+        ("text/*", (False, True)),
+        ("text/html", (False, False)),
+    ],
+)
+def test_forms_of_answers_are_read_from_accept(header: str, expected: tuple[bool, bool]) -> None:
+    assert head(headers=[("Accept", header)]).accepted == expected
+
+
 def test_a_content_type_may_have_parameters_and_capitals() -> None:
     assert head(headers=[("content-type", "Application/JSON; charset=utf-8")]).content_type == JSON
     assert head(headers=[("Content-Type", "text/plain")]).content_type == "text/plain"

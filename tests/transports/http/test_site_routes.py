@@ -12,6 +12,8 @@ from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.site_routes import written
 from tests.support.site import Served, serving
 
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
 
 async def test_health_and_status_need_no_key() -> None:
     async with serving(Rules(api_key="secret", enable_mcp=False)) as served:
@@ -60,14 +62,12 @@ async def test_the_page_of_text_names_what_is_here() -> None:
 
 async def test_where_mcp_is_switched_off_no_endpoint_of_it_is_named() -> None:
     async with serving(Rules(enable_mcp=False)) as served:
+        assert (await served.post(PING)).status == 404
         for path, status in (("/", 200), ("/nowhere", 404), ("/mcp/nobody", 404)):
             async with served.client.get(f"{served.url}{path}") as answer:
                 text = await answer.text()
             assert answer.status == status and "/health" in text
             assert "/mcp/sample" not in text and "/v1/mcp" not in text
-
-
-PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 def values(text: str) -> dict[str, float]:
