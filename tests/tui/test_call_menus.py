@@ -8,20 +8,21 @@ import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.results.result_content import Savable
-from mcpdesk.tui.workbench.call_menus import copies, history_menu, save, shell_command
+from mcpdesk.tui.workbench.call_menus import copies, history_menu, save
 from mcpdesk.tui.workbench.drafts import Drafts
-from mcpdesk.tui.workbench.past_calls import History, PastCall
+from mcpdesk.tui.workbench.item_requests import shell_command
+from mcpdesk.tui.workbench.past_calls import PastCall
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
 from tests.support.workbench import bench
 
 
 def test_what_can_be_copied_of_a_call() -> None:
-    drafts = Drafts(FakeLink(), History())
+    drafts = Drafts(FakeLink())
     draft = drafts.of("profiles", CatalogueItem(ItemKind.TOOL, "user-profile", "x"))
     before = {key for key, _, _ in copies(draft, "curl x", "/f")}
     assert before == {"a", "m", "c", "n"}
-    drafts.start("profiles", draft, {"userId": "a b", "n": 3})
+    draft.start({"userId": "a b", "n": 3})
     drafts.finish_calls()
     texts = {key: text for key, _, text in copies(draft, "curl x", "/f")}
     assert texts["m"] == "mcpdesk call /f user-profile 'userId=a b' n:=3"

@@ -1,38 +1,57 @@
 from __future__ import annotations
 
-from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView
-from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from textual.pilot import Pilot
+
+from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
+from mcpdesk.tui.workbench.catalogue_list import (
+    CatalogueList,
+    CataloguePane,
+    GroupRow,
+    ItemRow,
+    badges,
+    catalogue_rows,
+    items_in_mode,
+)
 from tests.support.fake_link import sample_catalogue
-from tests.support.widgets import staged, until
+from tests.support.widgets import Stage, staged, until
+
+
+@asynccontextmanager
+async def catalogue(*modes: ModeView) -> AsyncIterator[tuple[CataloguePane, Stage, Pilot[None]]]:
+    """The sample catalogue, the focus on its rows."""
+    pane = CataloguePane()
+    async with staged(pane, (60, 30)) as (stage, pilot):
+        pane.rows.load(sample_catalogue(), modes)
+        pane.rows.focus()
+        await pilot.pause()
+        yield pane, stage, pilot
+
+
+def name(pane: CataloguePane) -> str:
+    """The name of the item under the cursor."""
+    return pane.rows.item.name if pane.rows.item else ""
 
 
 async def test_items_reasons_marks_and_badges_are_in_sight() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (stage, pilot):
-        pane.rows.load(sample_catalogue())
-        await pilot.pause()
-        shown = stage.shown()
+    async with catalogue() as (_, stage, _):
         for words in ("▾ Tools", "● user-profile", "✕ send-mail", "needs MAIL_TOKEN", "◌ clock", "! ↗"):
-            assert words in shown
+            assert words in stage.shown()
 
 
 async def test_moving_passes_over_reasons_and_tells_the_item() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (stage, pilot):
-        pane.rows.load(sample_catalogue())
-        pane.rows.focus()
+    async with catalogue() as (pane, stage, pilot):
         await pilot.press("j", "j", "j", "j", "j")
-        assert pane.rows.item is not None
-        assert pane.rows.item.name == "resource://getting-started"
+        assert name(pane) == "resource://getting-started"
         told = [one.item.name for one in stage.heard if isinstance(one, CatalogueList.Highlighted)]
         assert told[-1] == "resource://getting-started"
 
 
 async def test_groups_fold_by_key_and_click() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (stage, pilot):
-        pane.rows.load(sample_catalogue())
-        pane.rows.focus()
+    async with catalogue() as (_, stage, pilot):
         await pilot.press("left")
         assert "▸ Tools" in stage.shown()
         assert "place-order" not in stage.shown()
@@ -41,9 +60,7 @@ async def test_groups_fold_by_key_and_click() -> None:
 
 
 async def test_the_filter_narrows_while_typing_and_escape_clears_it() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (stage, pilot):
-        pane.rows.load(sample_catalogue())
+    async with catalogue() as (pane, stage, pilot):
         pane.filter.focus()
         await pilot.press(*"order")
         await until(pilot, lambda: "1/4" in stage.shown() and "user-profile" not in stage.shown())
@@ -53,46 +70,33 @@ async def test_the_filter_narrows_while_typing_and_escape_clears_it() -> None:
 
 
 async def test_a_reload_keeps_the_cursor_on_its_item() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (_, pilot):
-        pane.rows.load(sample_catalogue())
+    async with catalogue() as (pane, _, pilot):
         pane.rows.select(ItemKind.PROMPT, "greet")
         pane.rows.load((CatalogueItem(ItemKind.TOOL, "aaa", "aaa"), *sample_catalogue()))
         await pilot.pause()
-        assert pane.rows.item is not None
-        assert pane.rows.item.name == "greet"
+        assert name(pane) == "greet"
 
 
 async def test_a_hidden_item_is_revealed() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (_, pilot):
-        pane.rows.load(sample_catalogue())
+    async with catalogue() as (pane, _, pilot):
         pane.filter.value = "order"
         await pilot.pause()
         pane.reveal(next(one for one in sample_catalogue() if one.name == "greet"))
         await pilot.pause()
-        assert pane.rows.item is not None
-        assert pane.rows.item.name == "greet"
+        assert name(pane) == "greet"
 
 
 async def test_two_thousand_items_stay_fluid() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (_, pilot):
+    async with catalogue() as (pane, _, pilot):
         pane.rows.load(tuple(CatalogueItem(ItemKind.TOOL, f"tool-{n}", f"tool-{n}") for n in range(2000)))
-        pane.rows.focus()
         await pilot.press("G")
-        assert pane.rows.item is not None
-        assert pane.rows.item.name == "tool-1999"
+        assert name(pane) == "tool-1999"
         pane.rows.filter("tool-1234")
-        assert pane.rows.item is not None
-        assert pane.rows.item.name == "tool-1234"
+        assert name(pane) == "tool-1234"
 
 
 async def test_a_key_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 24)) as (stage, pilot):
-        pane.rows.load(sample_catalogue())
-        pane.rows.focus()
+    async with catalogue() as (pane, stage, pilot):
         pane.rows.select(ItemKind.TOOL, "place-order")
         await pilot.press("p")
         pane.rows.select(ItemKind.PROMPT, "greet")
@@ -103,19 +107,15 @@ async def test_a_key_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() ->
 
 
 async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
-    pane = CataloguePane()
-    review = ModeView(
-        "review", "Look, change nothing.", ("user-profile",), (("lok", "there is no tool 'lok'"),)
-    )
-    async with staged(pane, (60, 30)) as (stage, pilot):
-        pane.rows.load(sample_catalogue(), (review,))
-        pane.rows.focus()
+    missing = (("lok", "there is no tool 'lok'"),)
+    review = ModeView("review", "Look, change nothing.", ("user-profile",), missing)
+    async with catalogue(review) as (pane, stage, pilot):
         await pilot.press("m")
         await until(pilot, lambda: "1 tool, 1 missing" in stage.shown())
         await pilot.press("1")
         await until(pilot, lambda: "▾ Tools of review" in stage.shown())
         assert "✕ lok" in stage.shown() and "place-order" not in stage.shown()
-        assert pane.rows.item is not None and pane.rows.item.name == "user-profile"
+        assert name(pane) == "user-profile"
         pane.rows.load(sample_catalogue()[:1], (review,))
         await pilot.press("m")
         await until(pilot, lambda: "all tools  1 tool " in stage.shown())
@@ -129,20 +129,62 @@ async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
 
 
 async def test_a_server_without_modes_says_how_to_have_some() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (60, 24)) as (stage, pilot):
-        pane.rows.load(sample_catalogue())
-        pane.rows.focus()
+    async with catalogue() as (_, stage, pilot):
         await pilot.press("m")
         assert any("mcp.json names them" in one.message for one in stage._notifications)
 
 
 async def test_keys_in_an_empty_catalogue_do_nothing() -> None:
-    pane = CataloguePane()
-    async with staged(pane, (40, 20)) as (stage, pilot):
+    async with catalogue() as (pane, stage, pilot):
         pane.rows.load(())
-        pane.rows.focus()
         await pilot.press("left", "right", "h", "l", "j", "k", "g", "G", "enter", "p", "space")
         assert pane.rows.has_focus and pane.rows.item is None
         pane.rows.load(sample_catalogue())
         await until(pilot, lambda: "slow-report" in stage.shown())
+
+
+def names(query: str, folded: frozenset[ItemKind] = frozenset()) -> list[str]:
+    found = catalogue_rows(sample_catalogue(), query, folded)
+    return [row.item.name for row in found if isinstance(row, ItemRow)]
+
+
+def test_groups_come_with_their_counts() -> None:
+    found = catalogue_rows(sample_catalogue(), "", frozenset())
+    groups = [(row.kind, row.total) for row in found if isinstance(row, GroupRow)]
+    assert groups == list(zip(ItemKind, (4, 4, 2, 2), strict=True))
+
+
+def test_the_filter_is_fuzzy_over_names_reads_descriptions_and_unfolds() -> None:
+    assert names("usprf")[0] == "user-profile"
+    assert names("progress") == ["slow-report"]
+    assert names("zzz") == []
+    assert names("order", frozenset(ItemKind))[0] == "place-order"
+
+
+def test_the_filter_ranks_and_says_what_it_matched() -> None:
+    items = (CatalogueItem(ItemKind.TOOL, "deep-order", "x"), CatalogueItem(ItemKind.TOOL, "order", "x"))
+    _, first, second = catalogue_rows(items, "order", frozenset())
+    assert first == ItemRow(items[1], (0, 1, 2, 3, 4))
+    assert isinstance(second, ItemRow) and second.item is items[0]
+
+
+def test_annotations_and_policies_become_words_and_glyphs() -> None:
+    item = next(one for one in sample_catalogue() if one.name == "place-order")
+    assert [badge.word for badge in badges(item)] == ["destructive", "open world"]
+    plain = CatalogueItem(ItemKind.TOOL, "a", "a", policy_origin="mcp.json")
+    assert badges(plain) == []
+    denied = replace(plain, policy=Policy.DENY, policy_origin="chosen at the desk")
+    told = [badges(one)[0][:2] for one in (replace(plain, policy=Policy.ASK), denied)]
+    assert told == [("ask (mcp.json)", "?"), ("deny (chosen at the desk)", "⊘")]
+
+
+def test_a_mode_leaves_its_tools_in_its_order_and_says_what_it_lacks() -> None:
+    items = sample_catalogue()
+    assert items_in_mode(None, items) == list(items)
+    missing = (("send-mail", "x"), ("lok", "no such tool"))
+    seen = items_in_mode(ModeView("review", "", ("slow-report", "user-profile"), missing), items)
+    tools = [(one.name, one.problem) for one in seen if one.kind is ItemKind.TOOL]
+    assert [name for name, _ in tools] == ["slow-report", "user-profile", "send-mail", "lok"]
+    assert "MAIL_TOKEN" in tools[2][1] and tools[3][1] == "no such tool"
+    others = [one for one in items if one.kind is not ItemKind.TOOL]
+    assert [one for one in seen if one.kind is not ItemKind.TOOL] == others

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from textual.app import App
-
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.workbench.drafts import Draft, Drafts, Watches, WatchEvent
-from mcpdesk.tui.workbench.past_calls import History
+from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
-from tests.support.workbench import bench
+from tests.support.workbench import bench, tool
 
 SECRET: dict[str, object] = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "key": {"type": "string", "writeOnly": True}},
 }
-
-
-def tool(name: str, schema: dict[str, object]) -> CatalogueItem:
-    return CatalogueItem(ItemKind.TOOL, name, name, definition={"inputSchema": schema})
+CONFIG = "file:///config.json"
 
 
 def test_an_item_keeps_its_draft_and_a_new_schema_keeps_what_fits() -> None:
-    drafts = Drafts(FakeLink(), History())
+    drafts = Drafts(FakeLink())
     draft = drafts.of("profiles", tool("t", {"properties": {"a": {"type": "string"}}}))
     draft.node.put({"a": "x"})
     assert drafts.of("profiles", draft.item) is draft
@@ -31,80 +25,75 @@ def test_an_item_keeps_its_draft_and_a_new_schema_keeps_what_fits() -> None:
     assert again.node.value()["a"] == "x"
 
 
-def test_outcomes_are_settled_once_and_remembered_without_secrets() -> None:
+def test_outcomes_are_remembered_once_and_without_secrets() -> None:
     link = FakeLink()
-    drafts = Drafts(link, History())
+    drafts = Drafts(link)
     draft = drafts.of("profiles", tool("user-profile", SECRET))
-    drafts.start("profiles", draft, {"a": "x", "key": "s"})
+    draft.start({"a": "x", "key": "s"})
     assert link.calls[0].params["arguments"] == {"a": "x", "key": "s"}
     assert drafts.finish_calls() == [draft]
     assert drafts.finish_calls() == []
-    (past,) = drafts.past("profiles", draft.item)
+    (past,) = drafts.history.of(*draft.key)
     assert (past.arguments, past.status) == ({"a": "x"}, "ok")
 
 
 def test_secrets_are_left_out_even_where_the_form_cannot_show_the_value() -> None:
-    drafts = Drafts(FakeLink(), History())
-    draft = drafts.of("profiles", tool("user-profile", SECRET))
-    drafts.start("profiles", draft, {"a": 5, "key": "s", "more": 1})
+    draft = Drafts(FakeLink()).of("profiles", tool("user-profile", SECRET))
+    draft.start({"a": 5, "key": "s", "more": 1})
     assert draft.shareable == {"a": 5, "more": 1}
 
 
 def test_running_calls_are_known_by_item() -> None:
     link = FakeLink()
-    drafts = Drafts(link, History())
+    drafts = Drafts(link)
     draft = drafts.of("profiles", tool("slow-report", {}))
-    drafts.start("profiles", draft, {})
+    draft.start({})
     assert drafts.running("profiles") == {(ItemKind.TOOL, "slow-report")}
     assert drafts.running("hello") == frozenset()
     link.calls[0].cancel()
     drafts.finish_calls()
-    assert drafts.past("profiles", draft.item)[0].status == "cancelled"
+    assert drafts.history.of(*draft.key)[0].status == "cancelled"
 
 
 def test_templates_and_prompts_miss_their_required_strings() -> None:
-    drafts = Drafts(FakeLink(), History())
-    draft = drafts.of("profiles", CatalogueItem(ItemKind.TEMPLATE, "x://{a}{?b}", "x"))
-    assert [failure.message for failure in drafts.failures("profiles", draft, {})] == [
-        '"a" is a required property'
-    ]
-    assert drafts.failures("profiles", draft, {"a": "1"}) == []
+    draft = Drafts(FakeLink()).of("profiles", CatalogueItem(ItemKind.TEMPLATE, "x://{a}{?b}", "x"))
+    assert [failure.message for failure in draft.failures({})] == ['"a" is a required property']
+    assert draft.failures({"a": "1"}) == []
 
 
-CONFIG = "file:///config.json"
-
-
-def drafted(link: FakeLink) -> Draft:
-    items = link.catalogue("profiles").items
-    item = next(one for one in items if one.name == CONFIG)
-    draft = Drafts(link, History()).of("profiles", item)
+def reading(link: FakeLink) -> Draft:
+    """The draft of a resource that was read."""
+    item = next(one for one in link.catalogue("profiles").items if one.name == CONFIG)
+    draft = Drafts(link).of("profiles", item)
     draft.uri = CONFIG
     return draft
 
 
-def test_changes_are_told_once() -> None:
+def test_a_watched_resource_is_read_again_once_for_each_change() -> None:
     link = FakeLink()
-    watches, draft = Watches(link), drafted(link)
-    assert watches.update("profiles", draft) is WatchEvent.NONE
-    watches.toggle(App(), "profiles", draft)
-    assert watches.update("profiles", draft) is WatchEvent.NONE
+    draft = reading(link)
+    draft.watch()
+    draft.update_watch()
+    assert link.calls == []
     link.watching[CONFIG] = 2
-    assert watches.update("profiles", draft) is WatchEvent.CHANGED and draft.changes == 2
-    assert watches.update("profiles", draft) is WatchEvent.NONE
-    watches.toggle(App(), "profiles", draft)
+    draft.update_watch()
+    draft.call = None
+    draft.update_watch()
+    assert draft.changes == 2 and [call.method for call in link.calls] == ["resources/read"]
+    draft.unwatch()
     assert link.watching == {}
 
 
 def test_what_the_server_does_not_watch_ends() -> None:
     link = FakeLink()
-    watches, draft = Watches(link), drafted(link)
-    watches.toggle(App(), "profiles", draft)
-    taken = link.watching.pop(CONFIG)
-    assert watches.update("profiles", draft) is WatchEvent.NONE
-    link.watching[CONFIG] = taken
-    watches.update("profiles", draft)
+    draft = reading(link)
+    draft.watch()
+    count = link.watching.pop(CONFIG)
+    assert not draft.update_watch()
+    link.watching[CONFIG] = count
+    assert not draft.update_watch()
     link.watching.clear()
-    assert watches.update("profiles", draft) is WatchEvent.ENDED and draft.changes is None
+    assert draft.update_watch() and draft.changes is None
 
 
 async def test_a_watched_resource_is_read_again_and_says_so() -> None:
@@ -119,8 +108,8 @@ async def test_a_watched_resource_is_read_again_and_says_so() -> None:
         read = ("resources/read", {"uri": CONFIG})
         await it.until(lambda: it.sent == [read, read])
         await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
-        assert it.pane.item is not None
-        assert len(it.pane._drafts.past("profiles", it.pane.item)) == 1
+        assert it.pane.draft is not None
+        assert len(it.pane._drafts.history.of(*it.pane.draft.key)) == 1
         await it.pilot.press("w")
         await it.until(lambda: "watched" not in it.title)
 

@@ -60,7 +60,11 @@ async def test_arguments_with_control_characters_are_sent_as_they_are_as_form_an
         assert desk.sent[0][1]["arguments"] == SENT
         await desk.pilot.press("ctrl+e")
         editor = desk.app.screen.query_one(JsonEditor)
-        assert editor.value() == SENT and "\\u001b" in editor.text and "\\u009b" in editor.text
+        assert (
+            editor.value() == SENT
+            and "\\u001b" in editor.area.true_text
+            and "\\u009b" in editor.area.true_text
+        )
         await desk.pilot.press("ctrl+e")
         await desk.pilot.press("ctrl+r")
         await desk.until(lambda: len(desk.sent) == 2)

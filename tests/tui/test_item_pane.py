@@ -7,14 +7,13 @@ from dataclasses import replace
 from mcpdesk.link.values import CallOutcome, ServerView, TokenView
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.item_pane import ItemHeader, ItemPane
-from mcpdesk.tui.workbench.past_calls import History
 from tests.support.fake_link import FakeLink, sample_catalogue
 from tests.support.widgets import staged, until
 
 
 async def test_boxes_stand_side_by_side_or_above_each_other() -> None:
     for width, stacked in ((120, False), (56, True)):
-        pane = ItemPane(lambda draft, arguments: [])
+        pane = ItemPane()
         async with staged(pane, (width, 24)) as (_, pilot):
             await pilot.pause()
             assert pane.has_class("-stacked") is stacked
@@ -22,8 +21,8 @@ async def test_boxes_stand_side_by_side_or_above_each_other() -> None:
 
 
 async def test_the_title_tells_how_the_call_went() -> None:
-    pane = ItemPane(lambda draft, arguments: [])
-    draft = Drafts(FakeLink(), History()).of("profiles", sample_catalogue()[0])
+    pane = ItemPane()
+    draft = Drafts(FakeLink()).of("profiles", sample_catalogue()[0])
     async with staged(pane, (120, 24)) as (stage, pilot):
         await pane.load(draft)
         await until(pilot, lambda: "ctrl+r calls the tool." in stage.shown())
@@ -33,7 +32,7 @@ async def test_the_title_tells_how_the_call_went() -> None:
 
 
 async def test_an_empty_server_is_taught_about_instead() -> None:
-    pane = ItemPane(lambda draft, arguments: [])
+    pane = ItemPane()
     async with staged(pane, (120, 24)) as (stage, pilot):
         pane.teach(ServerView("s", "My server", "1", "/srv/mine", "", 1, problems=("mcp.json: [oops]",)))
         await until(pilot, lambda: "/srv/mine/tools/hello.py" in stage.shown())

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.workbench.past_calls import FILE_NAME, MAX_PER_ITEM, MOST, History, PastCall, SavedCalls
+from mcpdesk.tui.workbench.past_calls import (
+    MAX_PER_ITEM,
+    MAX_SAVED,
+    SAVED_CALLS_FILE,
+    History,
+    PastCall,
+    SavedCalls,
+)
 from tests.support.frame import toasts
 from tests.support.workbench import bench, link_with, tool
 
@@ -65,7 +72,7 @@ PROFILE = {
 
 
 def test_names_survive_a_restart_and_are_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / FILE_NAME
+    path = tmp_path / "deep" / SAVED_CALLS_FILE
     SavedCalls(path).add("s", "tool a", "first", {"n": 1})
     SavedCalls(path).add("s", "tool a", "second", {"n": 2})
     SavedCalls(path).add("s", "tool a", "first", {"n": 3})
@@ -80,14 +87,14 @@ def test_names_survive_a_restart_and_are_replaced(tmp_path: Path) -> None:
 
 def test_an_item_keeps_a_bounded_number() -> None:
     kept = SavedCalls()
-    for number in range(MOST + 5):
+    for number in range(MAX_SAVED + 5):
         kept.add("s", "tool a", str(number), {})
-    assert len(kept.of("s", "tool a")) == MOST and "0" not in kept.of("s", "tool a")
+    assert len(kept.of("s", "tool a")) == MAX_SAVED and "0" not in kept.of("s", "tool a")
 
 
 @pytest.mark.parametrize("text", ["no json", "[1]", '{"s tool a": 5}'])
 def test_a_file_of_something_else_is_passed_over(tmp_path: Path, text: str) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / SAVED_CALLS_FILE
     path.write_text(text, encoding="utf-8")
     kept = SavedCalls(path)
     assert kept.of("s", "tool a") == {}
@@ -97,7 +104,7 @@ def test_a_file_of_something_else_is_passed_over(tmp_path: Path, text: str) -> N
 
 def test_what_cannot_be_written_is_kept_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    kept = SavedCalls(tmp_path / "file" / FILE_NAME)
+    kept = SavedCalls(tmp_path / "file" / SAVED_CALLS_FILE)
     kept.add("s", "tool a", "n", 1)
     assert kept.of("s", "tool a") == {"n": 1}
 
@@ -110,13 +117,13 @@ async def test_what_is_entered_is_kept_taken_and_dropped_without_secrets(tmp_pat
         await it.until(lambda: "Keep what is entered as" in it.shown())
         await it.pilot.press("m", "e", "enter")
         await it.until(lambda: toasts(it.app) == ["kept as me"])
-        assert SavedCalls(tmp_path / FILE_NAME).of("profiles", "tool profile") == {"me": {"id": "a"}}
+        assert SavedCalls(tmp_path / SAVED_CALLS_FILE).of("profiles", "tool profile") == {"me": {"id": "a"}}
         await it.pane.action_clear_form()
         await it.pilot.press("ctrl+s", "enter")
         await it.until(lambda: it.pane.arguments.value() == {"id": "a"})
         await it.pilot.press("ctrl+s", "D")
         await it.until(lambda: toasts(it.app)[-1] == "me is no longer kept")
-        assert SavedCalls(tmp_path / FILE_NAME).of("profiles", "tool profile") == {}
+        assert SavedCalls(tmp_path / SAVED_CALLS_FILE).of("profiles", "tool profile") == {}
 
 
 async def test_nothing_is_kept_without_a_name() -> None:

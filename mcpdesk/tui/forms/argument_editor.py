@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,10 +24,11 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.fields import TextField
 from mcpdesk.tui.workbench.drafts import Draft
-from mcpdesk.tui.workbench.item_requests import Ask
 
 MAX_HIGHLIGHTED = 32_000
 """Characters above which highlighting would slow down typing."""
+MOST_SUGGESTED = 8
+"""Suggestions in the line of hints."""
 
 
 class JsonEditor(Vertical):
@@ -41,10 +42,6 @@ class JsonEditor(Vertical):
     }
     JsonEditor > .problem.-shown { display: block; }
     """
-
-    class Changed(Message):
-        """The text was changed."""
-
     area = query_one(TextField)
 
     def compose(self) -> ComposeResult:
@@ -54,21 +51,17 @@ class JsonEditor(Vertical):
         yield Label("", classes="problem", markup=False)
 
     @property
-    def text(self) -> str:
-        """The text, whether it is JSON or not."""
-        return self.area.true_text
-
-    @property
     def problem(self) -> str:
         """Where the text stops being JSON; empty when it is JSON."""
-        return json_problem(self.text) if self.text.strip() else ""
+        text = self.area.true_text
+        return json_problem(text) if text.strip() else ""
 
     def load(self, text: str) -> None:
         """Edit another text; control characters become JSON escapes, which mean the same."""
         text = json_escaped(text)
-        area = self.area
-        area.language = _language(text)
-        area.load_text(text)
+        has_grammar = find_spec("tree_sitter") is not None and find_spec("tree_sitter_json") is not None
+        self.area.language = "json" if has_grammar and len(text) <= MAX_HIGHLIGHTED else None
+        self.area.load_text(text)
         self.complain("")
 
     def value(self) -> Any:
@@ -78,7 +71,8 @@ class JsonEditor(Vertical):
         """
         if self.problem:
             raise ValueError(self.problem)
-        return json.loads(self.text) if self.text.strip() else {}
+        text = self.area.true_text
+        return json.loads(text) if text.strip() else {}
 
     def complain(self, message: str) -> None:
         """Show what is wrong; an empty message hides the line."""
@@ -87,29 +81,14 @@ class JsonEditor(Vertical):
         label.set_class(bool(message), "-shown")
 
     @on(TextArea.Changed)
-    def _changed(self, event: TextArea.Changed) -> None:
-        """Report it, and stop highlighting when the text has become long."""
-        event.stop()
+    def _stop_highlighting(self, event: TextArea.Changed) -> None:
+        """Highlight no longer when the text has become long."""
         if event.text_area.language and len(event.text_area.text) > MAX_HIGHLIGHTED:
             event.text_area.language = None
-        self.post_message(self.Changed())
-
-
-def _language(text: str) -> str | None:
-    has_grammar = find_spec("tree_sitter") is not None and find_spec("tree_sitter_json") is not None
-    return "json" if has_grammar and len(text) <= MAX_HIGHLIGHTED else None
-
-
-_VIEWS = ("form", "json")
-SHOWN = 8
-"""Suggestions in the line of hints."""
 
 
 class Arguments(Vertical):
-    """Edits the arguments of a draft.
-
-    `check` validates a value after each change; `suggest` returns what asks the server for suggestions.
-    """
+    """Edits the arguments of a draft, and validates them after each change. Hidden where there are none."""
 
     DEFAULT_CSS = """
     Arguments > ContentSwitcher { height: 1fr; }
@@ -117,24 +96,10 @@ class Arguments(Vertical):
     """
     form = query_one(Form)
     editor = query_one(JsonEditor)
+    draft: Draft | None = None
 
     class Submitted(Message):
         """Enter was pressed in the last field."""
-
-    class Swapped(Message):
-        """The view changed between form and JSON."""
-
-    def __init__(
-        self,
-        check: Callable[[Draft, Any], Sequence[ArgumentFailure]],
-        suggest: Callable[[Draft], Ask | None] = lambda draft: None,
-        *,
-        id: str | None = None,
-    ) -> None:
-        super().__init__(id=id)
-        self._check = check
-        self._suggest = suggest
-        self.draft: Draft | None = None
 
     def compose(self) -> ComposeResult:
         yield TabStrip(("Form", "JSON"))
@@ -148,16 +113,11 @@ class Arguments(Vertical):
         """Whether the arguments are edited as JSON."""
         return self.draft is not None and self.draft.text is not None
 
-    @property
-    def has_any(self) -> bool:
-        """Whether there is anything to enter."""
-        return self.is_json or self.form.has_fields
-
     async def load(self, draft: Draft) -> None:
         """Edit another draft."""
         self.draft = draft
         self._show_hint("")
-        await self.form.load(draft.node, self._suggest(draft))
+        await self.form.load(draft.node, draft.suggester)
         if draft.text is not None:
             self.editor.load(draft.text)
         self._show_view()
@@ -167,11 +127,9 @@ class Arguments(Vertical):
         draft = self.draft
         if draft is None:
             return
-        fits = draft.fill_form(value)
-        await self.form.load(draft.node, self._suggest(draft))
-        if draft.text is not None or not fits:
-            self._edit_json(draft, value)
-        self._show_view()
+        if not draft.fill_form(value) or draft.text is not None:
+            draft.text = pretty(value)
+        await self.load(draft)
 
     def value(self) -> Any:
         """The arguments as they are entered.
@@ -191,7 +149,9 @@ class Arguments(Vertical):
         if draft is None:
             return
         if draft.text is None:
-            self._edit_json(draft, draft.node.value())
+            draft.text = pretty(draft.node.value())
+            self.editor.load(draft.text)
+            self._show_view()
         elif self.editor.problem:
             self.editor.complain(self.editor.problem)
             return
@@ -200,9 +160,7 @@ class Arguments(Vertical):
             return
         else:
             draft.text = None
-            await self.form.load(draft.node, self._suggest(draft))
-        self._show_view()
-        self.post_message(self.Swapped())
+            await self.load(draft)
         self.focus_first()
 
     def focus_first(self) -> bool:
@@ -212,31 +170,26 @@ class Arguments(Vertical):
             return True
         return self.form.focus_first()
 
-    def complain(self, failures: Sequence[ArgumentFailure], go_there: bool = True) -> None:
+    def complain(self, failures: Sequence[ArgumentFailure]) -> None:
         """Show all failures, and move the focus to the first."""
         if self.is_json:
             self.editor.complain(_summary(failures))
         else:
             self.form.show_failures(failures, show_all=True)
-            if go_there:
-                self.form.focus_failure()
+            self.form.focus_failure()
 
     @on(Form.Changed)
-    @on(JsonEditor.Changed)
+    @on(TextArea.Changed)
     def revalidate(self) -> None:
         """Validate what is entered, and show the failures."""
         draft = self.draft
         if draft is None:
             return
         if draft.text is None:
-            checked = self._check(draft, draft.node.value())
-            self.form.show_failures([*self.form.problems(), *checked])
+            self.form.show_failures([*self.form.problems(), *draft.failures(draft.node.value())])
             return
-        draft.text = self.editor.text
-        if self.editor.problem:
-            self.editor.complain(self.editor.problem)
-        else:
-            self.editor.complain(_summary(self._check(draft, self.editor.value())))
+        draft.text, problem = self.editor.area.true_text, self.editor.problem
+        self.editor.complain(problem or _summary(draft.failures(self.editor.value())))
 
     @on(Form.Submitted)
     def _submitted(self) -> None:
@@ -251,12 +204,10 @@ class Arguments(Vertical):
     def _suggested(self, event: TextPart.Suggested) -> None:
         """Show the suggestions; the field shows the first that fits behind the cursor already."""
         event.stop()
-        if not event.values:
-            self._show_hint("")
-        else:
-            shown = " · ".join(one_line(value, 30) for value in event.values[:SHOWN])
-            more = f" · {len(event.values) - SHOWN} more" if len(event.values) > SHOWN else ""
-            self._show_hint(f"→ takes, F4 lists: {shown}{more}")
+        shown = " · ".join(one_line(value, 30) for value in event.values[:MOST_SUGGESTED])
+        others = len(event.values) - MOST_SUGGESTED
+        more = f" · {others} more" if others > 0 else ""
+        self._show_hint(f"→ takes, F4 lists: {shown}{more}" if shown else "")
 
     @on(TabStrip.Picked)
     async def _tab_picked(self, event: TabStrip.Picked) -> None:
@@ -265,13 +216,10 @@ class Arguments(Vertical):
         await self.toggle()
         self._show_view()
 
-    def _edit_json(self, draft: Draft, value: Any) -> None:
-        draft.text = pretty(value)
-        self.editor.load(draft.text)
-
     def _show_view(self) -> None:
-        self.query_one(ContentSwitcher).current = _VIEWS[self.is_json]
+        self.query_one(ContentSwitcher).current = "json" if self.is_json else "form"
         self.query_one(TabStrip).current = int(self.is_json)
+        self.display = self.is_json or self.form.has_fields
 
     def _show_hint(self, text: str) -> None:
         self.query_one(".hint", Label).update(Content(text))

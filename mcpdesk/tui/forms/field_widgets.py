@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,8 +26,9 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
 from mcpdesk.tui.widgets.fields import LineField, TextField
 from mcpdesk.tui.widgets.line_list import LineList, Span
-from mcpdesk.tui.workbench.item_requests import Ask
 
+Ask = Callable[[str, str], Awaitable[Sequence[str]]]
+"""Asks for suggestions for a field: from its name and text to values, the best first."""
 LABEL_WIDTH = 22
 """Cells that a label takes at most."""
 

@@ -17,14 +17,21 @@ from textual.widgets import Input, Label
 
 from mcpdesk.link.values import ArgumentFailure
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.forms.field_widgets import ChoicePart, FixedPart, FormPart, ManyPart, TextPart, text_part_for
+from mcpdesk.tui.forms.field_widgets import (
+    Ask,
+    ChoicePart,
+    FixedPart,
+    FormPart,
+    ManyPart,
+    TextPart,
+    text_part_for,
+)
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, TextNode, UnionNode, walk
 from mcpdesk.tui.forms.nested_fields import ListPart, MapPart, ObjectPart, UnionPart, focus_first
 from mcpdesk.tui.forms.schema_fields import FieldKind
 from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.menu import Choice, Menu
-from mcpdesk.tui.workbench.item_requests import Ask
 
 _PARTS: dict[FieldKind, type[FormPart]] = {
     FieldKind.SWITCH: ChoicePart,

@@ -16,7 +16,7 @@ from textual.reactive import reactive
 from textual.timer import Timer
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import ArgumentFailure, CatalogueItem, CoreView, ItemKind, ModeView, ServerView
+from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, ServerView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.forms.schema_fields import UNSET
@@ -24,11 +24,10 @@ from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import ResultView
-from mcpdesk.tui.workbench.call_menus import choose_copy, choose_saved, history_menu
+from mcpdesk.tui.workbench.call_menus import choose_copy, choose_saved, history_menu, save_result
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
-from mcpdesk.tui.workbench.drafts import Draft, Drafts, Watches, WatchEvent
+from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
-from mcpdesk.tui.workbench.past_calls import History
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -83,8 +82,7 @@ class WorkbenchPane(Vertical):
     def __init__(self, link: Link) -> None:
         super().__init__()
         self._link = link
-        self._drafts = Drafts(link, History())
-        self._watches = Watches(link)
+        self._drafts = Drafts(link)
         self._seen: tuple[int, tuple[ModeView, ...]] | None = None
         self._pending: Timer | None = None
         self._opening: _Opening | None = None
@@ -99,7 +97,7 @@ class WorkbenchPane(Vertical):
         """Everything but the traffic strip, which is imported when there is room for it."""
         with Horizontal(id="upper"):
             yield CataloguePane()
-            yield ItemPane(self._check, lambda draft: self._drafts.suggester(self.server, draft))
+            yield ItemPane()
         yield Vertical(id="strip")
 
     def on_mount(self) -> None:
@@ -141,12 +139,17 @@ class WorkbenchPane(Vertical):
             if draft is self.draft:
                 self._show_result()
         if self.draft is not None:
-            self._drafts.update_duration(self.draft)
-        self._update_watched()
+            self.draft.update_duration()
+            if self.draft.update_watch():
+                self.notify("the server does not watch this resource", severity="warning", markup=False)
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.update(view, self.server)
         if self._strip_list is not None and self._strip_list.is_mounted and self.has_class("-high"):
             self._strip_list.update_lines()
+
+    @property
+    def _desk(self) -> DeskApp:
+        return cast("DeskApp", self.app)
 
     @property
     def draft(self) -> Draft | None:
@@ -229,7 +232,6 @@ class WorkbenchPane(Vertical):
             await self.item_pane.load(self._drafts.of(self.server, wanted.item))
             if wanted.arguments is not UNSET and self._opening is wanted:
                 await self.arguments.put(wanted.arguments)
-                self.item_pane.on_arguments_swapped()
             if self._opening is not wanted:
                 return  # another item is wanted by now, or more of this one
             self._opening = None
@@ -268,9 +270,9 @@ class WorkbenchPane(Vertical):
             arguments = self.arguments.value()
         except ValueError as error:
             self.arguments.revalidate()
-            self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
+            self._say_not_sent(error)
             return
-        failures = self._check(draft, arguments)
+        failures = draft.failures(arguments)
         if failures and draft.insisted != compact(arguments):
             draft.insisted = compact(arguments)
             self.arguments.complain(failures)
@@ -284,7 +286,7 @@ class WorkbenchPane(Vertical):
         draft = self.draft
         if draft is None or not self._may_call(draft):
             return
-        past = self._drafts.past(self.server, draft.item)
+        past = self._drafts.history.of(*draft.key)
         if draft.arguments is None and not past:
             self.app.notify("nothing was called here yet", markup=False)
             return
@@ -332,20 +334,22 @@ class WorkbenchPane(Vertical):
     async def action_history(self) -> None:
         """Choose an earlier call and use its arguments."""
         draft = self.draft
-        past = self._drafts.past(self.server, draft.item) if draft else []
+        past = self._drafts.history.of(*draft.key) if draft else []
         if draft is None or not past:
             self.app.notify("nothing was called here yet", markup=False)
             return
         chosen = await self.app.push_screen_wait(history_menu(draft.item.title, past))
-        if chosen is not None and draft is self.draft:
-            await self.arguments.put(past[chosen].arguments)
-            self.arguments.focus_first()
+        if chosen is not None:
+            await self._use(draft, past[chosen].arguments)
 
     @work(exclusive=True, group="menu")
     async def action_saved(self) -> None:
         """Use arguments that are saved under a name, or save those that are entered."""
-        draft = self.draft
-        arguments = await choose_saved(self.app, self._drafts, self.server, draft, self.arguments.value)
+        if (draft := self.draft) is not None:
+            await self._use(draft, await choose_saved(self.app, self._drafts, draft, self.arguments.value))
+
+    async def _use(self, draft: Draft, arguments: Any) -> None:
+        """Edit other arguments, unless there are none or another item was opened meanwhile."""
         if arguments is not None and draft is self.draft:
             await self.arguments.put(arguments)
             self.arguments.focus_first()
@@ -354,12 +358,12 @@ class WorkbenchPane(Vertical):
     async def action_copy(self) -> None:
         """Copy the result or the request."""
         if self.draft is not None:
-            await choose_copy(cast("DeskApp", self.app), self._link, self.server, self.draft)
+            await choose_copy(self._desk, self.draft)
 
     @on(JsonTree.CopyRequested)
     def _copy_requested(self, event: JsonTree.CopyRequested) -> None:
         event.stop()
-        cast("DeskApp", self.app).copy(event.text, event.what)
+        self._desk.copy(event.text, event.what)
 
     @on(CatalogueList.PolicyAsked)
     def _policy_asked(self, event: CatalogueList.PolicyAsked) -> None:
@@ -377,25 +381,21 @@ class WorkbenchPane(Vertical):
 
     def action_watch(self) -> None:
         """Watch the resource that was read, or stop watching it."""
-        self._watches.toggle(self.app, self.server, self.draft)
+        draft = self.draft
+        if draft is None or not draft.uri:
+            self.app.notify("read a resource first, then watch it", severity="warning", markup=False)
+        elif draft.changes is None:
+            draft.watch()
+            self.app.notify("watched: it is read again when the server says that it changed", markup=False)
+        else:
+            draft.unwatch()
+            self.app.notify("no longer watched", markup=False)
 
     @work(exclusive=True, group="menu")
     async def action_save(self) -> None:
         """Save a part of the result to a file."""
-        from mcpdesk.tui.workbench.call_menus import save_result
-
         if self.draft is not None:
             await save_result(self.app, self.draft)
-
-    def _update_watched(self) -> None:
-        draft = self.draft
-        if draft is None:
-            return
-        match self._watches.update(self.server, draft):
-            case WatchEvent.CHANGED:
-                self._drafts.reread(self.server, draft)
-            case WatchEvent.ENDED:
-                self.app.notify("the server does not watch this resource", severity="warning", markup=False)
 
     def _follow(self, view: CoreView) -> None:
         names = [server.name for server in view.servers]
@@ -430,9 +430,6 @@ class WorkbenchPane(Vertical):
         if fresh != target:
             self._open(fresh)
 
-    def _check(self, draft: Draft, arguments: Any) -> list[ArgumentFailure]:
-        return self._drafts.failures(self.server, draft, arguments)
-
     def _may_call(self, draft: Draft) -> bool:
         if draft.item.problem and not draft.item.stale:
             self.app.notify(f"unavailable: {one_line(draft.item.problem)}", severity="error", markup=False)
@@ -442,28 +439,24 @@ class WorkbenchPane(Vertical):
             return False
         return True
 
-    def _start(self, draft: Draft, arguments: Any) -> None:
-        if cast("DeskApp", self.app).destructive_calls.must_ask(self.server, draft.item):
-            self._ask_to_start(self.server, draft, arguments)
-        else:
-            self._send(self.server, draft, arguments)
-
     @work(exclusive=True, group="menu")
-    async def _ask_to_start(self, server: str, draft: Draft, arguments: Any) -> None:
-        guard = cast("DeskApp", self.app).destructive_calls
-        if await guard.ask(self.app, server, draft.item, arguments):
-            self._send(server, draft, arguments)
-
-    def _send(self, server: str, draft: Draft, arguments: Any) -> None:
-        try:
-            self._drafts.start(server, draft, arguments)
-        except ValueError as error:
-            self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
+    async def _start(self, draft: Draft, arguments: Any) -> None:
+        """Make the call, after a question where the tool is destructive."""
+        guard = self._desk.destructive_calls
+        if not await guard.may_call(self.app, draft.server, draft.item, arguments):
             return
-        cast("DeskApp", self.app).main.last_call = time.monotonic()
+        try:
+            draft.start(arguments)
+        except ValueError as error:
+            self._say_not_sent(error)
+            return
+        self._desk.main.last_call = time.monotonic()
         draft.insisted = None
         self._show_result()
         self.refresh_bindings()
+
+    def _say_not_sent(self, error: ValueError) -> None:
+        self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
 
     @work(group="result")  # one after the other: Textual closes the screen when a removal is cancelled
     async def _show_result(self) -> None:

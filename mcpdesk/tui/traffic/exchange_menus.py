@@ -18,8 +18,7 @@ from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
-from mcpdesk.tui.workbench.call_menus import shell_command
-from mcpdesk.tui.workbench.item_requests import Request, repeated
+from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
 
 _WRITERS: dict[str, Callable[[Index, Iterable[int]], Iterator[bytes]]] = {
     "jsonl": export.json_lines,

@@ -323,9 +323,7 @@ class TrafficPane(Vertical):
         items = self.link.catalogue(server).items if method == "tools/call" else ()
         named = (one for one in items if one.kind is ItemKind.TOOL and one.name == params.get("name"))
         item, guard = next(named, None), self.app.destructive_calls
-        if item is None or not guard.must_ask(server, item):
-            return True
-        return await guard.ask(self.app, server, item, params.get("arguments"))
+        return item is None or await guard.may_call(self.app, server, item, params.get("arguments"))
 
     def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """The input schema of a called tool, where its server is hosted here."""

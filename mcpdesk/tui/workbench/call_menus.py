@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +12,16 @@ from textual.app import App
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.render.amounts import duration, size_text
-from mcpdesk.tui.render.json_text import compact, pretty, preview
+from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.result_content import Savable, plain_text, savables
 from mcpdesk.tui.widgets.dialog import NamePrompt
 from mcpdesk.tui.widgets.menu import Choice, Menu
-from mcpdesk.tui.workbench.catalogue_rows import is_destructive
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
-from mcpdesk.tui.workbench.past_calls import PastCall, saved_menu
+from mcpdesk.tui.workbench.item_requests import shell_command
+from mcpdesk.tui.workbench.past_calls import PastCall
 
 if TYPE_CHECKING:
-    from mcpdesk.link.link import Link
     from mcpdesk.tui.app import DeskApp
 
 
@@ -37,18 +34,17 @@ class DestructiveCalls:
     def __init__(self) -> None:
         self._allowed: set[tuple[str, str]] = set()
 
-    def must_ask(self, server: str, item: CatalogueItem) -> bool:
-        """Whether the person must be asked before this item is called."""
-        return is_destructive(item) and (server, item.name) not in self._allowed
-
-    async def ask(self, app: App[None], server: str, item: CatalogueItem, arguments: Any) -> bool:
-        """Ask; True when the call may be made. Must run in a worker."""
+    async def may_call(self, app: App[None], server: str, item: CatalogueItem, arguments: Any) -> bool:
+        """Ask whether a destructive item may be called; others always may. Must run in a worker."""
+        annotations = item.definition.get("annotations") or {}
+        if annotations.get("destructiveHint") is not True or (server, item.name) in self._allowed:
+            return True
+        told = f"arguments: {preview(arguments, 200)}"
         choices = [
-            Choice("Do not call", "no", key="n"),
-            Choice("Call", "once", "asks again the next time", key="y"),
-            Choice("Call, and do not ask again", "always", "for this tool, in this session", key="s"),
+            Choice("Do not call", "no", key="n", help=told),
+            Choice("Call", "once", "asks again the next time", "y", told),
+            Choice("Call, and do not ask again", "always", "for this tool, in this session", "s", told),
         ]
-        choices = [replace(choice, help=f"arguments: {preview(arguments, 200)}") for choice in choices]
         title = f"Call {one_line(item.name, 40)}? It is destructive."
         chosen = await app.push_screen_wait(Menu(title, choices))
         if chosen == "always":
@@ -56,55 +52,11 @@ class DestructiveCalls:
         return chosen in ("once", "always")
 
 
-def copy_menu(draft: Draft, curl: str, folder: str) -> Menu:
-    """A menu with text and name of what can be copied. `curl` is a command, `folder` the server folder."""
-    choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, curl, folder)]
-    return Menu("Copy", choices)
-
-
-async def choose_copy(app: DeskApp, link: Link, server: str, draft: Draft) -> None:
-    """Let the person choose a part of a call, and copy it."""
-    folder = next((one.folder for one in link.view().servers if one.name == server), ".")
-    chosen = await app.push_screen_wait(copy_menu(draft, link.client_config(server, "curl"), folder))
-    if chosen is not None:
-        app.copy(*chosen)
-
-
-def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
-    """A menu of earlier calls; the value is the index in `past`."""
-    choices = [
-        Choice(one_line(preview(call.arguments, 60)), at, _summary(call)) for at, call in enumerate(past)
-    ]
-    return Menu(f"History of {title}", choices, filtered=True)
-
-
-async def choose_saved(
-    app: App[None], drafts: Drafts, server: str, draft: Draft | None, entered: Callable[[], Any]
-) -> Any:
-    """Let the person use, save or delete saved arguments; returns those to use, else None."""
-    if draft is None:
-        return None
-    try:
-        now = entered()
-    except ValueError as error:
-        app.notify(f"cannot be kept yet: {one_line(str(error))}", severity="warning", markup=False)
-        return None
-    kept = drafts.saved(server, draft.item)
-    chosen = await app.push_screen_wait(saved_menu(draft.item.title, kept, now))
-    what, name = chosen or ("", "")
-    if what == "use":
-        return kept[name]
-    if what == "keep" and (name := await app.push_screen_wait(NamePrompt("Keep what is entered as"))):
-        drafts.save(server, draft, name, now)
-        app.notify(f"kept as {one_line(name, 40)}", markup=False)
-    elif what == "drop":
-        drafts.forget(server, draft, name)
-        app.notify(f"{one_line(name, 40)} is no longer kept", markup=False)
-    return None
-
-
 def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str]]:
-    """Key, name and text of what can be copied; results only after a call."""
+    """Key, name and text of what can be copied; results only after a call.
+
+    `curl` is a command, `folder` the server folder.
+    """
     outcome = draft.outcome
     if outcome is not None and outcome.result is not None:
         yield "t", "result as text", plain_text(outcome.result)
@@ -122,34 +74,54 @@ def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str
     yield "n", "name", draft.item.name
 
 
-def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
-    """The `mcpdesk` command that sends the same request; empty for methods without a command."""
-    verb, member = _COMMANDS.get(method, ("", ""))
-    if not verb:
-        return ""
-    about = [str(params.get(member, ""))] if member else []
-    return shlex.join(["mcpdesk", verb, folder, *about, *_words(params.get("arguments"))])
+async def choose_copy(app: DeskApp, draft: Draft) -> None:
+    """Let the person choose a part of a call, and copy it."""
+    link, server = draft.link, draft.server
+    folder = next((one.folder for one in link.view().servers if one.name == server), ".")
+    found = copies(draft, link.client_config(server, "curl"), folder)
+    choices = [Choice(what, (text, what), key=key) for key, what, text in found]
+    chosen = await app.push_screen_wait(Menu("Copy", choices))
+    if chosen is not None:
+        app.copy(*chosen)
 
 
-_COMMANDS = {
-    "tools/call": ("call", "name"),
-    "prompts/get": ("prompt", "name"),
-    "resources/read": ("read", "uri"),
-    "tools/list": ("list", ""),
-}
-"""Method -> command, and the member of `params` that is its first argument."""
+def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
+    """A menu of earlier calls; the value is the index in `past`."""
+    choices = []
+    for at, call in enumerate(past):
+        when = time.strftime("%d %b %H:%M", time.localtime(call.time))
+        how = f"{call.status} {duration(call.elapsed_s)} · {when}"
+        choices.append(Choice(one_line(preview(call.arguments, 60)), at, how))
+    return Menu(f"History of {title}", choices, filtered=True)
 
 
-def _words(arguments: Any) -> list[str]:
-    members = arguments.items() if isinstance(arguments, dict) else ()
-    return [
-        f"{key}={value}" if isinstance(value, str) else f"{key}:={compact(value)}" for key, value in members
+async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Callable[[], Any]) -> Any:
+    """Let the person use, save or delete saved arguments; returns those to use, else None."""
+    try:
+        now = entered()
+    except ValueError as error:
+        app.notify(f"cannot be kept yet: {one_line(str(error))}", severity="warning", markup=False)
+        return None
+    saved = drafts.saved_calls.of(*draft.key)
+    choices = [
+        Choice(one_line(name, 40), ("use", name), one_line(preview(arguments, 60)))
+        for name, arguments in reversed(saved.items())
     ]
-
-
-def _summary(call: PastCall) -> str:
-    when = time.strftime("%d %b %H:%M", time.localtime(call.time))
-    return f"{call.status} {duration(call.elapsed_s)} · {when}"
+    choices.append(Choice("keep what is entered …", ("keep", ""), one_line(preview(now, 60)), "K"))
+    name = next((name for name, arguments in saved.items() if same(arguments, now)), None)
+    if name is not None:
+        choices.append(Choice(f"drop {one_line(name, 40)}", ("drop", name), "is what is entered", "D"))
+    menu = Menu(f"Saved calls of {one_line(draft.item.title, 40)}", choices)
+    what, name = await app.push_screen_wait(menu) or ("", "")
+    if what == "use":
+        return saved[name]
+    if what == "keep" and (name := await app.push_screen_wait(NamePrompt("Keep what is entered as"))):
+        drafts.saved_calls.add(*draft.key, name, draft.without_secrets(now))
+        app.notify(f"kept as {one_line(name, 40)}", markup=False)
+    elif what == "drop":
+        drafts.saved_calls.remove(*draft.key, name)
+        app.notify(f"{one_line(name, 40)} is no longer kept", markup=False)
+    return None
 
 
 async def save_result(app: App[None], draft: Draft) -> None:
@@ -157,7 +129,11 @@ async def save_result(app: App[None], draft: Draft) -> None:
     if draft.outcome is None or draft.outcome.result is None:
         app.notify("there is no result to save yet", severity="warning", markup=False)
         return
-    chosen = await app.push_screen_wait(save_menu(savables(draft.outcome.result, draft.item.title)))
+    choices = [
+        Choice(one_line(part.name, 50), part, f"{one_line(part.kind, 30)}, {size_text(len(part.data))}")
+        for part in savables(draft.outcome.result, draft.item.title)
+    ]
+    chosen = await app.push_screen_wait(Menu("Save into the working folder", choices, filtered=True))
     if chosen is None:
         return
     try:
@@ -168,28 +144,14 @@ async def save_result(app: App[None], draft: Draft) -> None:
         app.notify(f"saved as {path}", markup=False)
 
 
-def save_menu(parts: list[Savable]) -> Menu:
-    """A menu of the parts of a result."""
-    choices = [
-        Choice(one_line(part.name, 50), part, f"{one_line(part.kind, 30)}, {size_text(len(part.data))}")
-        for part in parts
-    ]
-    return Menu("Save into the working folder", choices, filtered=True)
-
-
 def save(part: Savable, folder: Path) -> Path:
     """Write a part to a new file, never over an existing one; returns its path. Raises: OSError."""
-    for path in _names(folder / part.name):
+    wanted = path = folder / part.name
+    for number in count(2):
         try:
             with path.open("xb") as file:
                 file.write(part.data)
+            break
         except FileExistsError:
-            continue
-        return path
-    raise AssertionError("names never end")
-
-
-def _names(path: Path) -> Iterator[Path]:
-    yield path
-    for number in count(2):
-        yield path.with_name(f"{path.stem}-{number}{path.suffix}")
+            path = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
+    return path

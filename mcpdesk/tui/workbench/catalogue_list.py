@@ -2,35 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.fuzzy import Matcher
+from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import Input
 
-from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView
+from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
-from mcpdesk.tui.workbench.catalogue_rows import (
-    TITLES,
-    CatalogueRow,
-    GroupRow,
-    ItemRow,
-    ProblemRow,
-    badges,
-    items_in_mode,
-    label,
-    rows,
-)
+from mcpdesk.tui.widgets.menu import Choice, Menu
 
-_CHANGED, _BROKEN, _STALE, _RUNNING = "●", "✕", "◌", "…"
+_TITLES = {
+    ItemKind.TOOL: "Tools",
+    ItemKind.RESOURCE: "Resources",
+    ItemKind.TEMPLATE: "Templates",
+    ItemKind.PROMPT: "Prompts",
+}
+
+
+class Badge(NamedTuple):
+    """An annotation or policy in a word and a glyph; `style` is a component class of lines."""
+
+    word: str
+    glyph: str
+    style: str
+
+
+_ANNOTATIONS = {
+    "readOnlyHint": Badge("read-only", "◇", "lines--muted"),
+    "destructiveHint": Badge("destructive", "!", "lines--bad"),
+    "openWorldHint": Badge("open world", "↗", "lines--muted"),
+    "idempotentHint": Badge("idempotent", "", "lines--muted"),
+}
+_POLICIES = {Policy.ASK: ("?", "lines--warn"), Policy.DENY: ("⊘", "lines--bad")}
+
+
+def badges(item: CatalogueItem) -> list[Badge]:
+    """What a tool's policy and its annotations say about it."""
+    annotations = item.definition.get("annotations") or {}
+    found = [badge for key, badge in _ANNOTATIONS.items() if annotations.get(key) is True]
+    if item.policy in _POLICIES:
+        origin = f" ({item.policy_origin})" if item.policy_origin else ""
+        found.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
+    return found
+
+
+def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list[CatalogueItem]:
+    """The items of a mode: its tools in its order, those that are missing, and all that are no tools."""
+    if mode is None:
+        return list(items)
+    tools = {item.name: item for item in items if item.kind is ItemKind.TOOL}
+    offered = [tools[name] for name in mode.tools if name in tools]
+    missing = [
+        tools.get(name) or CatalogueItem(ItemKind.TOOL, name, name, problem=reason)
+        for name, reason in mode.missing
+    ]
+    return offered + missing + [item for item in items if item.kind is not ItemKind.TOOL]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """The heading of a group: how many items it has, and how many of them the filter lets through."""
+
+    kind: ItemKind
+    total: int
+    shown: int
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """An item; `hits` are the positions in its label that the filter matched."""
+
+    item: CatalogueItem
+    hits: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemRow:
+    """The problem of the item above it."""
+
+    item: CatalogueItem
+
+
+CatalogueRow = GroupRow | ItemRow | ProblemRow
+
+
+def catalogue_rows(
+    items: Sequence[CatalogueItem], query: str, folded: frozenset[ItemKind]
+) -> Iterator[CatalogueRow]:
+    """Headings and items; while filtering, the best match first, nothing folded and empty groups left out."""
+    for kind in _TITLES:
+        group = [item for item in items if item.kind is kind]
+        found = _matching(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
+        if not found:
+            continue
+        is_open = bool(query.strip()) or kind not in folded
+        yield GroupRow(kind, len(group), len(found), is_open)
+        for row in found if is_open else ():
+            yield row
+            if row.item.problem:
+                yield ProblemRow(row.item)
+
+
+def _label(item: CatalogueItem) -> str:
+    """Tools and prompts are called by their name, others by their title."""
+    return item.name if item.kind in (ItemKind.TOOL, ItemKind.PROMPT) else item.title
+
+
+def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
+    matcher, needle = Matcher(query), query.casefold()
+    found = []
+    for item in items:
+        score, hits = matcher.fuzzy_search.match(query, _label(item))
+        if score <= 0:
+            score = 0.5 * matcher.match(f"{item.name} {item.title}")
+            score = score or (0.1 if needle in item.description.casefold() else 0.0)
+            hits = ()
+        if score > 0:
+            found.append((score, ItemRow(item, tuple(hits))))
+    return [row for _, row in sorted(found, key=lambda pair: -pair[0])]
 
 
 class CatalogueList(LineList):
@@ -39,38 +141,34 @@ class CatalogueList(LineList):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("catalogue")
     DEFAULT_CSS = "CatalogueList { height: 1fr; }"
 
+    @dataclass
     class Highlighted(Message):
         """The cursor is on an item."""
 
-        def __init__(self, item: CatalogueItem) -> None:
-            super().__init__()
-            self.item = item
+        item: CatalogueItem
 
+    @dataclass
     class Chosen(Message):
         """Enter was pressed on an item, or it was clicked."""
 
-        def __init__(self, item: CatalogueItem) -> None:
-            super().__init__()
-            self.item = item
+        item: CatalogueItem
 
+    @dataclass
     class PolicyAsked(Message):
         """The next policy is wanted for a tool."""
 
-        def __init__(self, item: CatalogueItem) -> None:
-            super().__init__()
-            self.item = item
+        item: CatalogueItem
 
     def __init__(self) -> None:
         super().__init__()
-        self.running: frozenset[tuple[ItemKind, str]] = frozenset()
-        self.mode: ModeView | None = None
-        """The mode the tools are shown of; None: all of them."""
+        self._called: frozenset[tuple[ItemKind, str]] = frozenset()
+        self._mode: ModeView | None = None
+        """The mode whose tools are shown; None: all tools are."""
         self._modes: tuple[ModeView, ...] = ()
         self._items: tuple[CatalogueItem, ...] = ()
         self._rows: list[CatalogueRow] = []
         self._folded: frozenset[ItemKind] = frozenset()
         self._query = ""
-        self._announced: tuple[ItemKind, str] | None = None
 
     @property
     def row_count(self) -> int:
@@ -86,8 +184,9 @@ class CatalogueList(LineList):
     def load(self, items: tuple[CatalogueItem, ...], modes: tuple[ModeView, ...] = ()) -> None:
         """Show other items; the cursor stays on the one it was on, and the mode the one it was."""
         self._items, self._modes = items, modes
-        chosen = "" if self.mode is None else self.mode.name
-        self.mode = next((mode for mode in modes if mode.name == chosen), None)
+        if self._mode is not None:
+            name = self._mode.name
+            self._mode = next((mode for mode in modes if mode.name == name), None)
         self._lay_out(self.item)
 
     def filter(self, query: str) -> None:
@@ -95,41 +194,30 @@ class CatalogueList(LineList):
         self._query = query
         self._lay_out(None if query else self.item)
 
-    def see_in(self, mode: ModeView | None) -> None:
-        """Show the tools of a mode, or all."""
-        self.mode = mode
-        self._lay_out(self.item)
-
     def unhide(self, item: CatalogueItem) -> None:
         """Drop filter and mode, unfold the item's group, and put the cursor on it."""
-        self._query, self._folded, self.mode = "", self._folded - {item.kind}, None
+        self._query, self._folded, self._mode = "", self._folded - {item.kind}, None
         self._lay_out(item)
 
     def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
         """Mark the items with a call under way."""
-        if running != self.running:
-            self.running = running
+        if running != self._called:
+            self._called = running
             self.refresh()
 
     def select(self, kind: ItemKind, name: str) -> bool:
         """Put the cursor on an item; False when it is not in sight."""
-        at = self._find(kind, name)
-        if at is not None:
-            self.cursor = at
-        return at is not None
+        for at, row in enumerate(self._rows):
+            if isinstance(row, ItemRow) and (row.item.kind, row.item.name) == (kind, name):
+                self.cursor = at
+                return True
+        return False
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
         """A heading with its count, an item with its marks, or a reason."""
         row = self._rows[index]
         if isinstance(row, GroupRow):
-            count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
-            title = f"{'▾' if row.is_open else '▸'} {TITLES[row.kind]}"
-            mode = ""
-            if self.mode is not None and row.kind is ItemKind.TOOL:
-                mode = f" of {one_line(self.mode.name, max(4, width - cell_len(title) - len(count) - 6))}"
-            yield title, "lines--head"
-            yield mode, "lines--key"
-            yield " " * max(1, width - cell_len(title + mode) - len(count) - 1) + count, "lines--muted"
+            yield from self._heading(row, width)
         elif isinstance(row, ProblemRow):
             yield f"      {one_line(row.item.problem)}", "lines--warn" if row.item.stale else "lines--bad"
         else:
@@ -140,14 +228,15 @@ class CatalogueList(LineList):
         row = self._rows[index]
         if isinstance(row, GroupRow):
             self._folded = self._folded ^ {row.kind}
-            self._lay_out(None, keep=True)
+            self._set_rows()
         else:
             self.post_message(self.Chosen(row.item))
 
     def watch_cursor(self) -> None:
-        """Tell which item is under the cursor."""
+        """Report which item is under the cursor."""
         super().watch_cursor()
-        self._announce()
+        if self.item is not None:
+            self.post_message(self.Highlighted(self.item))
 
     def action_cursor(self, by: int) -> None:
         """Move by items; reasons are passed over."""
@@ -158,14 +247,23 @@ class CatalogueList(LineList):
             self.cursor = at
 
     def action_fold(self) -> None:
-        """Fold the group the cursor is in."""
-        rows = self._rows[: self.cursor + 1]
-        at = next((at for at in reversed(range(len(rows))) if isinstance(rows[at], GroupRow)), None)
-        if at is not None and not self._query:
-            group = self._rows[at]
-            self.cursor = at
-            if isinstance(group, GroupRow) and group.is_open:
-                self.row_chosen(at)
+        """Fold the group the cursor is in; a filter keeps all groups open."""
+        for at in reversed(range(min(self.cursor + 1, len(self._rows)))):
+            row = self._rows[at]
+            if isinstance(row, GroupRow):
+                if row.is_open and not self._query:
+                    self.cursor = at
+                    self.row_chosen(at)
+                return
+
+    def action_unfold(self) -> None:
+        """Unfold the group, or choose the item."""
+        if self.cursor < len(self._rows):
+            row = self._rows[self.cursor]
+            if isinstance(row, GroupRow) and row.is_open:
+                self.action_cursor(1)
+            else:
+                self.row_chosen(self.cursor)
 
     def action_cycle_policy(self) -> None:
         """Let the tool have its next policy."""
@@ -180,102 +278,86 @@ class CatalogueList(LineList):
         if not self._modes:
             self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
             return
-        from mcpdesk.tui.widgets.menu import Choice, Menu
-
         every = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
         modes = (None, *self._modes)
         choices = [Choice("all tools", 0, _tools(every), "0", help="What clients see without ?mode=.")]
         for number, mode in enumerate(self._modes, 1):
             missing = f", {len(mode.missing)} missing" if mode.missing else ""
-            hint = _tools(len(mode.tools)) + missing
-            text = mode.description or ", ".join(mode.tools)
-            choices.append(Choice(mode.name, number, hint, str(number) if number < 10 else "", help=text))
-        current = modes.index(self.mode) if self.mode in modes else 0
+            key = str(number) if number < 10 else ""
+            about = mode.description or ", ".join(mode.tools)
+            choices.append(Choice(mode.name, number, _tools(len(mode.tools)) + missing, key, help=about))
+        current = modes.index(self._mode) if self._mode in modes else 0
         chosen = await self.app.push_screen_wait(Menu("Tools of a mode", choices, cursor=current))
         if chosen is not None:
-            self.see_in(modes[chosen])
+            self._mode = modes[chosen]
+            self._lay_out(self.item)
 
-    def action_unfold(self) -> None:
-        """Unfold the group, or choose the item."""
-        if self.cursor < len(self._rows):
-            row = self._rows[self.cursor]
-            if isinstance(row, GroupRow) and row.is_open:
-                self.action_cursor(1)
-            else:
-                self.row_chosen(self.cursor)
+    def _heading(self, row: GroupRow, width: int) -> Iterator[Span]:
+        count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
+        title = f"{'▾' if row.is_open else '▸'} {_TITLES[row.kind]}"
+        mode = ""
+        if self._mode is not None and row.kind is ItemKind.TOOL:
+            mode = f" of {one_line(self._mode.name, max(4, width - cell_len(title) - len(count) - 6))}"
+        yield title, "lines--head"
+        yield mode, "lines--key"
+        yield " " * max(1, width - cell_len(title + mode) - len(count) - 1) + count, "lines--muted"
 
     def _item_spans(self, row: ItemRow, width: int) -> Iterator[Span]:
         item = row.item
-        mark, style = (_RUNNING, "lines--warn") if (item.kind, item.name) in self.running else _mark(item)
+        is_running = (item.kind, item.name) in self._called
+        mark, style = ("…", "lines--warn") if is_running else _mark(item)
         yield f"  {mark} ", style
         glyphs = [badge for badge in badges(item) if badge.glyph]
         room = max(4, width - 4 - 2 * len(glyphs) - 1)
-        text = one_line(label(item), room)
+        text = one_line(_label(item), room)
         plain = "lines--muted" if item.problem and not item.stale else ""
-        hits = set(row.hits)
-        for at, letter in enumerate(text) if hits else ():
-            yield letter, "lines--hit" if at in hits else plain
-        if not hits:
+        if row.hits:
+            yield from ((letter, "lines--hit" if at in row.hits else plain) for at, letter in enumerate(text))
+        else:
             yield text, plain
         yield " " * (room - cell_len(text)), ""
         for badge in glyphs:
             yield f" {badge.glyph}", badge.style
 
-    def _lay_out(self, keep_item: CatalogueItem | None, keep: bool = False) -> None:
-        self._rows = rows(items_in_mode(self.mode, self._items), self._query, self._folded)
-        at = self._find(keep_item.kind, keep_item.name) if keep_item else None
-        if at is None and not keep:
-            at = next((at for at, row in enumerate(self._rows) if isinstance(row, ItemRow)), 0)
+    def _set_rows(self) -> None:
+        self._rows = list(catalogue_rows(items_in_mode(self._mode, self._items), self._query, self._folded))
         self.rows_changed()
-        if at is not None:
-            self.cursor = at
-        self._announced = None
-        self._announce()
 
-    def _find(self, kind: ItemKind, name: str) -> int | None:
-        wanted = (kind, name)
-        return next(
-            (
-                at
-                for at, row in enumerate(self._rows)
-                if isinstance(row, ItemRow) and (row.item.kind, row.item.name) == wanted
-            ),
-            None,
-        )
+    def _lay_out(self, item: CatalogueItem | None) -> None:
+        """Show the rows anew, with the cursor on this item or else on the first, and report it."""
+        self._set_rows()
+        if item is None or not self.select(item.kind, item.name):
+            self.cursor = next((at for at, row in enumerate(self._rows) if isinstance(row, ItemRow)), 0)
+        self.watch_cursor()
 
-    def _announce(self) -> None:
-        item = self.item
-        if item is not None and self._announced != (item.kind, item.name):
-            self._announced = (item.kind, item.name)
-            self.post_message(self.Highlighted(item))
+
+def _mark(item: CatalogueItem) -> Span:
+    if item.problem:
+        return ("◌", "lines--warn") if item.stale else ("✕", "lines--bad")
+    return ("●", "lines--good") if item.changed else (" ", "")
+
+
+def _tools(number: int) -> str:
+    return f"{number} tool{'' if number == 1 else 's'}"
 
 
 class CataloguePane(Vertical):
     """Filter and rows."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave_filter", "Clear the filter", show=False)
+    ]
     DEFAULT_CSS = """
     CataloguePane > Input { background: transparent; padding: 0 1; }
     CataloguePane > Input:focus { background: $primary 20%; }
     """
+    rows = query_one(CatalogueList)
+    filter = query_one(LineField)
 
     def compose(self) -> ComposeResult:
         """The filter above the rows."""
         yield LineField(placeholder="/ filter", compact=True, select_on_focus=False)
         yield CatalogueList()
-
-    @property
-    def rows(self) -> CatalogueList:
-        """The rows."""
-        return self.query_one(CatalogueList)
-
-    @property
-    def filter(self) -> Input:
-        """The filter's input."""
-        return self.query_one(Input)
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave_filter", "Clear the filter", show=False)
-    ]
 
     def reveal(self, item: CatalogueItem) -> None:
         """Put the cursor on an item, whatever filter or fold hides it."""
@@ -305,13 +387,3 @@ class CataloguePane(Vertical):
         """Down leaves the filter for the rows."""
         if self.filter.has_focus:
             self.rows.focus()
-
-
-def _mark(item: CatalogueItem) -> Span:
-    if item.problem:
-        return (_STALE, "lines--warn") if item.stale else (_BROKEN, "lines--bad")
-    return (_CHANGED, "lines--good") if item.changed else (" ", "")
-
-
-def _tools(number: int) -> str:
-    return f"{number} tool{'' if number == 1 else 's'}"

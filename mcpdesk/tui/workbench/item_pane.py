@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from textual import events
@@ -16,15 +15,14 @@ from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.link.values import ArgumentFailure, CatalogueItem, CoreView, ItemKind, ServerView
+from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ServerView
 from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
-from mcpdesk.tui.workbench.catalogue_rows import badges
+from mcpdesk.tui.workbench.catalogue_list import badges
 from mcpdesk.tui.workbench.drafts import Draft
-from mcpdesk.tui.workbench.item_requests import Ask
 
 _STACKED_BELOW = 80
 """Cells across below which the result is below the arguments instead of beside them."""
@@ -34,7 +32,7 @@ _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 
 class ItemPane(Vertical):
-    """Shows one draft. `check` and `suggest` are those of the arguments."""
+    """Shows one draft, or how to add the first tool."""
 
     DEFAULT_CSS = """
     ItemPane { width: 1fr; }
@@ -51,32 +49,23 @@ class ItemPane(Vertical):
     ItemPane.-stacked .box { border: none; border-top: solid $foreground 20%; }
     ItemPane.-stacked .box:focus-within { border-top: solid $primary; }
     ItemPane.-stacked.-fresh Arguments { height: 2fr; }
-    ItemPane.-plain Arguments { display: none; }
     """
     arguments = query_one(Arguments)
     result = query_one(ResultView)
 
-    def __init__(
-        self,
-        check: Callable[[Draft, Any], Sequence[ArgumentFailure]],
-        suggest: Callable[[Draft], Ask | None] = lambda draft: None,
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._check = check
-        self._suggest = suggest
         self._title = ""
         self._drawing = asyncio.Lock()
         self.draft: Draft | None = None
         self._expected: CatalogueItem | None = None
+        """The item that is about to be loaded; None: the one that is shown."""
 
     def compose(self) -> ComposeResult:
         yield ItemHeader()
         yield FirstToolLesson()
         with Container(id="work"):
-            for box, title in (
-                (Arguments(self._check, self._suggest), "Arguments"),
-                (ResultView(), "Result"),
-            ):
+            for box, title in ((Arguments(), "Arguments"), (ResultView(), "Result")):
                 box.border_title = title
                 yield box.add_class("box")
 
@@ -87,8 +76,7 @@ class ItemPane(Vertical):
         """Show the header of an item that is about to be loaded, and hide what belongs to another item."""
         self._expected = item
         self.describe(item)
-        shown = self.draft.item if self.draft is not None else None
-        self._work.visible = shown is not None and is_same_item(shown, item)
+        self._reveal()
 
     async def load(self, draft: Draft) -> None:
         """Show a draft. Nothing changes for the draft that is shown already.
@@ -98,28 +86,22 @@ class ItemPane(Vertical):
         if draft is self.draft and draft.node is self.arguments.form.node:
             if draft.call is None and draft.outcome is None:
                 await self.draw_result()
-            self._reveal(draft)
+            self._reveal()
             return
         self.draft = draft
         with self.app.batch_update():
             self.set_class(False, "-empty")
-            if self._is_expected(draft):
-                self.describe(draft.item)
             await self.arguments.load(draft)
-            self.on_arguments_swapped()
             await self.draw_result()
-            self._reveal(draft)
+            self._reveal()
+            if self._expected is None:
+                self.describe(draft.item)
 
-    def _is_expected(self, draft: Draft) -> bool:
-        return self._expected is None or is_same_item(self._expected, draft.item)
-
-    def _reveal(self, draft: Draft) -> None:
-        if self._is_expected(draft):
-            self._work.visible = True
-
-    @property
-    def _work(self) -> Container:
-        return self.query_one("#work", Container)
+    def _reveal(self) -> None:
+        """Show arguments and result if they belong to the item that is expected."""
+        shown, expected = self.draft, self._expected
+        fits = expected is None or (shown is not None and is_same_item(shown.item, expected))
+        self.query_one("#work").visible = fits
 
     def teach(self, server: ServerView) -> None:
         """Show how to add the first tool, instead of an item."""
@@ -139,10 +121,6 @@ class ItemPane(Vertical):
         shown = next((one for one in view.servers if one.name == server), None)
         self.query_one(ItemHeader).update_server(shown)
         self.show_title()
-
-    def on_arguments_swapped(self) -> None:
-        """Hide the arguments where there are none to enter."""
-        self.set_class(not self.arguments.has_any, "-plain")
 
     async def draw_result(self) -> None:
         """Show the running call of the draft, its outcome, or which key to press."""
@@ -175,30 +153,30 @@ def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:
 
 def _hint(draft: Draft | None) -> Iterator[Content]:
     """The problem of the item in full, and which key to press."""
-    item = None if draft is None else draft.item
-    if item is not None and item.problem:
+    if draft is None:
+        return
+    item = draft.item
+    if item.problem:
         yield Content.styled(clean(item.problem), "$text-warning" if item.stale else "$text-error")
-    if item is not None and (item.stale or not item.problem):
+    if item.stale or not item.problem:
         yield Content.styled(f"ctrl+r {_VERBS.get(item.kind, 'reads the resource')}.", "$text-muted")
 
 
 def _title(draft: Draft | None) -> tuple[str, str]:
-    title, style = _call_state(draft)
-    if draft is None or draft.changes is None:
+    title, style = "Result", ""
+    if draft is None:
         return title, style
-    changes = f", {draft.changes} change{'s' * (draft.changes > 1)}" if draft.changes else ""
-    return f"{title} ─ ◉ watched{changes}", style
-
-
-def _call_state(draft: Draft | None) -> tuple[str, str]:
-    if draft is not None and draft.call is not None and not draft.is_reread:
-        return f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
-    if draft is not None and draft.outcome is not None:
+    if draft.call is not None and not draft.is_reread:
+        title, style = f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
+    elif draft.outcome is not None:
         told, style = verdict(draft.outcome)
-        return f"Result ─ {told}", style
-    if draft is not None and draft.item.problem and not draft.item.stale:
-        return "Unavailable", "$text-error"
-    return "Result", ""
+        title = f"Result ─ {told}"
+    elif draft.item.problem and not draft.item.stale:
+        title, style = "Unavailable", "$text-error"
+    if draft.changes is not None:
+        changes = f", {draft.changes} change{'s' * (draft.changes > 1)}" if draft.changes else ""
+        title += f" ─ ◉ watched{changes}"
+    return title, style
 
 
 class ItemHeader(Widget):
@@ -208,12 +186,10 @@ class ItemHeader(Widget):
     ItemHeader { height: auto; max-height: 4; padding: 0 1; }
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._item: CatalogueItem | None = None
-        self._server: ServerView | None = None
-        self._token = ("", "")
-        """The line about tokens, and its colour."""
+    _item: CatalogueItem | None = None
+    _server: ServerView | None = None
+    _token = ("", "")
+    """The line about tokens, and its colour."""
 
     def show(self, item: CatalogueItem | None) -> None:
         """Show another item."""
@@ -244,24 +220,22 @@ class ItemHeader(Widget):
         top = Content.assemble(
             (title, "bold $text-primary"), " " * gap, (words, style), (right, "$text-muted")
         )
-        parts = [top]
+        lines = [top]
         if item.problem:
             word = "stale, the previous version serves" if item.stale else "unavailable"
             # The pane below shows the whole problem of an item that cannot be called.
             told = one_line(f"✕ {word}: {item.problem}", 0 if item.stale else max(10, self.size.width))
-            parts.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
+            lines.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
-            parts.append(Content.styled(*self._token))
-        said = clean(item.description.strip())
-        below = " · ".join(part for part in (said, "" if fits else source) if part)
+            lines.append(Content.styled(*self._token))
+        below = [part for part in (clean(item.description.strip()), "" if fits else source) if part]
         if below:
-            parts.append(Content.styled(below, "$text-muted"))
-        return Content("\n").join(parts)
+            lines.append(Content.styled(" · ".join(below), "$text-muted"))
+        return Content("\n").join(lines)
 
     def _token_line(self) -> tuple[str, str]:
         item, server = self._item, self._server
-        is_offered = item is not None and bool(item.definition)
-        if item is None or server is None or not is_offered:
+        if item is None or server is None or not item.definition:
             return "", ""
         return token_line(item, server, time.time())
 

@@ -1,32 +1,73 @@
-"""Items as requests: the schema of their form, the request made of it, and recorded requests sent again."""
+"""Items as requests: the schema of their form, the request made of it, and recorded requests made again."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.protocol.uri_template import expand, parsed
 from mcpdesk.tui.forms.schema_fields import Schema
+from mcpdesk.tui.render.json_text import compact
 
-Ask = Callable[[str, str], Awaitable[Sequence[str]]]
-"""Asks for suggestions for a field: from its name and text to values, the best first."""
 Request = tuple[str, dict[str, Any]]
 """Method and params."""
 _OPENING = frozenset({"initialize", "subscriptions/listen"})
+"""Methods that open something for the client that sends them."""
 _ONCE = frozenset({"_meta", "inputResponses", "requestState", "task"})
+"""Members of `params` that are valid only once."""
 _ITEMS = {
     "tools/call": (ItemKind.TOOL, "name"),
     "prompts/get": (ItemKind.PROMPT, "name"),
     "resources/read": (ItemKind.RESOURCE, "uri"),
 }
+_COMMANDS = {
+    "tools/call": ("call", "name"),
+    "prompts/get": ("prompt", "name"),
+    "resources/read": ("read", "uri"),
+    "tools/list": ("list", ""),
+}
+"""Method -> command, and the member of `params` that is its first argument."""
 _OPTIONAL = re.compile(r"\{[?&]([^}]*)\}")
 
 
 def schema_of(item: CatalogueItem) -> Schema:
     """The schema of the arguments that an item needs."""
-    return _SCHEMAS[item.kind](item.definition | {"name": item.name})
+    match item.kind:
+        case ItemKind.TOOL:
+            return item.definition.get("inputSchema") or {}
+        case ItemKind.RESOURCE:
+            return {}
+        case ItemKind.TEMPLATE:
+            return _template_schema(item.name)
+        case ItemKind.PROMPT:
+            return _prompt_schema(item.definition)
+
+
+def _template_schema(template: str) -> Schema:
+    try:
+        variables = parsed(template).variables
+    except ValueError:
+        return {}
+    optional = {name for names in _OPTIONAL.findall(template) for name in names.split(",")}
+    properties = {name: {"type": "string"} for name in variables}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+    }
+
+
+def _prompt_schema(definition: Mapping[str, Any]) -> Schema:
+    arguments = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
+    properties = {
+        one["name"]: {"type": "string"} | {word: one.get(word, "") for word in ("title", "description")}
+        for one in arguments
+    }
+    required = [one["name"] for one in arguments if one.get("required")]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def request_for(item: CatalogueItem, arguments: Any) -> Request:
@@ -34,7 +75,32 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
 
     Raises: ValueError when they do not make a request.
     """
-    return _REQUESTS[item.kind](item.name, arguments)
+    match item.kind:
+        case ItemKind.TOOL:
+            return "tools/call", {"name": item.name, "arguments": arguments}
+        case ItemKind.PROMPT:
+            return "prompts/get", {"name": item.name, "arguments": arguments}
+        case ItemKind.RESOURCE:
+            return "resources/read", {"uri": item.name}
+        case ItemKind.TEMPLATE:
+            if not isinstance(arguments, dict):
+                raise ValueError("the variables of a template must be an object")
+            uri = expand(item.name, {key: str(value) for key, value in arguments.items()})
+            return "resources/read", {"uri": uri}
+
+
+def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
+    """The request for suggestions for a field, given the others; None for items without suggestions."""
+    if item.kind is ItemKind.PROMPT:
+        reference = {"type": "ref/prompt", "name": item.name}
+    elif item.kind is ItemKind.TEMPLATE:
+        reference = {"type": "ref/resource", "uri": item.name}
+    else:
+        return None
+    others = given.items() if isinstance(given, dict) else ()
+    context = {key: value for key, value in others if key != name and isinstance(value, str) and value}
+    params: dict[str, Any] = {"ref": reference, "argument": {"name": name, "value": typed}}
+    return "completion/complete", params | ({"context": {"arguments": context}} if context else {})
 
 
 def repeated(message: Any) -> Request:
@@ -65,74 +131,13 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
     return kind, name, params.get("arguments", {})
 
 
-def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
-    """The request for suggestions for a field, given the others; None for items without suggestions."""
-    refer = _REFERENCES.get(item.kind)
-    if refer is None:
-        return None
-    others = given.items() if isinstance(given, dict) else ()
-    context = {key: value for key, value in others if key != name and isinstance(value, str) and value}
-    params: dict[str, Any] = {"ref": refer(item.name), "argument": {"name": name, "value": typed}}
-    return "completion/complete", params | ({"context": {"arguments": context}} if context else {})
-
-
-def _tool_schema(definition: dict[str, Any]) -> Schema:
-    schema: Schema = definition.get("inputSchema") or {}
-    return schema
-
-
-def _template_schema(definition: dict[str, Any]) -> Schema:
-    try:
-        variables = parsed(definition["name"]).variables
-    except ValueError:
-        return {}
-    optional = {name for names in _OPTIONAL.findall(definition["name"]) for name in names.split(",")}
-    return _strings({name: {"type": "string"} for name in variables}, set(variables) - optional)
-
-
-def _prompt_schema(definition: dict[str, Any]) -> Schema:
-    arguments = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
-    members = {
-        one["name"]: {
-            "type": "string",
-            "title": one.get("title", ""),
-            "description": one.get("description", ""),
-        }
-        for one in arguments
-    }
-    return _strings(members, {one["name"] for one in arguments if one.get("required")})
-
-
-def _strings(members: dict[str, Any], needed: set[str]) -> Schema:
-    return {"type": "object", "properties": members, "required": [name for name in members if name in needed]}
-
-
-def _named(method: str) -> Callable[[str, Any], Request]:
-    def request(name: str, arguments: Any) -> Request:
-        return method, {"name": name, "arguments": arguments}
-
-    return request
-
-
-def _read_template(name: str, arguments: Any) -> Request:
-    if not isinstance(arguments, dict):
-        raise ValueError("the variables of a template are an object")
-    return "resources/read", {"uri": expand(name, {key: str(value) for key, value in arguments.items()})}
-
-
-_SCHEMAS: dict[ItemKind, Callable[[dict[str, Any]], Schema]] = {
-    ItemKind.TOOL: _tool_schema,
-    ItemKind.RESOURCE: lambda definition: {},
-    ItemKind.TEMPLATE: _template_schema,
-    ItemKind.PROMPT: _prompt_schema,
-}
-_REFERENCES: dict[ItemKind, Callable[[str], dict[str, str]]] = {
-    ItemKind.PROMPT: lambda name: {"type": "ref/prompt", "name": name},
-    ItemKind.TEMPLATE: lambda name: {"type": "ref/resource", "uri": name},
-}
-_REQUESTS: dict[ItemKind, Callable[[str, Any], Request]] = {
-    ItemKind.TOOL: _named("tools/call"),
-    ItemKind.RESOURCE: lambda name, arguments: ("resources/read", {"uri": name}),
-    ItemKind.TEMPLATE: _read_template,
-    ItemKind.PROMPT: _named("prompts/get"),
-}
+def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
+    """The `mcpdesk` command that sends the same request; empty for methods without a command."""
+    verb, member = _COMMANDS.get(method, ("", ""))
+    if not verb:
+        return ""
+    words = ["mcpdesk", verb, folder, *([str(params.get(member, ""))] if member else [])]
+    arguments = params.get("arguments")
+    for key, value in arguments.items() if isinstance(arguments, dict) else ():
+        words.append(f"{key}={value}" if isinstance(value, str) else f"{key}:={compact(value)}")
+    return shlex.join(words)
