@@ -229,16 +229,6 @@ def test_tool_that_blocks_does_not_keep_it_from_ending(
     assert server.process.wait(WITHIN_S) == 128 + (signal.SIGTERM if by_signal else signal.SIGHUP)
 
 
-def test_alone_means_a_core_of_its_own(folder: Path, servers: list[Server]) -> None:
-    results = []
-    for _ in range(2):
-        server = Server(folder, "--alone")
-        servers.append(server)
-        server.shake_hands()
-        results.append(server.ask("tools/call", {"name": "who", "arguments": {}}, 2)["result"])
-    assert results[0] != results[1]
-
-
 def refused(*arguments: str) -> str:
     """What it says on stderr when it refuses to start."""
     answer = subprocess.run(
@@ -249,17 +239,11 @@ def refused(*arguments: str) -> str:
     return answer.stderr.decode()
 
 
-def test_missing_folder_is_told(tmp_path: Path) -> None:
-    assert "missing" in refused(str(tmp_path / "missing"))
-
-
-def test_bad_manifest_is_told_with_its_line(folder: Path) -> None:
+def test_what_cannot_be_served_is_told(folder: Path) -> None:
+    assert "missing" in refused(str(folder / "missing"))
+    assert "no mode 'review'" in refused(str(folder), "--mode", "review")
     (folder / "mcp.json").write_text('{"name": "x",\n  oops}')
     assert "mcp.json:2:3" in refused(str(folder))
-
-
-def test_unknown_mode_is_told(folder: Path) -> None:
-    assert "no mode 'review'" in refused(str(folder), "--mode", "review")
 
 
 def test_unknown_mode_is_told_by_a_desk_too(folder: Path, serve: Callable[..., Service]) -> None:

@@ -78,21 +78,6 @@ def test_server_at_a_url_prints_the_same(mcpdesk: Run, serve: Callable[..., Serv
     assert wild.returncode in (3, 4) and "calm" in wild.stderr
 
 
-def test_key_comes_from_the_environment(mcpdesk: Run, serve: Callable[..., Service], tmp_path: Path) -> None:
-    folder = write(tmp_path / "shell", {"mcp.json": '{"name": "shell", "builtins": ["Bash"]}'})
-    service = serve(str(folder), "--port", "0", "--state-dir", str(tmp_path / "state"))
-    url = service.says("serving shell at").rpartition(" ")[2]
-    service.says("callers send the key")
-    refused = mcpdesk("schemas", url, "--for", "openai")
-    assert refused.returncode == 3
-    assert "HTTP 403" in refused.stderr and "--key-env" in refused.stderr
-    key = (tmp_path / "state" / "api-key").read_text().strip()
-    finished = mcpdesk("schemas", url, "--for", "openai", "--key-env", "OUR_KEY", OUR_KEY=key)
-    assert [tool["function"]["name"] for tool in json.loads(finished.stdout)] == ["Bash"]
-    wrong = mcpdesk("schemas", url, "--for", "openai", "--key-env", "OUR_KEY", OUR_KEY="s3cret-but-wrong")
-    assert wrong.returncode == 3 and "s3cret" not in wrong.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -117,7 +102,3 @@ def test_mistake_is_told_with_its_exit_code(
     assert finished.returncode == code
     assert told in finished.stderr
     assert finished.stdout == "" and "Traceback" not in finished.stderr
-
-
-def test_help_has_examples(mcpdesk: Run) -> None:
-    assert "mcpdesk schemas sample_servers/hello --for openai" in mcpdesk("schemas", "--help").stdout

@@ -13,9 +13,7 @@ import threading
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
-from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 
@@ -23,11 +21,9 @@ import aiohttp
 import msgspec
 import pytest
 
-from mcpdesk.cli.serve import _drain, _running, greeting
+from mcpdesk.cli.serve import _drain, _running
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
-from mcpdesk.hosting.journal import Journal
-from mcpdesk.server.offer.server import Server
 from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -150,23 +146,6 @@ def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Ser
     with urllib.request.urlopen(listening(url), timeout=WITHIN_S) as stream:
         assert service.end() == 0
         assert b'"resultType":"complete"' in stream.read()
-
-
-LOOP = """
-import asyncio
-
-
-async def loop() -> str:
-    \"\"\"Which loop the core runs on.\"\"\"
-    return type(asyncio.get_running_loop()).__module__
-"""
-
-
-def test_it_runs_on_uvloop_where_that_is_installed(serve: Serve, folder: Path) -> None:
-    (folder / "tools" / "loop.py").write_text(LOOP)
-    answer = post(address(serve(str(folder), "--port", "0")), "tools/call", {"name": "loop", "arguments": {}})
-    module = answer["result"]["content"][0]["text"]
-    assert module.startswith("uvloop") if find_spec("uvloop") else module.startswith("asyncio")
 
 
 def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: Serve, folder: Path) -> None:
@@ -384,6 +363,17 @@ def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder:
     assert guarded.end() == 0 and not any("ANYBODY" in line for line in guarded.lines)
 
 
+def test_who_may_call_and_where_the_key_is_are_said(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, state = write(tmp_path / "shell", {"mcp.json": '{"builtins": ["Bash"]}'}), tmp_path / "state"
+    asked = (str(folder), "--port", "0", "--state-dir", str(state))
+    serve(*asked).says(f"callers send the key as X-API-Key; it is in {state}/api-key")
+    serve(*asked, "--no-auth").says("ANYBODY who reaches the port can run programs")
+    monkeypatch.setenv("MCPDESK_API_KEY", "secret")
+    serve(*asked).says("callers send the key as X-API-Key; it is the configured one")
+
+
 WAIT = '''
 import asyncio
 
@@ -408,36 +398,6 @@ async def ignore() -> None:
 
 def call(name: str) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
-
-
-def host(protection: str, configured: str = "", state: Path = Path("/nowhere/at/all")) -> SimpleNamespace:
-    return SimpleNamespace(
-        endpoints=lambda: [SimpleNamespace(name="small", server=Server("small"))],
-        url=lambda name: f"http://127.0.0.1:1/mcp/{name}",
-        protection=protection,
-        is_exposed=False,
-        rules=SimpleNamespace(api_key_header="X-API-Key"),
-        settings=SimpleNamespace(api_key=configured, state_dir=state),
-        journal=Journal(),
-    )
-
-
-@pytest.mark.parametrize(
-    ("protection", "words"), [("key", "send the key as X-API-Key"), ("open", "ANYBODY"), ("loopback", "")]
-)
-def test_greeting_says_where_and_for_whom(protection: str, words: str) -> None:
-    lines = greeting(host(protection))  # type: ignore[arg-type]
-    assert lines[0] == "serving small at http://127.0.0.1:1/mcp/small"
-    assert words in lines[-1]
-    assert lines[1] == "a browser shows it at http://127.0.0.1:1/"
-    assert len(lines) == (3 if words else 2)
-
-
-def test_greeting_says_where_the_key_is(tmp_path: Path) -> None:
-    (tmp_path / "api-key").touch()
-    assert f"it is in {tmp_path}/api-key" in greeting(host("key", state=tmp_path))[2]  # type: ignore[arg-type]
-    assert "the configured one" in greeting(host("key", "secret", tmp_path))[2]  # type: ignore[arg-type]
-    assert "set MCPDESK_API_KEY" in greeting(host("key"))[2]  # type: ignore[arg-type]
 
 
 async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnected(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,7 +17,6 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections, http_service
-from mcpdesk.transports.http import request_body as module
 from mcpdesk.transports.http.connections import HttpConnections
 from tests.support.patience import WITHIN_S
 from tests.support.rude import HEAD, all_of, connected, posted, turn
@@ -354,20 +351,6 @@ def large(size: int = LARGE) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * size}})
 
 
-async def test_what_is_held_is_bounded_and_given_back_once() -> None:
-    pool = HttpConnections(no_answer, lambda: Rules(max_bodies_bytes=10))
-    first, second = pool(), pool()
-    assert second.hold(1)
-    assert [first.hold(6), first.hold(6), first.hold(3)] == [True, False, True]
-    for _ in range(2):
-        first.end()
-        assert pool.budget.held == 1
-
-
-async def no_answer(request: web.BaseRequest) -> web.StreamResponse:
-    raise AssertionError(request)
-
-
 @pytest.mark.parametrize("header", [b"Expect: 100-continue\r\n", b"Content-Encoding: identity\r\n"])
 async def test_a_body_that_came_whole_is_held_no_longer_than_its_request(header: bytes) -> None:
     ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -408,38 +391,6 @@ async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
         async with asyncio.timeout(WITHIN_S):
             while listener.budget.held:
                 await turn()
-
-
-class Held(bytearray):
-    """A body that can be watched."""
-
-
-async def test_a_body_that_broke_off_is_not_kept_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[weakref.ref[Held]] = []
-
-    def watched() -> Held:
-        body = Held()
-        held.append(weakref.ref(body))
-        return body
-
-    monkeypatch.setattr(module, "bytearray", watched, raising=False)
-    gc.collect()
-    gc.disable()
-    try:
-        async with serving() as served:
-            listener = served.service._listener
-            assert listener is not None
-            async with connected(served) as (_, writer):
-                writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % (2 * LARGE) + b"z" * LARGE)
-                async with asyncio.timeout(WITHIN_S):
-                    while listener.budget.held < LARGE:
-                        await turn()
-            async with asyncio.timeout(WITHIN_S):
-                while listener.budget.held:
-                    await turn()
-            assert held and all(alive() is None for alive in held)
-    finally:
-        gc.enable()
 
 
 async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import io
 import re
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.resources import files
@@ -18,20 +18,20 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.link.link_board import LinkBoard
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.dashboard.dashboard_data import PATH, Board
+from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES
 from mcpdesk.transports.http.dashboard.sign_ins import SignIns, Visitor
 from tests.support.callers import checking, good_headers
-from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
+from tests.support.dashboard import DRAW, KEY, Dashboard, Events, dashboard
 from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.site import serving
 
 WITH_KEY = {"X_API_Key": KEY}
+CONFIG = "/dashboard/config?server=shop&client=curl"
 PRIVATE = ("events", "exchange?number=0", "older?before=0", "config?server=shop&client=curl")
 ACTS = ("answer", "decline", "dismiss", "cancel-job", "fire-callback", "cancel-callback", "disconnect")
 TWO_QUESTIONS = (
@@ -60,6 +60,16 @@ async def sign_in(shown: Dashboard) -> str:
     answer = await shown.post("sign-in", **WITH_KEY)
     assert answer.status == 204
     return str(answer.headers["Set-Cookie"]).partition(";")[0]
+
+
+async def watch(shown: Dashboard, page: Events, filter: str = "", job: str = "") -> tuple[int, Any]:
+    """Status and JSON for a page that wants to watch something else."""
+    return await shown.told("watch", {"page": page.page, "filter": filter, "job": job}, **WITH_KEY)
+
+
+def has_row(name: str) -> Callable[[Any], bool]:
+    """Whether news of the traffic have a line of this name."""
+    return lambda told: any(row["name"] == name for row in told["rows"])
 
 
 async def test_browsers_get_the_page_and_programs_text(shown: Dashboard) -> None:
@@ -97,12 +107,7 @@ async def test_every_file_of_the_page_is_served_and_known_again(shown: Dashboard
 )
 async def test_nothing_but_the_pages_files_is_served(shown: Dashboard, name: str) -> None:
     assert (await shown.get(f"/dashboard/{name}")).status in (401, 404)
-
-
-async def test_what_only_begins_like_the_dashboard_is_none_of_it(shown: Dashboard) -> None:
-    for name in ("app.js", "events", "s"):
-        answer = await shown.get(f"/dashboard{name}", **WITH_KEY)
-        assert answer.status == 404 and "served" in (await answer.json())["error"]
+    assert (await shown.get("/dashboardapp.js", **WITH_KEY)).status == 404
 
 
 def test_the_pages_files_name_no_other_place_and_make_no_markup_of_text() -> None:
@@ -134,9 +139,11 @@ async def test_a_cookie_of_its_own_stands_for_a_sign_in_and_for_nothing_else(sho
     said = answer.headers["Set-Cookie"]
     assert "HttpOnly" in said and "SameSite=Strict" in said and f"Path={PATH};" in f"{said};"
     assert KEY not in said and "Secure" not in said
+    encrypted = await shown.post("sign-in", Origin=shown.url.replace("http:", "https:"), **WITH_KEY)
+    assert "Secure" in encrypted.headers["Set-Cookie"]
     cookie = said.partition(";")[0]
     assert cookie.startswith(f"mcpdesk-dashboard-{shown.url.rpartition(':')[2]}=")
-    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 200
+    assert (await shown.get(CONFIG, Cookie=cookie)).status == 200
     session = await (await shown.get("/dashboard/session", Cookie=cookie)).json()
     assert session["signed_in"] is True
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -144,12 +151,7 @@ async def test_a_cookie_of_its_own_stands_for_a_sign_in_and_for_nothing_else(sho
         assert mcp.status == 403
     name = cookie.partition("=")[0]
     for forged in (f"{name}=", f"{name}={KEY}", f"{name}=x", f"mcpdesk-dashboard={cookie.partition('=')[2]}"):
-        assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=forged)).status == 401
-
-
-async def test_a_cookie_is_for_encrypted_ways_alone_where_the_page_came_by_one(shown: Dashboard) -> None:
-    answer = await shown.post("sign-in", Origin=shown.url.replace("http:", "https:"), **WITH_KEY)
-    assert answer.status == 204 and "Secure" in answer.headers["Set-Cookie"]
+        assert (await shown.get(CONFIG, Cookie=forged)).status == 401
 
 
 async def test_a_wrong_key_signs_nobody_in(shown: Dashboard) -> None:
@@ -166,14 +168,14 @@ async def test_signing_out_ends_the_cookie_and_its_open_pages(shown: Dashboard) 
         async with asyncio.timeout(WITHIN_S):
             while await events.next() is not None:
                 pass
-    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 401
+    assert (await shown.get(CONFIG, Cookie=cookie)).status == 401
 
 
 async def test_another_key_ends_what_was_signed_in_with_the_old_one(shown: Dashboard) -> None:
     cookie = await sign_in(shown)
     host = shown.desk.host
     host.rules = msgspec.structs.replace(host.rules, api_key="another")
-    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 401
+    assert (await shown.get(CONFIG, Cookie=cookie)).status == 401
 
 
 ORIGINS = ["", "null", "http://evil.example", "http://localhost:1", "http://127.0.0.1:1", "https://127.0.0.1"]
@@ -238,7 +240,7 @@ async def test_a_page_is_told_everything_once_and_then_what_changes(shown: Dashb
         (server,) = events.last("core")["servers"]
         assert server["name"] == "shop" and server["counts"]["tool"] == 8
         await shown.called("echo", text="hello")
-        news = await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
+        news = await events.until("traffic", has_row("echo"))
         assert "all" not in news
         row = next(row for row in news["rows"] if row["name"] == "echo")
         assert row["n"] in news["lines"] and row["peer"] == "desk"
@@ -251,17 +253,10 @@ async def test_each_page_sees_the_traffic_through_its_own_filter(shown: Dashboar
     for text in ("apple", "pear", "apple"):
         await shown.called("echo", text=text)
     async with shown.events(**WITH_KEY) as first, shown.events(**WITH_KEY) as second:
-        status, told = await shown.told(
-            "watch", {"page": first.page, "filter": "status:what", "job": ""}, **WITH_KEY
-        )
-        assert status == 422 and "what" in told["error"]
-        status, told = await shown.told(
-            "watch", {"page": first.page, "filter": "a" * 2001, "job": ""}, **WITH_KEY
-        )
-        assert status == 422 and "2000 characters" in told["error"]
-        assert (await shown.told("watch", {"page": first.page, "filter": "apple", "job": ""}, **WITH_KEY))[
-            0
-        ] == 200
+        for wrong, words in (("status:what", "what"), ("a" * 2001, "2000 characters")):
+            status, told = await watch(shown, first, wrong)
+            assert status == 422 and words in told["error"]
+        assert (await watch(shown, first, "apple"))[0] == 200
         seen = await first.until("traffic", lambda told: told["filter"] == "apple" and told["done"] == 1)
         assert seen["all"] and seen["shown"] == len(seen["lines"]) == 2 < seen["total"]
         everything = await second.until("traffic", lambda told: told["shown"] == told["total"] > 2)
@@ -332,7 +327,7 @@ async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
     async with shown.events(**WITH_KEY) as events:
         await shown.called("BackgroundBash", command="echo begun; sleep 60")
         job = (await events.until("jobs", lambda told: told["running"]))["jobs"][0]
-        await shown.told("watch", {"page": events.page, "filter": "", "job": job["id"]}, **WITH_KEY)
+        await watch(shown, events, job=job["id"])
         output = await events.until("output", lambda told: "begun" in told["text"])
         assert output["job"] == job["id"] and not output["last"]
         assert (await shown.told("cancel-job", {"job": job["id"]}, **WITH_KEY))[0] == 200
@@ -341,7 +336,7 @@ async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
         assert (await shown.told("cancel-job", {"job": job["id"]}, **WITH_KEY))[0] == 409
         assert (await shown.told("cancel-job", {"job": "shop:99"}, **WITH_KEY))[0] == 404
         for nothing in ("shop:99", "shop:\u00b2", "shop:" + "9" * 5000):
-            await shown.told("watch", {"page": events.page, "filter": "", "job": nothing}, **WITH_KEY)
+            await watch(shown, events, job=nothing)
             assert (await events.until("output", partial(_is_of, nothing)))["none"]
 
 
@@ -351,7 +346,7 @@ async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Das
         told = await events.until("jobs", lambda told: told["jobs"] and told["jobs"][0]["over"])
         assert (told["jobs"][0]["id"], told["jobs"][0]["kind"]) == (job, "call")
         assert told["jobs"][0]["state"] == "succeeded" and told["jobs"][0]["has_output"]
-        await shown.told("watch", {"page": events.page, "filter": "", "job": job}, **WITH_KEY)
+        await watch(shown, events, job=job)
         assert (await events.until("output"))["last"]
 
 
@@ -448,7 +443,7 @@ async def test_an_exchange_is_shown_with_its_secrets_masked(shown: Dashboard) ->
     async with shown.client.post(f"{shown.url}/mcp/shop", json=body, headers={"X-API-Key": KEY}) as mcp:
         assert mcp.status == 200
     async with shown.events(**WITH_KEY) as events:
-        told = await events.until("traffic", lambda told: any(row["name"] == "hush" for row in told["rows"]))
+        told = await events.until("traffic", has_row("hush"))
         number = next(row["n"] for row in told["rows"] if row["name"] == "hush")
         text = await (await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)).text()
         assert "open-sesame" not in text and KEY not in text
@@ -486,7 +481,7 @@ async def test_what_no_json_can_say_keeps_nothing_from_being_shown(shown: Dashbo
             answer = await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)
             assert answer.status == 200, await answer.text()
         await shown.called("echo", text="still")
-        await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
+        await events.until("traffic", has_row("echo"))
 
 
 async def test_a_page_too_many_closes_the_oldest_of_whoever_has_most_open(shown: Dashboard) -> None:
@@ -498,7 +493,7 @@ async def test_a_page_too_many_closes_the_oldest_of_whoever_has_most_open(shown:
         assert closed == {"pages": MAX_PAGES} and await others[0].next() is None
         await shown.called("echo", text="still seen")
         for events in (own, others[-1]):
-            await events.until("traffic", lambda told: any(row["name"] == "echo" for row in told["rows"]))
+            await events.until("traffic", has_row("echo"))
 
 
 async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
@@ -554,14 +549,12 @@ async def test_a_token_opens_it_where_tokens_are_asked_for_and_as_long_as_it_cou
     (endpoint,) = host.by_name.values()
     endpoint.server.access = checking()
     name, text = next(iter(good_headers().items()))
-    assert (await shown.get("/dashboard/config?server=shop&client=curl", **{name: text})).status == 401, (
-        "the key is due, too"
-    )
+    assert (await shown.get(CONFIG, **{name: text})).status == 401, "the key is due, too"
     host.rules = replace(host.rules, api_key="")
-    refused = await shown.get("/dashboard/config?server=shop&client=curl")
+    refused = await shown.get(CONFIG)
     assert (refused.status, await refused.json()) == (401, {"error": "Unauthorized: missing JWT"})
     assert (await shown.told("sign-in", **{name: "Bearer wrong"}))[0] == 401
-    assert (await shown.get("/dashboard/config?server=shop&client=curl", **{name: text})).status == 200
+    assert (await shown.get(CONFIG, **{name: text})).status == 200
     session = await (await shown.get("/dashboard/session")).json()
     assert session["due"] and not session["signed_in"]
     answer = await shown.post("sign-in", **{name: text})
@@ -569,7 +562,7 @@ async def test_a_token_opens_it_where_tokens_are_asked_for_and_as_long_as_it_cou
     assert answer.status == 204 and text.rpartition(" ")[2] not in cookie
     session = await (await shown.get("/dashboard/session", Cookie=cookie)).json()
     assert session["signed_in"]
-    assert (await shown.get("/dashboard/config?server=shop&client=curl", Cookie=cookie)).status == 200
+    assert (await shown.get(CONFIG, Cookie=cookie)).status == 200
 
 
 async def test_what_callers_with_tokens_get_is_not_for_everybody_though_anybody_may_call(
@@ -583,20 +576,7 @@ async def test_what_callers_with_tokens_get_is_not_for_everybody_though_anybody_
         for name in (*ACTS, "watch", "sign-in"):
             assert (await shown.post(name)).status == 401
         header, text = next(iter(good_headers().items()))
-        assert (await shown.get("/dashboard/config?server=shop&client=curl", **{header: text})).status == 200
-
-
-def test_whoever_came_by_a_token_leaves_with_it_and_nobody_stays_when_one_becomes_due() -> None:
-    now = [0.0]
-
-    async def identify(request: Any, rules: Rules) -> Principal:
-        raise NotImplementedError
-
-    door = SignIns(identify, lambda rules: True, clock=lambda: now[0])
-    assert door.is_welcome(Visitor("ada", until=10.0, is_proven=True), Rules())
-    assert not door.is_welcome(Visitor("dashboard"), Rules())
-    now[0] = 11.0
-    assert not door.is_welcome(Visitor("ada", until=10.0, is_proven=True), Rules())
+        assert (await shown.get(CONFIG, **{header: text})).status == 200
 
 
 async def test_a_core_without_a_dashboard_answers_with_text() -> None:
@@ -607,24 +587,19 @@ async def test_a_core_without_a_dashboard_answers_with_text() -> None:
             assert answer.status == 404
 
 
-def test_a_visitor_stays_until_the_time_is_up() -> None:
-    now = [0.0]
-
+@pytest.mark.parametrize(
+    ("visitor", "is_welcome"),
+    [
+        (Visitor("dashboard", until=10.0, key="k", is_proven=True), True),
+        (Visitor("ada (dashboard)", key="k", is_proven=True), True),
+        (Visitor("dashboard", until=1.0, key="k", is_proven=True), False),
+        (Visitor("a key became due"), False),
+        (Visitor("signed out", word="unknown", key="k", is_proven=True), False),
+    ],
+)
+def test_a_visitor_stays_until_the_time_is_up(visitor: Visitor, is_welcome: bool) -> None:
     async def identify(request: Any, rules: Rules) -> Principal:
         raise NotImplementedError
 
-    door = SignIns(identify, lambda rules: bool(rules.api_key), clock=lambda: now[0])
-    rules = Rules(api_key="k")
-    visitor = Visitor("dashboard", until=10.0, key="k", is_proven=True)
-    assert door.is_welcome(visitor, rules)
-    now[0] = 11.0
-    assert not door.is_welcome(visitor, rules)
-    assert not door.is_welcome(Visitor("dashboard"), rules), "a key became due"
-    assert not door.is_welcome(Visitor("dashboard", word="unknown", key="k", is_proven=True), rules)
-    assert door.is_welcome(Visitor("ada (dashboard)", key="k", is_proven=True), rules), "without an end"
-
-
-def test_the_board_over_a_link_has_what_a_listener_asks_for() -> None:
-    asked = {name for name, value in vars(Board).items() if callable(value) and not name.startswith("_")}
-    assert len(asked) == 7
-    assert asked <= {*dir(LinkBoard), "attend"}
+    sign_ins = SignIns(identify, lambda rules: bool(rules.api_key), clock=lambda: 5.0)
+    assert sign_ins.is_welcome(visitor, Rules(api_key="k")) is is_welcome

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import http_sessions, session_records
-from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 from tests.support.patience import WITHIN_S
@@ -71,42 +70,6 @@ async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
     identifiers = {HttpSession(endpoint, "t").id for _ in range(50)}
     assert len({each[:8] for each in identifiers}) == len({each[-8:] for each in identifiers}) == 50
     assert all(len(each) >= 32 and all("!" <= char <= "~" for char in each) for each in identifiers)
-
-
-async def test_messages_wait_for_the_standing_stream() -> None:
-    peer = Peer()
-    session = HttpSession(peer.endpoint, "t")
-    session.standing.put(b"{}")
-
-    class Stream(EventStream):
-        def __init__(self) -> None:
-            self.pieces: list[bytes] = []
-            self._is_broken = False
-
-        def put(self, piece: bytes) -> None:
-            self.pieces.append(piece)
-
-    stream = Stream()
-    session.standing.attach(stream)
-    assert stream.pieces == [b"id: 0:1\nevent: message\ndata: {}\n\n"]
-
-
-async def test_room_is_found_quickly_among_many_sessions_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_sessions, "SEARCHED", 2)
-    kept = HttpSessions(ttl_s=60, most=3)
-    endpoint = Peer().endpoint
-    used = [kept.begin(endpoint, "t") for _ in range(2)]
-    unused = kept.begin(endpoint, "t")
-    for session in (*used, unused):
-        kept.keep(session)
-    monkeypatch.setattr(HttpSession, "is_unused", property(lambda self: self is unused))
-    assert not kept.has_room()
-    for session in used:
-        kept.get(session.id, endpoint.name)
-    assert kept.has_room()
-    kept.keep(kept.begin(endpoint, "t"))
-    assert unused.is_closed and not any(session.is_closed for session in used)
-    kept.close()
 
 
 def record(name: str, **more: Any) -> SessionRecord:

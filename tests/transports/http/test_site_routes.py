@@ -8,8 +8,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcpdesk.auth.token_rules import Access
 from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.figure import Figure, Sample
-from mcpdesk.transports.http.site_routes import written
 from tests.support.site import Served, serving
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -86,16 +84,6 @@ async def asked(served: Served) -> dict[str, float]:
         assert answer.status == 200
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         return values(await answer.text())
-
-
-def test_labels_may_hold_anything() -> None:
-    odd = 'a "b"\\\n\N{SNOWMAN}'
-    text = written([Figure("things_total", "counter", "Things.\nMany.", [Sample(3, {"kind": odd})])]).decode()
-    [sample] = [each for each in text_string_to_metric_families(text) if each.name == "mcpdesk_things"]
-    assert [(one.name, one.labels, one.value) for one in sample.samples] == [
-        ("mcpdesk_things_total", {"kind": odd}, 3.0)
-    ]
-    assert "# TYPE mcpdesk_things_total counter\n" in text
 
 
 async def test_connections_requests_and_sessions_are_counted() -> None:
