@@ -70,7 +70,7 @@ class HostedEndpoint:
         self.server = server
         self.recorder = recorder
         self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
-        home = server.home
+        home = server.hosted
         self.place = f"{home.state.name if home is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
@@ -196,7 +196,7 @@ class HostedEndpoint:
     @property
     def keeps_something(self) -> bool:
         """Whether clients may still ask for what was begun here: jobs, programs, operations of rounds."""
-        services, home = self.dispatcher.services, self.server.home
+        services, home = self.dispatcher.services, self.server.hosted
         if home is not None and home.has_made("programs") and home.programs.all():
             return True
         if services.has_made("jobs") and services.jobs.would_lose:

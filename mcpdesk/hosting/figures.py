@@ -60,7 +60,7 @@ def figures(
 
 def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
     tasks = Counter(map(_state, services.jobs.snapshot()))
-    homes = (one.server.home for one in endpoints)
+    homes = (one.server.hosted for one in endpoints)
     programs = Counter(
         program.state
         for home in homes

@@ -211,10 +211,10 @@ class Host:
             server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
             self.by_name[name] = HostedEndpoint(server, self.services, self.recording)
             server.tools.subscribe(lambda _: self._refresh_rules())
-            assert hosted.server.home is not None
-            hosted.server.home.on_callback = partial(self._called_back, name)
-            hosted.server.home.tell = partial(self._tell_person, name)
-            hosted.server.home.tell_clients = partial(self._tell_clients, name)
+            assert hosted.server.hosted is not None
+            hosted.server.hosted.on_callback = partial(self._called_back, name)
+            hosted.server.hosted.tell = partial(self._tell_person, name)
+            hosted.server.hosted.tell_clients = partial(self._tell_clients, name)
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:
@@ -254,7 +254,7 @@ class Host:
         self.services.on_job = self._note_job
         self.services.on_session = self._report_missed_callbacks
         for name, hosted in self.folders.items():
-            if hosted.server.home is not None and hosted.server.home.has_state:
+            if hosted.server.hosted is not None and hosted.server.hosted.has_state:
                 await self._recall_jobs(name)
 
     async def open(self) -> None:
@@ -462,7 +462,7 @@ class Host:
     def _records_of(self, name: str) -> JobRecords:
         from mcpdesk.server.background.job_records import JobRecords
 
-        records, home = self._records.get(name), self.folders[name].server.home
+        records, home = self._records.get(name), self.folders[name].server.hosted
         if records is None:
             assert home is not None
             records = JobRecords(home, name, lambda told: self.journal.log("error", "jobs", told, "", name))
@@ -477,7 +477,7 @@ class Host:
 
     def _report_missed_callbacks(self, subscriber: Subscriber) -> None:
         """Tell a client that has just connected which callbacks fired while it was away."""
-        home = self.folders[subscriber.server].server.home
+        home = self.folders[subscriber.server].server.hosted
         if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
             self._start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
 

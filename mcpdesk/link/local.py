@@ -103,8 +103,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         found = (
             GrantView(name, grant.tool, grant.peer, grant.granted)
             for name, endpoint in list(self._host.by_name.items())
-            if (home := endpoint.server.home) is not None
-            for grant in home.approvals.grants
+            if (state := endpoint.server.hosted) is not None
+            for grant in state.approvals.grants
         )
         return tuple(sorted(found, key=lambda grant: -grant.granted))
 

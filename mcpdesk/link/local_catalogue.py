@@ -45,8 +45,8 @@ class ServerCatalogue:
     @property
     def version(self) -> int:
         """Grows with every change of any registry, and of the policies."""
-        home = self._server.home
-        rules = 0 if home is None else home.rules
+        state = self._server.hosted
+        rules = 0 if state is None else state.rules
         return rules + sum(registry.version for _, registry in self._registries())
 
     def catalogue(self) -> Catalogue:
@@ -59,10 +59,10 @@ class ServerCatalogue:
 
     def _ruled(self, item: CatalogueItem) -> CatalogueItem:
         """A tool with its policy."""
-        home = self._server.home
-        if home is None or item.kind is not ItemKind.TOOL:
+        state = self._server.hosted
+        if state is None or item.kind is not ItemKind.TOOL:
             return item
-        ruling = home.approvals.ruling(item.name)
+        ruling = state.approvals.ruling(item.name)
         return replace(item, policy=ruling.policy, policy_origin=ruling.origin) if ruling.origin else item
 
     def _registries(self) -> tuple[tuple[ItemKind, Registry[Any]], ...]:

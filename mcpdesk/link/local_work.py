@@ -67,31 +67,31 @@ class LocalWork(WorkFacet):
     def work_view(self) -> WorkView:
         """Versions and what is small. Asks for task lists that are stale."""
         todo = 0
-        for name, home in self._homes():
-            if home.has_made("todo"):
-                todo += home.todo.version
-            self._refresh(name, home)
+        for name, state in self._states():
+            if state.has_made("todo"):
+                todo += state.todo.version
+            self._refresh(name, state)
         return WorkView(
             jobs_version=self._jobs_version(),
             running_jobs=self._running_jobs(),
-            callbacks_version=sum(home.callbacks.version for _, home in self._homes("callbacks")),
+            callbacks_version=sum(state.callbacks.version for _, state in self._states("callbacks")),
             next_callback=min(self._due(), default=None),
             todo_version=todo,
-            plans=tuple(_plan(name, home) for name, home in self._homes() if home.plan is not None),
+            plans=tuple(_plan(name, state) for name, state in self._states() if state.plan is not None),
         )
 
     def jobs(self) -> tuple[JobView, ...]:
         """Programs in the background, calls that are jobs, and tasks, oldest first."""
         found = [_task(task) for task in self._host.services.jobs.snapshot()]
-        for name, home in self._homes("programs"):
-            found += [_program(name, program) for program in home.programs.all()]
+        for name, state in self._states("programs"):
+            found += [_program(name, program) for program in state.programs.all()]
         return tuple(sorted(found, key=lambda job: job.started))
 
     def usage(self) -> dict[str, JobUse]:
         """What running programs use. Takes milliseconds: not for the thread of a screen."""
         now, found, measured = time.monotonic(), {}, {}
-        for name, home in self._homes("programs"):
-            for number, used in home.programs.usage().items():
+        for name, state in self._states("programs"):
+            for number, used in state.programs.usage().items():
                 key = _key(name, number)
                 before = self._measured.get(key)
                 measured[key] = (now, used.cpu_s)
@@ -140,45 +140,47 @@ class LocalWork(WorkFacet):
 
     def fire_callback(self, server: str, number: int) -> None:
         """Let a callback fire now; ignored when it is over."""
-        self._start(lambda: self._home(server).callbacks.fire(number))
+        self._start(lambda: self._state(server).callbacks.fire(number))
 
     def cancel_callback(self, server: str, number: int) -> None:
         """A callback shall not fire again."""
-        self._start(lambda: self._home(server).callbacks.cancel(number))
+        self._start(lambda: self._state(server).callbacks.cancel(number))
 
     def todo(self) -> tuple[TodoView, ...]:
         """The newest tasks of each server's lists, oldest first."""
-        return tuple(_todo(name, task) for name, home in self._homes("todo") for task in home.todo.snapshot)
+        return tuple(
+            _todo(name, task) for name, state in self._states("todo") for task in state.todo.snapshot
+        )
 
     def plan_text(self, server: str) -> str | None:
         """The text of a plan. Reads a file; None where there is none."""
-        home = self._host.folders[server].server.home if server in self._host.folders else None
-        if home is None or home.plan is None:
+        state = self._host.folders[server].server.hosted if server in self._host.folders else None
+        if state is None or state.plan is None:
             return None
-        found = written(home.plan, PLAN_BYTES)
+        found = written(state.plan, PLAN_BYTES)
         return None if found is None else found[0].decode(errors="replace")
 
-    def _homes(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
+    def _states(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
         """Servers that keep something of that kind, with their state. Folders may still be loading."""
         for name, hosted in list(self._host.folders.items()):
-            home = hosted.server.home
-            if home is not None and (not made or home.has_made(made)):
-                yield name, home
+            state = hosted.server.hosted
+            if state is not None and (not made or state.has_made(made)):
+                yield name, state
 
-    def _home(self, server: str) -> ServerState:
-        home = self._host.folders[server].server.home
-        assert home is not None
-        return home
+    def _state(self, server: str) -> ServerState:
+        state = self._host.folders[server].server.hosted
+        assert state is not None
+        return state
 
     def _program(self, job: str) -> Program | None:
         server, _, number = job.rpartition(":")
         if server not in self._host.folders or _NUMBER.fullmatch(number) is None:
             return None
-        home = self._home(server)
-        return home.programs.get(int(number)) if home.has_made("programs") else None
+        state = self._state(server)
+        return state.programs.get(int(number)) if state.has_made("programs") else None
 
     def _jobs_version(self) -> int:
-        programs = sum(home.programs.version for _, home in self._homes("programs"))
+        programs = sum(state.programs.version for _, state in self._states("programs"))
         return self._host.services.jobs.version + programs
 
     def _running_jobs(self) -> int:
@@ -188,20 +190,20 @@ class LocalWork(WorkFacet):
         return self._counted[1]
 
     def _due(self) -> Iterator[float]:
-        for _, home in self._homes("callbacks"):
-            yield from (each.due for each in home.callbacks.snapshot if each.due is not None)
+        for _, state in self._states("callbacks"):
+            yield from (each.due for each in state.callbacks.snapshot if each.due is not None)
 
     def _callbacks(self) -> Iterator[CallbackView]:
-        for name, home in self._homes("callbacks"):
-            for each in home.callbacks.snapshot:
+        for name, state in self._states("callbacks"):
+            for each in state.callbacks.snapshot:
                 yield _callback(name, each)
 
-    def _refresh(self, name: str, home: ServerState) -> None:
+    def _refresh(self, name: str, state: ServerState) -> None:
         """Have the core read the lists of a server again when they changed; once at a time."""
-        is_stale = home.todo.is_stale if home.has_made("todo") else home.has_state
+        is_stale = state.todo.is_stale if state.has_made("todo") else state.has_state
         if is_stale and name not in self._refreshing:
             self._refreshing.add(name)
-            self._start(lambda: home.todo.refresh(), lambda: self._refreshing.discard(name))
+            self._start(lambda: state.todo.refresh(), lambda: self._refreshing.discard(name))
 
     def _start(
         self, work: Callable[[], Coroutine[Any, Any, object]], after: Callable[[], object] = int
@@ -275,8 +277,8 @@ def _progress(latest: ProgressReport | None) -> str:
     return f"{share} {latest.message}".strip()
 
 
-def _plan(server: str, home: ServerState) -> PlanView:
-    plan = home.plan
+def _plan(server: str, state: ServerState) -> PlanView:
+    plan = state.plan
     assert plan is not None
     return PlanView(server, plan.goal, plan.file, plan.since, plan.is_active)
 

@@ -91,7 +91,7 @@ async def set_callback(
 @resource("callback://{id}", name="callback", title="Callback", mime_type="application/json")
 async def callback(id: int, ctx: Context) -> Callback | None:
     """A callback as it stands now."""
-    kept = await ctx.home.callbacks.get(id)
+    kept = await ctx.hosted.callbacks.get(id)
     return None if kept is None else _shown(kept)
 
 
@@ -108,14 +108,14 @@ async def _set(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
     if request.delay_seconds is None:
         raise HandlerError("delay_seconds: is missing; 1 to 3600 are allowed")
     tell = ctx.log_later("callback")
-    kept = await ctx.home.callbacks.set(
+    kept = await ctx.hosted.callbacks.set(
         message, request.delay_seconds, request.repeat_count, ctx.peer, tell, request.callback_id
     )
     return [kept], f"Callback {kept.id} is set:"
 
 
 async def _list(ctx: Context, _request: _Request) -> tuple[list[Kept], str]:
-    found = list(await ctx.home.callbacks.all())
+    found = list(await ctx.hosted.callbacks.all())
     waiting = sum(1 for each in found if each.due is not None)
     return found, f"{waiting} waiting, {len(found) - waiting} over."
 
@@ -124,8 +124,8 @@ async def _cancel(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
     number = request.callback_id
     if number is None:
         raise HandlerError("callback_id: is missing; `list` shows those there are")
-    before = await ctx.home.callbacks.get(number)
-    kept = await ctx.home.callbacks.cancel(number)
+    before = await ctx.hosted.callbacks.get(number)
+    kept = await ctx.hosted.callbacks.cancel(number)
     if kept is None or before is None:
         raise HandlerError(f"callback_id: there is no callback {number}; `list` shows those there are")
     was_over = before.due is None

@@ -78,13 +78,13 @@ async def plan_mode(
         goal: Goal/description
         plan_file: Path to markdown plan file
     """
-    if ctx.home.has_state:
+    if ctx.hosted.has_state:
         try:
-            await recall(ctx.home)  # another process may have begun or ended it
+            await recall(ctx.hosted)  # another process may have begun or ended it
         except StorageError:
             if action != "reset":
                 raise
-            await forget_unreadable(ctx.home)
+            await forget_unreadable(ctx.hosted)
     said = await _RUNS[action](ctx, goal, plan_file)
     status = _status(_plan(ctx), ctx)
     text = codec.encode(asdict(status)).decode() if action == "json" else said or _words(status)
@@ -92,7 +92,7 @@ async def plan_mode(
 
 
 def _plan(ctx: Context) -> Plan | None:
-    return ctx.home.plans.get(ctx.session)
+    return ctx.hosted.plans.get(ctx.session)
 
 
 async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
@@ -101,10 +101,10 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
         return await _add(ctx, plan, goal, plan_file)
     wanted = given("goal", goal, GOAL_LIMIT)
     now = datetime.now(UTC)
-    path = _inside(ctx.home.folder, plan_file) if plan_file is not None else _own(ctx.home, wanted, now)
+    path = _inside(ctx.hosted.folder, plan_file) if plan_file is not None else _own(ctx.hosted, wanted, now)
     is_new = _begin(path, wanted)
     since = now.isoformat(timespec="milliseconds")
-    await remember(ctx.home, Plan(wanted, str(path), since, is_active=True, is_own=is_new), ctx.session)
+    await remember(ctx.hosted, Plan(wanted, str(path), since, is_active=True, is_own=is_new), ctx.session)
     return (
         "Plan mode is on: tools that are not read-only are refused until exit. "
         f"{'Write' if is_new else 'Go on with'} the plan in {path}: call PlanMode with action enter and the "
@@ -119,7 +119,7 @@ async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None
             f"goal: is missing. Plan mode is on already, for: {plan.goal}. Give the text to add to the plan "
             "as goal, or use exit or reset first"
         )
-    if plan_file is not None and str(_inside(ctx.home.folder, plan_file)) != plan.file:
+    if plan_file is not None and str(_inside(ctx.hosted.folder, plan_file)) != plan.file:
         raise HandlerError(
             f"plan_file: the plan is in {plan.file} until exit; leave plan_file out, or use exit first"
         )
@@ -133,7 +133,7 @@ async def _exit(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
     plan = _plan(ctx)
     if plan is None or not plan.is_active:
         raise HandlerError("plan mode is off; enter begins it")
-    await remember(ctx.home, replace(plan, is_active=False), ctx.session)
+    await remember(ctx.hosted, replace(plan, is_active=False), ctx.session)
     text = _text(plan, ctx)
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
 
@@ -144,7 +144,7 @@ async def _tell(_ctx: Context, _goal: str | None, _plan_file: str | None) -> str
 
 async def _reset(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
     plan = _plan(ctx)
-    await remember(ctx.home, None, ctx.session)
+    await remember(ctx.hosted, None, ctx.session)
     return "There was no plan." if plan is None else f"Plan mode is off. {plan.file} was left as it is."
 
 
@@ -229,7 +229,7 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
 
 
 def _text(plan: Plan, ctx: Context) -> str | None:
-    most = ctx.home.options.output_chars - NOTES_LENGTH - len(plan.goal)
+    most = ctx.hosted.options.output_chars - NOTES_LENGTH - len(plan.goal)
     found = written(plan, max(0, most))
     if found is None:
         return None

@@ -75,7 +75,7 @@ async def bash(
         command: The bash command to execute
         timeout: Timeout in milliseconds (default: 30000)
     """
-    most, folder = ctx.home.options.output_chars, ctx.home.outputs
+    most, folder = ctx.hosted.options.output_chars, ctx.hosted.outputs
     output = Output(folder, given=most) if ctx.feed is None else _fed(folder, ctx.feed, most)
     is_asked = ctx.wants_progress and ctx.feed is None
     reporter = asyncio.create_task(_report(output, ctx)) if is_asked else None
@@ -113,13 +113,13 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> P
     try:
         return await run(
             bash_argv(command),
-            folder=ctx.home.folder,
+            folder=ctx.hosted.folder,
             environment=environment_of(ctx),
             output=output,
             timeout_s=timeout_ms / 1000,
         )
     except OSError as error:
-        raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
+        raise HandlerError(f"bash could not be started in {ctx.hosted.folder}: {error.strerror}") from error
 
 
 def _fed(folder: Path, feed: CallFeed, most: int) -> Output:
@@ -234,11 +234,11 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     """
     argv, environment = bash_argv(command), environment_of(ctx)
     try:
-        program = await ctx.home.programs.start(argv, command, ctx.home.folder, environment, ctx.peer)
+        program = await ctx.hosted.programs.start(argv, command, ctx.hosted.folder, environment, ctx.peer)
     except RuntimeError as error:
         raise HandlerError(str(error)) from error
     except OSError as error:
-        raise HandlerError(f"bash could not be started in {ctx.home.folder}: {error.strerror}") from error
+        raise HandlerError(f"bash could not be started in {ctx.hosted.folder}: {error.strerror}") from error
     task = _task(program)
     return ToolResult((content.text(f"Task {task.task_id} runs. Read its output with ReadBgOutput."),), task)
 
@@ -264,7 +264,7 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
         start = program.read_by.get(ctx.caller, 0)
         try:
             piece = await asyncio.to_thread(
-                program.unread, start, ctx.home.options.output_chars - NOTES_LENGTH
+                program.unread, start, ctx.hosted.options.output_chars - NOTES_LENGTH
             )
         except OSError as error:
             raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
@@ -288,7 +288,7 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
 )
 async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     """List all background tasks with status and runtime."""
-    tasks = tuple(_task(program) for program in ctx.home.programs.all())
+    tasks = tuple(_task(program) for program in ctx.hosted.programs.all())
     lines = [f"{task.task_id}  {_words(task)}  {_one_line(task.command)}" for task in tasks]
     return ToolResult((content.text("\n".join(lines) or "No background task."),), TaskList(tasks))
 
@@ -310,7 +310,7 @@ async def kill_bg_task(task_id: int, ctx: Context) -> ToolResult[Task]:
     """
     program = _program(task_id, ctx)
     had_ended = program.over.is_set()
-    await ctx.home.programs.kill(program)
+    await ctx.hosted.programs.kill(program)
     task = _task(program)
     how = " had ended before" if had_ended else ""
     said = f"Task {task_id}{how}: {_words(task)}"
@@ -318,9 +318,9 @@ async def kill_bg_task(task_id: int, ctx: Context) -> ToolResult[Task]:
 
 
 def _program(number: int, ctx: Context) -> Program:
-    program = ctx.home.programs.get(number)
+    program = ctx.hosted.programs.get(number)
     if program is None:
-        known = ", ".join(str(each.id) for each in ctx.home.programs.all()) or "none"
+        known = ", ".join(str(each.id) for each in ctx.hosted.programs.all()) or "none"
         raise HandlerError(f"task_id: there is no background task {number}. Known: {known}")
     return program
 

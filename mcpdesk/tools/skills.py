@@ -71,7 +71,7 @@ async def invoke_skill(skill_name: str, ctx: Context, arguments: str = "") -> To
     """
     if len(arguments) > ARGUMENTS_LIMIT:
         raise HandlerError(f"arguments: has {len(arguments)} characters; {ARGUMENTS_LIMIT} are allowed")
-    skill = await asyncio.to_thread(_read, skill_name, arguments, ctx.home)
+    skill = await asyncio.to_thread(_read, skill_name, arguments, ctx.hosted)
     return ToolResult((content.text(_text(skill)),), skill)
 
 

@@ -102,9 +102,9 @@ async def task_manager(
         text: Task name or step text
     """
     request = _Request(query, task_id, step_id, text)
-    tasks, said, step = await ctx.home.data.run(lambda connection: _RUNS[action](connection, request))
+    tasks, said, step = await ctx.hosted.data.run(lambda connection: _RUNS[action](connection, request))
     if action not in READING:
-        ctx.home.todo.changed()
+        ctx.hosted.todo.changed()
     body = Tasks(tuple(_shown(task) for task in tasks), step)
     return ToolResult((content.text("\n".join([said, *map(_lines, body.tasks)])),), body)
 

@@ -469,7 +469,7 @@ async def test_what_is_being_taken_for_a_call_that_ends_is_given_back(
     bench.peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})
     go_on.set()
     await until(lambda: bench.peer.channel.dialogue.is_idle)
-    home = bench.hosted.server.home
+    home = bench.hosted.server.hosted
     assert home is not None
     assert home.call_folders._sizes == {} and list(home.call_folders.root.iterdir()) == []
     assert not home.made_files._used

@@ -304,7 +304,7 @@ async def test_a_call_that_is_cancelled_and_one_that_may_not_run_are_told_apart(
     await until(lambda: any(each.conversation.running for each in list(endpoint.dialogues.values())))
     call.cancel()
     await until(lambda: figures.of("hangs").outcomes[call_figures.OutcomeKind.CANCELLED])
-    tool, home = endpoint.server.tools.get("fine"), endpoint.server.home
+    tool, home = endpoint.server.tools.get("fine"), endpoint.server.hosted
     assert tool is not None and home is not None
     for _ in range(2):  # allow, ask, deny
         await desk.host.folders["counted"].cycle_policy("fine")

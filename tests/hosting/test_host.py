@@ -165,7 +165,7 @@ async def test_the_setting_may_name_tools_of_any_server(tmp_path: Path) -> None:
     async with running_desk(*folders, approvals="hold=ask,other=deny,thre=ask") as desk:
         warned = [line.text for line in desk.logs() if line.source == "settings"]
         assert warned == ["approvals: there is no tool 'thre'; did you mean other?"]
-        home = desk.host.by_name["one"].server.home
+        home = desk.host.by_name["one"].server.hosted
         assert home is not None and home.approvals.ruling("hold").origin == "setting approvals"
 
 
@@ -283,7 +283,7 @@ async def test_a_disk_that_refuses_the_capture_is_told_everywhere_until_it_takes
 
 async def test_a_damaged_state_file_is_told_of_where_a_person_looks(folder: Path, tmp_path: Path) -> None:
     async with running_desk(folder, state_dir=tmp_path / "state") as desk:
-        home = desk.host.folders["one"].server.home
+        home = desk.host.folders["one"].server.hosted
         assert home is not None
         path = home.state / "state.sqlite"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
     )
     hosted.reload()
     assert not server.withheld and not server.tools.unavailable
-    tool, home = server.tools.get("hello"), server.home
+    tool, home = server.tools.get("hello"), server.hosted
     assert tool is not None and tool.requires_jwt and server.access.verifier is not None
     assert home is not None and not home.approvals.allows("hello") and server.modes == ("m",)
     assert "own: mcp.json is mended, own is served" in [each.text for each in journal.notices()]
@@ -126,8 +126,8 @@ def test_a_mended_folder_that_asks_for_what_a_new_start_alone_can_give_stays_wit
 def test_policies_of_the_manifest_are_in_force_and_follow_it(folder: Path) -> None:
     (folder / "mcp.json").write_text('{"name": "own", "approvals": {"hello": "ask", "*": "deny"}}')
     hosted, _ = make(folder)
-    assert hosted.server.home is not None
-    approvals = hosted.server.home.approvals
+    assert hosted.server.hosted is not None
+    approvals = hosted.server.hosted.approvals
     assert (approvals.ruling("hello").policy, approvals.ruling("else").policy) == ("ask", "deny")
     (folder / "mcp.json").write_text('{"name": "own"}')
     hosted.reload()
@@ -155,11 +155,11 @@ async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tm
         "hello: ask (chosen at the desk), calls of clients wait here for approval",
         "hello: deny (chosen at the desk), nobody may call it",
     ]
-    assert hosted.server.home is not None
-    await hosted.server.home.approvals.grant("hello", "client:cursor 1")
+    assert hosted.server.hosted is not None
+    await hosted.server.hosted.approvals.grant("hello", "client:cursor 1")
     await hosted.revoke("hello", "client:cursor 1")
     assert journal.notices()[-1].text == "cursor 1 may call hello no more without being approved"
-    assert hosted.server.home.approvals.grants == ()
+    assert hosted.server.hosted.approvals.grants == ()
     await hosted.close()
 
 

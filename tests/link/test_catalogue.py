@@ -61,7 +61,7 @@ async def test_a_syntax_error_in_one_file_marks_no_other_tool_as_changed(tmp_pat
 
 async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tmp_path: Path) -> None:
     server = make_server()
-    server.home = home = ServerState(tmp_path, tmp_path / "state")
+    server.hosted = home = ServerState(tmp_path, tmp_path / "state")
     shelf = ServerCatalogue(server)
     before = shelf.catalogue()
     home.approvals.configure(("mcp.json", {"echo": Policy.ASK}))

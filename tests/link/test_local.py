@@ -185,7 +185,7 @@ async def test_policies_and_standing_approvals_are_seen_and_changed(folder: Path
         desk.cycle_policy("own", "count")
         items = await until_items(desk, "count", Policy.ASK)
         assert items["wait"].policy is Policy.ALLOW
-        home = desk.host.by_name["own"].server.home
+        home = desk.host.by_name["own"].server.hosted
         assert home is not None and desk.grants() == ()
         done = asyncio.run_coroutine_threadsafe(
             home.approvals.grant("count", "client:cursor 1"),

@@ -177,7 +177,7 @@ async def test_a_server_that_keeps_nothing_gets_no_state_file(folder: Path) -> N
     async with running_desk(folder) as desk:
         for _ in range(3):
             desk.view()
-        home = desk.host.folders["own"].server.home
+        home = desk.host.folders["own"].server.hosted
         assert home is not None
         assert not home.has_state and not home.has_made("todo") and not home.has_made("data")
 

@@ -48,7 +48,7 @@ class Guarded(Peer):
         self.ran: list[dict[str, Any]] = []
         self.inbox.audience = 1
         home.approvals.configure(("mcp.json", {"run": Policy.ASK, "slow": Policy.ASK, "no": Policy.DENY}))
-        self.server.home = self.home = home
+        self.server.hosted = self.hosted = home
         tools = [Tool(name, self._run, ANYTHING, timeout_s=0.2) for name in ("run", "slow", "no", "free")]
         self.server.tools.replace([*tools, Tool("strict", self._run, {**ANYTHING, "required": ["a"]})])
         self._told: asyncio.Queue[Question] = asyncio.Queue()
@@ -88,7 +88,7 @@ async def test_allowed_once_it_runs_and_the_next_is_asked_about_again(peer: Guar
         assert not peer.ran[identifier - 1 :]
         assert peer.inbox.answer(question.id, ONCE)
         assert await peer.said(identifier) == (False, "done")
-    assert peer.home.approvals.grants == ()
+    assert peer.hosted.approvals.grants == ()
 
 
 async def test_the_question_names_tool_peer_and_arguments(peer: Guarded) -> None:
@@ -122,8 +122,8 @@ async def test_approved_for_good_a_peer_is_not_asked_about_again(peer: Guarded) 
 
 
 async def test_what_was_approved_for_good_can_be_revoked(peer: Guarded) -> None:
-    await peer.home.approvals.grant("run", "client:tester")
-    await peer.home.approvals.revoke("run", "client:tester")
+    await peer.hosted.approvals.grant("run", "client:tester")
+    await peer.hosted.approvals.revoke("run", "client:tester")
     peer.call(1)
     assert (await peer.sees()).tool == "run"
 
@@ -168,7 +168,7 @@ async def test_nobody_at_a_desk_is_an_error_at_once_that_says_what_to_do(peer: G
 
 
 async def test_a_standing_approval_needs_nobody_at_a_desk(peer: Guarded) -> None:
-    await peer.home.approvals.grant("run", "client:tester")
+    await peer.hosted.approvals.grant("run", "client:tester")
     peer.inbox.audience = 0
     peer.call(1)
     assert await peer.said(1) == (False, "done")
@@ -176,7 +176,7 @@ async def test_a_standing_approval_needs_nobody_at_a_desk(peer: Guarded) -> None
 
 async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: Guarded) -> None:
     peer.inbox.audience = 0
-    other = ServerState(peer.home.folder, peer.home.state)
+    other = ServerState(peer.hosted.folder, peer.hosted.state)
     other.approvals.configure(("mcp.json", {"run": Policy.ASK}))
     await other.approvals.cycle("run")
     peer.call(1)
@@ -184,8 +184,8 @@ async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: G
     await other.approvals.cycle("run")
     await other.approvals.cycle("run")
     await other.approvals.grant("run", "client:tester")
-    peer.home.approvals.configure(("mcp.json", {"run": Policy.ASK, "slow": Policy.ASK}))
-    await peer.home.approvals.recall()
+    peer.hosted.approvals.configure(("mcp.json", {"run": Policy.ASK, "slow": Policy.ASK}))
+    await peer.hosted.approvals.recall()
     peer.call(2)
     assert await peer.said(2) == (False, "done")
     await other.close()
@@ -231,7 +231,7 @@ async def test_a_cancelled_call_is_withdrawn(peer: Guarded) -> None:
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     ended = await peer.sees(QuestionState.WITHDRAWN)
     assert ended.reason == "cancelled by the caller" and not peer.ran
-    assert peer.home.approvals.waiting == {}
+    assert peer.hosted.approvals.waiting == {}
 
 
 async def test_a_client_that_vanishes_withdraws_its_question(peer: Guarded) -> None:
@@ -242,19 +242,19 @@ async def test_a_client_that_vanishes_withdraws_its_question(peer: Guarded) -> N
 
 
 async def test_what_cannot_be_kept_holds_for_the_calls_that_wait(peer: Guarded) -> None:
-    peer.home.state.write_text("in the way")
+    peer.hosted.state.write_text("in the way")
     for identifier in (1, 2):
         peer.call(identifier)
     first, _ = [(await peer.sees()).id for _ in range(2)]
     peer.inbox.answer(first, ALWAYS)
     assert await peer.said(1) == await peer.said(2) == (False, "done")
-    assert peer.home.approvals.grants == ()
+    assert peer.hosted.approvals.grants == ()
     ((level, source, text),) = peer.logged
     assert (level, source) == ("error", "run") and text.startswith("standing approvals: ")
 
 
 async def test_approvals_that_cannot_be_read_are_asked_for(peer: Guarded) -> None:
-    (peer.home.state / "state.sqlite").mkdir(parents=True)
+    (peer.hosted.state / "state.sqlite").mkdir(parents=True)
     peer.call(1)
     peer.inbox.answer((await peer.sees()).id, ONCE)
     assert await peer.said(1) == (False, "done")
@@ -268,14 +268,14 @@ async def test_nobody_in_time_is_an_error_of_its_own(peer: Guarded) -> None:
 
 
 async def test_nobody_is_asked_about_arguments_that_do_not_fit(peer: Guarded) -> None:
-    peer.home.approvals.configure(("mcp.json", {"*": Policy.ASK}))
+    peer.hosted.approvals.configure(("mcp.json", {"*": Policy.ASK}))
     peer.call(1, "strict")
     failed, text = await peer.said(1)
     assert failed and "Invalid arguments" in text and not peer.inbox.questions()
 
 
 async def test_every_tool_can_be_asked_about(peer: Guarded) -> None:
-    peer.home.approvals.configure(("mcp.json", {"*": Policy.ASK}))
+    peer.hosted.approvals.configure(("mcp.json", {"*": Policy.ASK}))
     peer.call(1, "free")
     assert (await peer.sees()).tool == "free"
 
@@ -285,7 +285,7 @@ async def test_a_plan_that_began_meanwhile_holds_for_what_was_approved(peer: Gua
     question = await peer.sees()
     (call,) = peer.channel.dialogue.conversation.running
     plan = Plan("Move house", "/tmp/p.md", "2026-01-01", is_active=True)
-    peer.home.take_plans({call.session: plan}, plan)
+    peer.hosted.take_plans({call.session: plan}, plan)
     peer.inbox.answer(question.id, ONCE)
     failed, text = await peer.said(1)
     assert failed and "plan mode is on" in text
@@ -299,16 +299,16 @@ async def test_rules_that_change_between_two_calls_count_for_the_second(peer: Gu
         peer.modern(number, "tools/call", {"name": name, "arguments": {}})
         return bool((await peer.response(number))["result"]["isError"])
 
-    peer.home.approvals.configure()
+    peer.hosted.approvals.configure()
     assert not await fails("free") and not await fails("run")
-    await peer.home.approvals.cycle("free")
-    await peer.home.approvals.cycle("free")
+    await peer.hosted.approvals.cycle("free")
+    await peer.hosted.approvals.cycle("free")
     assert await fails("free")  # denied now
     plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
     call = Call(1, "tools/call", {}, Terms(R5), NULL_OUTLET, peer="tester")
-    peer.home.take_plans({call.session: plan}, plan)
+    peer.hosted.take_plans({call.session: plan}, plan)
     assert await fails("run")
-    peer.home.take_plans({call.session: replace(plan, is_active=False)}, plan)
+    peer.hosted.take_plans({call.session: replace(plan, is_active=False)}, plan)
     assert not await fails("run")
 
 

@@ -37,7 +37,7 @@ class Both(Asked):
 
     def __init__(self, home: ServerState) -> None:
         super().__init__()
-        self.server.home = home
+        self.server.hosted = home
         self.server.tools.replace([built_in("AskUserQuestion")])
         self._told: asyncio.Queue[Question] = asyncio.Queue()
         self.inbox.subscribe(self._told.put_nowait)

@@ -41,7 +41,7 @@ class ToolContext:
         self.reported = asyncio.Event()
 
     @property
-    def home(self) -> ServerState:
+    def hosted(self) -> ServerState:
         assert self._home is not None, "this test gave the tool no home"
         return self._home
 

@@ -32,14 +32,14 @@ async def read(context: ToolContext, number: int) -> ToolResult[Any]:
 
 
 async def ended(context: ToolContext, number: int) -> None:
-    program = context.home.programs.get(number)
+    program = context.hosted.programs.get(number)
     assert program is not None
     await asyncio.wait_for(program.over.wait(), WITHIN_S)
 
 
 async def written(context: ToolContext, number: int, what: str) -> None:
     """Wait until a task has written something."""
-    program = context.home.programs.get(number)
+    program = context.hosted.programs.get(number)
     assert program is not None
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(WITHIN_S):
@@ -51,7 +51,7 @@ async def written(context: ToolContext, number: int, what: str) -> None:
 
 
 async def test_a_command_runs_while_the_caller_goes_on(context: ToolContext) -> None:
-    gate = context.home.folder / "gate"
+    gate = context.hosted.folder / "gate"
     number = await begin(context, f"mkfifo {gate}; echo first; read < {gate}; echo second; exit 3")
     assert number == 1
     await written(context, number, "first")
@@ -70,7 +70,7 @@ async def test_a_command_runs_while_the_caller_goes_on(context: ToolContext) -> 
 async def test_every_caller_has_a_place_of_its_own_in_the_output(context: ToolContext) -> None:
     number = await begin(context, "echo out; echo err >&2")
     await ended(context, number)
-    other = ToolContext(home=context.home)
+    other = ToolContext(home=context.hosted)
     other.caller = "another"
     mine, theirs = await read(context, number), await read(other, number)
     assert (
@@ -81,7 +81,7 @@ async def test_every_caller_has_a_place_of_its_own_in_the_output(context: ToolCo
 async def test_of_large_output_the_start_and_the_newest_are_given_and_where_it_is(
     context: ToolContext,
 ) -> None:
-    gate = context.home.folder / "gate"
+    gate = context.hosted.folder / "gate"
     number = await begin(context, f"mkfifo {gate}; seq 1 400000; read < {gate}; echo more")
     await written(context, number, "400000")
     piece = await read(context, number)
@@ -105,7 +105,7 @@ async def test_two_reads_at_once_of_one_caller_do_not_get_the_same(context: Tool
 
 
 async def test_a_character_is_never_torn_apart(context: ToolContext) -> None:
-    gate = context.home.folder / "gate"
+    gate = context.hosted.folder / "gate"
     number = await begin(context, rf"mkfifo {gate}; printf '\xe2\x82'; read < {gate}; printf '\xac!'")
     await written(context, number, "\ufffd")
     assert fields(await read(context, number))["output"] == ""
@@ -182,19 +182,19 @@ async def test_what_ended_long_ago_is_forgotten_with_its_file(
     monkeypatch.setattr(programs, "KEPT", 1)
     for _ in range(3):
         await ended(context, await begin(context, "echo x"))
-    assert [program.id for program in context.home.programs.all()] == [3]
-    assert len(list((context.home.state / "programs").iterdir())) == 1
+    assert [program.id for program in context.hosted.programs.all()] == [3]
+    assert len(list((context.hosted.state / "programs").iterdir())) == 1
 
 
 async def test_a_folder_that_is_gone_is_named_and_leaves_no_task(context: ToolContext) -> None:
-    context.home.folder.rmdir()
+    context.hosted.folder.rmdir()
     with pytest.raises(HandlerError, match=r"could not be started in .*: No such file"):
         await begin(context, "true")
-    assert context.home.programs.all() == ()
+    assert context.hosted.programs.all() == ()
 
 
 async def test_what_a_dead_process_left_behind_is_removed(context: ToolContext) -> None:
-    folder = context.home.state / "programs"
+    folder = context.hosted.state / "programs"
     folder.mkdir(parents=True)
     (folder / "program-999999999-1-1.txt").write_text("old")
     await begin(context, "true")
@@ -204,21 +204,21 @@ async def test_what_a_dead_process_left_behind_is_removed(context: ToolContext) 
 async def test_what_a_program_uses_is_known_while_it_runs(context: ToolContext) -> None:
     number = await begin(context, "sleep 300 & sleep 300 & echo up; wait")
     await written(context, number, "up")
-    used = await asyncio.to_thread(context.home.programs.usage)
+    used = await asyncio.to_thread(context.hosted.programs.usage)
     assert used[number].processes == 3 and used[number].memory > 100_000
 
 
 async def test_what_helpers_used_that_have_ended_counts(context: ToolContext) -> None:
     number = await begin(context, "(for ((n = 0; n < 100000; n++)); do :; done); echo up; sleep 300; true")
     await written(context, number, "up")
-    used = await asyncio.to_thread(context.home.programs.usage)
+    used = await asyncio.to_thread(context.hosted.programs.usage)
     assert used[number].cpu_s > 0.02
 
 
 async def test_an_output_file_that_was_removed_is_named(context: ToolContext) -> None:
     number = await begin(context, "echo x")
     await ended(context, number)
-    program = context.home.programs.get(number)
+    program = context.hosted.programs.get(number)
     assert program is not None and program.output.file is not None
     program.output.file.unlink()
     with pytest.raises(HandlerError, match=r"output of task 1 cannot be read: .*No such file"):
@@ -248,14 +248,14 @@ async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext
 
 
 async def test_state_that_cannot_be_written_is_named(context: ToolContext) -> None:
-    context.home.state.parent.mkdir(exist_ok=True)
-    context.home.state.write_text("a file")
+    context.hosted.state.parent.mkdir(exist_ok=True)
+    context.hosted.state.write_text("a file")
     with pytest.raises(HandlerError, match=r"no file for its output can be made in .*programs: "):
         await begin(context, "true")
 
 
 async def test_what_runs_in_the_background_gives_way(context: ToolContext) -> None:
-    gate = context.home.folder / "gate"
+    gate = context.hosted.folder / "gate"
     number = await begin(context, f"mkfifo {gate}; echo up; read < {gate}; nice")
     await written(context, number, "up")
     gate.write_text("go\n")

@@ -25,12 +25,12 @@ async def test_a_plan_begins_with_a_file_of_its_own(context: ToolContext) -> Non
     status = await plan(context, "enter", goal="Move house")
     assert status["active"] and status["goal"] == "Move house"
     assert Path(status["plan_file"]).read_text() == "# Plan: Move house\n\n"
-    assert Path(status["plan_file"]).is_relative_to(context.home.state)
+    assert Path(status["plan_file"]).is_relative_to(context.hosted.state)
 
 
 async def test_what_was_written_to_the_file_is_the_plan(context: ToolContext) -> None:
     status = await plan(context, "enter", goal="Move house", plan_file="docs/plan.md")
-    path = context.home.folder / "docs" / "plan.md"
+    path = context.hosted.folder / "docs" / "plan.md"
     assert status["plan_file"] == str(path)
     path.write_text("1. Pack\n")
     assert (await plan(context, "status"))["plan"] == "1. Pack\n"
@@ -54,18 +54,18 @@ async def test_a_long_plan_is_given_from_its_beginning(context: ToolContext) -> 
 
 
 async def test_a_plan_that_is_there_is_gone_on_with(context: ToolContext) -> None:
-    (context.home.folder / "plan.md").write_text("half of it")
+    (context.hosted.folder / "plan.md").write_text("half of it")
     assert (await plan(context, "enter", goal="Rest", plan_file="plan.md"))["plan"] == "half of it"
 
 
 async def test_only_tools_that_are_read_only_run_meanwhile(context: ToolContext) -> None:
     await plan(context, "enter", goal="Move house")
-    blocked = {name: bool(refused(built_in(name), context.home.plan)) for name in ("Bash", "TaskManager")}
-    allowed = {name: refused(built_in(name), context.home.plan) for name in ("PlanMode", "AskUserQuestion")}
+    blocked = {name: bool(refused(built_in(name), context.hosted.plan)) for name in ("Bash", "TaskManager")}
+    allowed = {name: refused(built_in(name), context.hosted.plan) for name in ("PlanMode", "AskUserQuestion")}
     assert blocked == {"Bash": True, "TaskManager": True}
     assert allowed == {"PlanMode": "", "AskUserQuestion": ""}
     await plan(context, "exit")
-    assert refused(built_in("Bash"), context.home.plan) == ""
+    assert refused(built_in("Bash"), context.hosted.plan) == ""
 
 
 async def test_plan_mode_survives_the_server(home: ServerState, context: ToolContext) -> None:
@@ -135,12 +135,12 @@ async def test_json_is_the_status_as_data(context: ToolContext) -> None:
 async def test_what_cannot_be_done_says_why(
     context: ToolContext, tmp_path: Path, arguments: dict[str, Any], complaint: str
 ) -> None:
-    (context.home.folder / "taken.md").mkdir()
-    (context.home.folder / "link").symlink_to(tmp_path)
-    (context.home.folder / "circle.md").symlink_to("circle.md")
+    (context.hosted.folder / "taken.md").mkdir()
+    (context.hosted.folder / "link").symlink_to(tmp_path)
+    (context.hosted.folder / "circle.md").symlink_to("circle.md")
     with pytest.raises(HandlerError, match=complaint):
         await use("PlanMode", context, **arguments)
-    assert context.home.plan is None
+    assert context.hosted.plan is None
 
 
 async def test_entering_twice_names_the_goal_there_is(context: ToolContext) -> None:

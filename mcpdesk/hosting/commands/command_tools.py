@@ -106,7 +106,7 @@ class CommandRun:
             files = await asyncio.to_thread(expected_files, self._ready.produces, values, fixed, place)
             if not place.allowed:
                 return await self._run(argv, files, place, context)
-            made = context.home.made_files
+            made = context.hosted.made_files
             async with _held(
                 lambda: claim_files(files, place, made),
                 lambda own: release_files(files, own, made),
@@ -119,7 +119,7 @@ class CommandRun:
         if not self._has_folder:
             yield OutputPlace(self._ready.folder, self._ready.folder)
             return
-        folders, server = context.home.call_folders, context.server
+        folders, server = context.hosted.call_folders, context.server
 
         def begin() -> Path:
             try:
@@ -137,7 +137,7 @@ class CommandRun:
         reporter = _Reporter(context)
         form = self._ready.command.progress or ""
         most = context.options.output_chars
-        output = Reports(context.home.outputs, form, reporter.text, reporter.progress, most)
+        output = Reports(context.hosted.outputs, form, reporter.text, reporter.progress, most)
         limit_s = context.limit_s
         try:
             async with reporter:

@@ -70,12 +70,12 @@ class RulesState(Protocol):
 class Approvals:
     """Those of one server. Used on the core's loop; `ruling` and `grants` from any thread."""
 
-    def __init__(self, home: RulesState) -> None:
+    def __init__(self, state: RulesState) -> None:
         self.grants: tuple[Grant, ...] = ()
         """Those of this process and of earlier ones, newest first."""
         self.waiting: dict[int, tuple[str, str]] = {}
         """Tool and peer of the calls that wait in the inbox, by the number of the question."""
-        self._home = home
+        self._state = state
         self._layers: tuple[Layer, ...] = ()
         self._chosen: dict[str, Policy] = {}
         self._is_kept = True
@@ -85,7 +85,7 @@ class Approvals:
         """Take what was configured, the strongest first."""
         if layers != self._layers:
             self._layers = layers
-            self._home.rules += 1
+            self._state.rules += 1
 
     def ruling(self, tool: str) -> Ruling:
         """The policy that counts for a tool."""
@@ -119,7 +119,7 @@ class Approvals:
         others = {name: policy for name, policy in self._chosen.items() if name != tool}
         self._take(others if chosen is None else others | {tool: chosen})
         try:
-            await self._home.data.run(lambda connection: kept.keep_policy(connection, tool, chosen))
+            await self._state.data.run(lambda connection: kept.keep_policy(connection, tool, chosen))
         except StorageError:
             self._is_kept = False
             raise
@@ -133,32 +133,32 @@ class Approvals:
         from mcpdesk.storage import approvals as kept
 
         now = time.time()
-        self.grants = await self._home.data.run(lambda connection: kept.grant(connection, tool, peer, now))
+        self.grants = await self._state.data.run(lambda connection: kept.grant(connection, tool, peer, now))
 
     async def revoke(self, tool: str, peer: str) -> None:
         """Ask about them again. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
-        self.grants = await self._home.data.run(lambda connection: kept.revoke(connection, tool, peer))
+        self.grants = await self._state.data.run(lambda connection: kept.revoke(connection, tool, peer))
 
     async def recall(self) -> None:
         """Take up what earlier runs, and other processes, kept. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
-        if not self._home.has_state:
+        if not self._state.has_state:
             return
-        rules = self._home.rules
-        self.grants, chosen = await self._home.data.run(
+        rules = self._state.rules
+        self.grants, chosen = await self._state.data.run(
             lambda connection: (kept.grants(connection), kept.policies(connection))
         )
-        if self._is_kept and self._home.rules == rules:
+        if self._is_kept and self._state.rules == rules:
             known = set(Policy)
             self._take({name: Policy(policy) for name, policy in chosen.items() if policy in known})
 
     def _take(self, chosen: dict[str, Policy]) -> None:
         if chosen != self._chosen:
             self._chosen = chosen
-            self._home.rules += 1
+            self._state.rules += 1
 
     def _configured(self, tool: str) -> Ruling:
         for origin, policies in self._layers:

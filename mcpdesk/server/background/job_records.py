@@ -71,9 +71,9 @@ class _Record(Struct, frozen=True, omit_defaults=True):
 class JobRecords:
     """The records of one server's calls. Used on the core's loop."""
 
-    def __init__(self, home: ServerState, server: str, complain: Callable[[str], None]) -> None:
+    def __init__(self, state: ServerState, server: str, complain: Callable[[str], None]) -> None:
         """`complain` is told when the disk does not take a record."""
-        self._home, self._server, self._complain = home, server, complain
+        self._state, self._server, self._complain = state, server, complain
         self._core = process_mark(os.getpid())
         self._changed: dict[str, Job | None] = {}
         """Calls to be written, by id; None: to be removed."""
@@ -94,7 +94,7 @@ class JobRecords:
 
     async def recall(self, store: Callable[[], JobStore], now: float) -> None:
         """Take back the calls of cores that have ended. Raises: StorageError."""
-        for identifier, core, encoded in await self._home.data.run(facts.all_jobs):
+        for identifier, core, encoded in await self._state.data.run(facts.all_jobs):
             if core != self._core and is_running(core):
                 continue  # they are that process's own
             try:
@@ -149,7 +149,7 @@ class JobRecords:
                     if job is not None
                 ]
                 gone = [identifier for identifier, job in changed.items() if job is None]
-                await self._home.data.run(partial(facts.update_jobs, rows=rows, gone=gone))
+                await self._state.data.run(partial(facts.update_jobs, rows=rows, gone=gone))
         except StorageError as error:
             self._complain(f"jobs are not kept for a restart: {error}")
         finally:

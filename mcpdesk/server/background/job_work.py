@@ -42,7 +42,7 @@ def session_mark(session: str) -> str:
 def job_roots(server: Server) -> tuple[Path, ...]:
     """Where files of its jobs may lie; the first is what their names are relative to."""
     folder = () if server.folder is None else (server.folder,)
-    own = () if server.home is None else (server.home.call_folders.root,)
+    own = () if server.hosted is None else (server.hosted.call_folders.root,)
     return folder + own + server.limits.output_dirs
 
 

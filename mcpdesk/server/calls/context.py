@@ -87,16 +87,16 @@ class CallContext:
         return self.server.folder
 
     @property
-    def home(self) -> ServerState:
+    def hosted(self) -> ServerState:
         """State of the server that outlives a call. Raises: HandlerError for a server without a folder."""
-        if self.server.home is None:
+        if self.server.hosted is None:
             raise HandlerError("this server has no folder, and so no place for state")
-        return self.server.home
+        return self.server.hosted
 
     @property
     def options(self) -> ToolOptions:
         """What settings say to tools."""
-        return self.server.home.options if self.server.home is not None else ToolOptions()
+        return self.server.hosted.options if self.server.hosted is not None else ToolOptions()
 
     @property
     def is_desk(self) -> bool:

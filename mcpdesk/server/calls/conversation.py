@@ -174,7 +174,7 @@ class Conversation:
             self._subscriber = None  # it refers to us: this would stay until the next collection
         for call in self.running:
             call.end(reason)
-        home = self.dispatcher.server.home
+        home = self.dispatcher.server.hosted
         if home is not None and home.plans and self.requests.may_own:
             home.leave_plan(self.requests.owner)
         if self.requests.may_own:

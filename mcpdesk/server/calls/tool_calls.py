@@ -63,7 +63,7 @@ class ToolPlans:
     def find(self, name: str) -> ToolPlan | None:
         """The plan of a tool that is served; None when there is no such tool."""
         server = self._server
-        rules = 0 if server.home is None else server.home.rules
+        rules = 0 if server.hosted is None else server.hosted.rules
         if self._tools is not server.tools.items or self._rules != rules:
             self._plans.clear()
             self._tools, self._rules = server.tools.items, rules
@@ -91,7 +91,9 @@ class ToolPlans:
             check_input, check_output = self.validators(tool)
         except SchemaError as error:
             problem = f"{name} cannot be called: {error}"
-        is_free = server.home is None or (server.home.is_free(tool) and server.home.approvals.allows(name))
+        is_free = server.hosted is None or (
+            server.hosted.is_free(tool) and server.hosted.approvals.allows(name)
+        )
         figure = server.tool_figures.of(name)
         plan = self._plans[name] = ToolPlan(tool, check_input, check_output, problem, is_free, figure)
         return plan
@@ -192,13 +194,13 @@ class ToolCalls:
 
     def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """The outcome of a call that plan mode, a policy or the server's end forbids; None: nothing does."""
-        home = self._server.home
+        home = self._server.hosted
         reason = "" if home is None else home.refusal(plan.tool, call.session, arguments)
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """The outcome of a call that a person has to approve and did not; None: it may begin."""
-        home, tool = self._server.home, plan.tool
+        home, tool = self._server.hosted, plan.tool
         assert home is not None
         if call.is_desk or not home.approvals.asks_about(tool.name):
             return None

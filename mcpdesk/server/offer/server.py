@@ -68,8 +68,8 @@ class Server(Struct, eq=False):
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     folder: Path | None = None
-    home: ServerState | None = None
-    """State that outlives a call; None for a server without a folder."""
+    hosted: ServerState | None = None
+    """What a hosted server keeps beyond its calls: state file, programs, plans. None for one without a folder."""
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
     """False: no tools capability is advertised and none can be called."""

@@ -85,24 +85,24 @@ def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
         return None
 
 
-async def recall(home: PlansState) -> None:
+async def recall(state: PlansState) -> None:
     """Take up the plans a previous run or another process left. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
-    kept = await home.data.run(lambda connection: facts(connection, KEY))
+    kept = await state.data.run(lambda connection: facts(connection, KEY))
     try:
         plans = {session: msgspec.json.decode(text, type=Plan) for session, text in kept.items()}
     except msgspec.DecodeError as error:
-        told = f"{home.data.path} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
+        told = f"{state.data.path} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
         raise StorageError(told) from error
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)
-    if last is not None and newest.startswith(SESSION) and newest not in home.plans:
+    if last is not None and newest.startswith(SESSION) and newest not in state.plans:
         last = replace(last, is_active=False)  # its session ended with the process it was in
-    home.take_plans(plans, last)
+    state.take_plans(plans, last)
 
 
-async def forget_unreadable(home: PlansState) -> None:
+async def forget_unreadable(state: PlansState) -> None:
     """Drop what is kept as a plan and is none. Raises: StorageError."""
     from mcpdesk.storage import facts
 
@@ -113,10 +113,10 @@ async def forget_unreadable(home: PlansState) -> None:
             except msgspec.DecodeError:
                 facts.keep(connection, f"{KEY}{session}", None)
 
-    await home.data.run(work)
+    await state.data.run(work)
 
 
-async def remember(home: PlansState, plan: Plan | None, session: str = "") -> None:
+async def remember(state: PlansState, plan: Plan | None, session: str = "") -> None:
     """Keep the plan of a session; None forgets it. Raises: StorageError, and nothing has changed then."""
     from mcpdesk.storage import facts
 
@@ -127,6 +127,6 @@ async def remember(home: PlansState, plan: Plan | None, session: str = "") -> No
         if plan is not None:
             facts.keep_newest(connection, KEY, "since", MOST)
 
-    await home.data.run(work)
-    others = {key: each for key, each in home.plans.items() if key != session}
-    home.take_plans(others if plan is None else {**others, session: plan}, plan)
+    await state.data.run(work)
+    others = {key: each for key, each in state.plans.items() if key != session}
+    state.take_plans(others if plan is None else {**others, session: plan}, plan)

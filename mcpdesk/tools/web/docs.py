@@ -85,7 +85,7 @@ async def read_docs(
     """
     from mcpdesk.tools.web.fetch import fetch
 
-    fetched = await fetch(url.strip(), private=ctx.home.options.read_private_urls)
+    fetched = await fetch(url.strip(), private=ctx.hosted.options.read_private_urls)
     if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
         return await _page(fetched, format, wait_ms, ctx)
     if _is_text(fetched):
@@ -117,9 +117,9 @@ async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str,
     program = find_browser()
     if program is None:
         return fetched.text, "fetch", "no browser was found on this machine: scripts of the page did not run"
-    private = ctx.home.options.read_private_urls
+    private = ctx.hosted.options.read_private_urls
     try:
-        async with ctx.home.browsers:
+        async with ctx.hosted.browsers:
             drawn = await draw(
                 program, fetched.url, wait_ms, ctx.environment, private=private, local=fetched.is_local
             )
@@ -173,13 +173,13 @@ async def _result(
     notes = [note] if note else []
     if is_cut or fetched.is_cut:
         notes.append("the document is larger than what was read of it")
-    most, path = ctx.home.options.output_chars, None
+    most, path = ctx.hosted.options.output_chars, None
     room = most - sum(len(each) + 4 for each in notes)
     if len(text) > room:
         room -= NOTES_LENGTH
         left_out = f"{len(text) - room:,} characters more"
         try:
-            path = await asyncio.to_thread(kept_text, ctx.home.outputs, text)
+            path = await asyncio.to_thread(kept_text, ctx.hosted.outputs, text)
             notes.append(f"{left_out}; all of it is in {path}")
         except OSError as error:
             notes.append(f"{left_out}, which could not be written to a file: {error.strerror}")

@@ -83,7 +83,7 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
     """
     wanted = given("query", query, QUERY_LIMIT)
     engines = _engines(ctx)
-    options = ctx.home.options
+    options = ctx.hosted.options
     asked = await asyncio.gather(
         *(
             _ask(engine, wanted, options.search_urls.get(engine.name, ""), options.search_timeout_s)
@@ -96,7 +96,7 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
 def _engines(ctx: Context) -> list[Engine]:
     from mcpdesk.tools.web.search_engines import ENGINES, USUAL
 
-    options = ctx.home.options
+    options = ctx.hosted.options
     names = options.search_engines or (*USUAL, *options.search_urls)
     unknown = [name for name in names if name not in ENGINES]
     if unknown:
