@@ -42,6 +42,8 @@ def test_decorators_return_the_function_itself() -> None:
     assert note_of(one) == Note("tool")
     assert note_of(function) is None
     assert note_of(5) is None
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        prompt(timeout=5)  # type: ignore[call-overload]
 
 
 def test_hints_become_annotations_and_explicit_ones_win() -> None:

@@ -6,7 +6,7 @@ Knows nothing of folders or schemas: whoever loads the file reads the note with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NoReturn, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypedDict, TypeVar, Unpack, overload
 
 from msgspec import Meta, Struct, field
 
@@ -20,10 +20,72 @@ Suggestions = Iterable[str] | Callable[..., Any]
 """A list of texts, or a function of `(value)`, `(value, arguments)` or `(value, arguments, ctx)`."""
 TaskSupport = Literal["forbidden", "optional", "required"]
 NOTE = "__mcpdesk__"
+_FIELDS = {"timeout": "timeout_s", "offered": "is_offered"}
+"""Keywords to the fields of a note that have another name."""
+_HINTS = {
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
+
+
+class ItemKeywords(TypedDict, total=False):
+    """What every decorator takes."""
+
+    name: str
+    title: str
+    description: str
+    icons: Icons
+    meta: Mapping[str, Any]
+    requires_env: str | Iterable[str]
+    """Environment variables without which the item is not offered."""
+    offered: bool
+    """False: held back until a handler calls `ctx.server.tools.offer(name)`; `.withdraw(name)` takes it back,
+    and clients are notified of both. Resources, templates and prompts have registries of the same kind."""
+
+
+class ToolKeywords(ItemKeywords, total=False):
+    """What `tool` takes."""
+
+    annotations: Mapping[str, Any]
+    read_only: bool | None
+    """This and the next three become the hints of those names; None leaves one out."""
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    """Seconds a call may take; None takes the server's setting."""
+    task: TaskSupport
+    """Whether a call may, must or cannot outlive its request as a task."""
+    asks_first: bool
+    """True: a call becomes a task at `await ctx.become_task()`; questions before that belong to the call."""
+    requires_jwt: bool
+    """True: callers without a verified token are refused; what the token says is `ctx.claims`."""
+    scopes: str | Iterable[str]
+    """What the token must allow besides."""
+    runs_programs: bool
+    while_planning: bool | tuple[str, ...]
+
+
+class ResourceKeywords(ItemKeywords, total=False):
+    """What `resource` takes besides the URI."""
+
+    mime_type: str
+    annotations: Mapping[str, Any]
+    complete: Mapping[str, Suggestions] | Suggestions | None
+    """Suggestions by variable; for a template with one variable also without its name."""
+
+
+class PromptKeywords(ItemKeywords, total=False):
+    """What `prompt` takes."""
+
+    complete: Mapping[str, Suggestions] | None
+    """Suggestions by argument."""
 
 
 class Note(Struct, frozen=True):
-    """What a decorator said. `kind` is `tool`, `resource` or `prompt`."""
+    """What a decorator said. `kind` is `tool`, `resource` or `prompt`; the keywords explain the fields."""
 
     kind: str
     name: str = ""
@@ -33,14 +95,13 @@ class Note(Struct, frozen=True):
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
-    """Environment variables without which the item is not offered."""
     uri: str = ""
     """A resource's URI or URI template."""
     mime_type: str = ""
     complete: Any = None
-    """What suggests values, by argument; for a template with one variable also without its name."""
     timeout_s: float | None = None
     task: str = ""
+    """`optional` or `required`; empty: a call is never a task."""
     asks_first: bool = False
     requires_jwt: bool = False
     scopes: tuple[str, ...] = ()
@@ -58,169 +119,30 @@ def note_of(function: object) -> Note | None:
 @overload
 def tool(function: Function, /) -> Function: ...
 @overload
-def tool(
-    *,
-    name: str = "",
-    title: str = "",
-    description: str = "",
-    annotations: Mapping[str, Any] | None = None,
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    timeout: float | None = None,
-    task: TaskSupport = "forbidden",
-    asks_first: bool = False,
-    requires_jwt: bool = False,
-    scopes: str | Iterable[str] = (),
-    requires_env: str | Iterable[str] = (),
-    offered: bool = True,
-    runs_programs: bool = False,
-    while_planning: bool | tuple[str, ...] = False,
-    icons: Icons = (),
-    meta: Mapping[str, Any] | None = None,
-) -> Callable[[Function], Function]: ...
-def tool(
-    function: Function | None = None,
-    /,
-    *,
-    name: str = "",
-    title: str = "",
-    description: str = "",
-    annotations: Mapping[str, Any] | None = None,
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    timeout: float | None = None,
-    task: TaskSupport = "forbidden",
-    asks_first: bool = False,
-    requires_jwt: bool = False,
-    scopes: str | Iterable[str] = (),
-    requires_env: str | Iterable[str] = (),
-    offered: bool = True,
-    runs_programs: bool = False,
-    while_planning: bool | tuple[str, ...] = False,
-    icons: Icons = (),
-    meta: Mapping[str, Any] | None = None,
-) -> Function | Callable[[Function], Function]:
-    """Offer a function as a tool; `@tool` and `@tool(...)` both work.
-
-    `timeout` is in seconds. `read_only`, `destructive`, `idempotent` and `open_world` become the hints of
-    those names; None leaves one out. `task` says whether a call may, must or cannot outlive its request as a
-    task; with `asks_first` it becomes one at `await ctx.become_task()`, and what it asks before that is asked
-    in the call itself. `requires_jwt` refuses callers without a verified token, `scopes` also those whose
-    token does not allow that much; what it says is `ctx.claims`. `offered=False` holds it back until a
-    handler calls `ctx.server.tools.offer(name)`; `.withdraw(name)` takes it back. Clients are told of both.
-    """
-    hints = {
-        "readOnlyHint": read_only,
-        "destructiveHint": destructive,
-        "idempotentHint": idempotent,
-        "openWorldHint": open_world,
-    }
-    note = Note(
-        "tool",
-        name=name,
-        title=title,
-        description=description,
-        annotations={**_given(hints), **(annotations or {})},
-        icons=_icons(icons),
-        meta=dict(meta or {}),
-        requires_env=_names(requires_env),
-        is_offered=offered,
-        timeout_s=timeout,
-        task="" if task == "forbidden" else task,
-        asks_first=asks_first,
-        requires_jwt=requires_jwt or bool(scopes),
-        scopes=_names(scopes),
-        runs_programs=runs_programs,
-        while_planning=while_planning,
-    )
-    return _noting(note) if function is None else _noting(note)(function)
+def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Function], Function]: ...
+def tool(function: Any = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
+    """Offer a function as a tool; `@tool` and `@tool(...)` both work."""
+    decorate = _noting("tool", keywords, ToolKeywords)
+    return decorate if function is None else decorate(function)
 
 
-def resource(
-    uri: str,
-    *,
-    name: str = "",
-    title: str = "",
-    description: str = "",
-    mime_type: str = "",
-    annotations: Mapping[str, Any] | None = None,
-    complete: Mapping[str, Suggestions] | Suggestions | None = None,
-    requires_env: str | Iterable[str] = (),
-    offered: bool = True,
-    icons: Icons = (),
-    meta: Mapping[str, Any] | None = None,
-) -> Callable[[Function], Function]:
+def resource(uri: str, **keywords: Unpack[ResourceKeywords]) -> Callable[[Function], Function]:
     """Offer a function as the resource at `uri`, or as a template when `uri` has `{variables}`.
 
     The variables arrive as parameters of the same names; `uri` and `ctx` may be asked for as well. Returning
     None says that there is no such resource.
-    `complete` suggests values for them: a list or a function per variable.
     """
-    note = Note(
-        "resource",
-        uri=uri,
-        name=name,
-        title=title,
-        description=description,
-        mime_type=mime_type,
-        annotations=dict(annotations or {}),
-        complete=complete,
-        icons=_icons(icons),
-        meta=dict(meta or {}),
-        requires_env=_names(requires_env),
-        is_offered=offered,
-    )
-    return _noting(note)
+    return _noting("resource", keywords, ResourceKeywords, uri)
 
 
 @overload
 def prompt(function: Function, /) -> Function: ...
 @overload
-def prompt(
-    *,
-    name: str = "",
-    title: str = "",
-    description: str = "",
-    complete: Mapping[str, Suggestions] | None = None,
-    requires_env: str | Iterable[str] = (),
-    offered: bool = True,
-    icons: Icons = (),
-    meta: Mapping[str, Any] | None = None,
-) -> Callable[[Function], Function]: ...
-def prompt(
-    function: Function | None = None,
-    /,
-    *,
-    name: str = "",
-    title: str = "",
-    description: str = "",
-    complete: Mapping[str, Suggestions] | None = None,
-    requires_env: str | Iterable[str] = (),
-    offered: bool = True,
-    icons: Icons = (),
-    meta: Mapping[str, Any] | None = None,
-) -> Function | Callable[[Function], Function]:
-    """Offer a function as a prompt. It returns a text (one user message) or a list of `message(...)`.
-
-    `complete` suggests values: a list of texts per argument, or a function of `(value)`,
-    `(value, arguments)` or `(value, arguments, ctx)`.
-    """
-    note = Note(
-        "prompt",
-        name=name,
-        title=title,
-        description=description,
-        complete=complete,
-        icons=_icons(icons),
-        meta=dict(meta or {}),
-        requires_env=_names(requires_env),
-        is_offered=offered,
-    )
-    return _noting(note) if function is None else _noting(note)(function)
+def prompt(**keywords: Unpack[PromptKeywords]) -> Callable[[Function], Function]: ...
+def prompt(function: Any = None, /, **keywords: Unpack[PromptKeywords]) -> Any:
+    """Offer a function as a prompt. It returns a text (one user message) or a list of `message(...)`."""
+    decorate = _noting("prompt", keywords, PromptKeywords)
+    return decorate if function is None else decorate(function)
 
 
 def fail(message: str, **data: Any) -> NoReturn:
@@ -250,7 +172,26 @@ def header(name: str) -> Meta:
     return Meta(extra_json_schema={"x-mcp-header": name})
 
 
-def _noting(note: Note) -> Callable[[Function], Function]:
+def _noting(
+    kind: str, keywords: Mapping[str, Any], known: type, uri: str = ""
+) -> Callable[[Function], Function]:
+    """A decorator that notes what was said. Raises: TypeError for a keyword that is not known."""
+    if unknown := keywords.keys() - known.__annotations__.keys():
+        raise TypeError(f"{kind}() got an unexpected keyword argument {min(unknown)!r}")
+    given = {_FIELDS.get(name, name): value for name, value in keywords.items() if value is not None}
+    hints = {wire: given.pop(name) for name, wire in _HINTS.items() if name in given}
+    given["annotations"] = hints | dict(given.get("annotations", {}))
+    given["meta"] = dict(given.get("meta", {}))
+    for name in ("requires_env", "scopes"):
+        given[name] = _names(given.get(name, ()))
+    given["icons"] = tuple(
+        {"src": icon} if isinstance(icon, str) else dict(icon) for icon in given.get("icons", ())
+    )
+    if given.get("task") == "forbidden":
+        del given["task"]
+    given["requires_jwt"] = bool(given.get("requires_jwt") or given["scopes"])
+    note = Note(kind, uri=uri, **given)
+
     def decorate(function: Function) -> Function:
         setattr(function, NOTE, note)
         return function
@@ -258,13 +199,5 @@ def _noting(note: Note) -> Callable[[Function], Function]:
     return decorate
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
-
-
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _icons(given: Icons) -> tuple[dict[str, Any], ...]:
-    return tuple({"src": icon} if isinstance(icon, str) else dict(icon) for icon in given)

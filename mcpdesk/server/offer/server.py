@@ -69,7 +69,7 @@ class Server(Struct, eq=False):
     icons: tuple[dict[str, Any], ...] = ()
     folder: Path | None = None
     hosted: ServerState | None = None
-    """What a hosted server keeps beyond its calls: state file, programs, plans. None for one without a folder."""
+    """What outlives a call: state file, programs, plans. None for a server without a folder."""
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
     """False: no tools capability is advertised and none can be called."""
