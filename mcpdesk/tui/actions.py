@@ -189,10 +189,12 @@ ACTIONS: tuple[Action, ...] = (
     _question("scroll(-1)", "pageup", "page up", footer=False),
     _question("scroll(1)", "pagedown", "page down", footer=False),
 
+    _clients("filter", "slash", "filter", "Words that must occur."),
     _clients("copy", "y", "copy", "Copy the name, the line, or everything known."),
-    _clients("open_traffic", "enter", "its traffic", "Show only the messages of that client."),
+    _clients("open", "enter", "its traffic", "Show only the messages of that client."),
     _clients("sort", "s", "sort", "Sort by the next column."),
     _clients("disconnect", "d", "disconnect", "End the session or connection of the client; asks once more."),
+    _clients("back", "escape", "back", "To the list, then drop the filter.", footer=False),
 
     _logs("filter", "slash", "filter", "Words that must occur in text, source or place."),
     _logs("level", "l", "level", "Hide everything below a level; each press raises it."),

@@ -12,19 +12,19 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mcpdesk.link.values import CallbackView, JobKind, JobState, JobView, PlanView, StepView, TodoView
-from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.line_list import LineList
+from mcpdesk.tui.widgets.section import Section
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame
 from tests.support.patience import WITHIN_S
 
 PANES_HERE = {**STUBS, "activity": PANES["activity"]}
-AnySection = TypeVar("AnySection", bound=Section[Any, Any])
+AnySection = TypeVar("AnySection", bound=Section[Any])
 
 
 def link_with(*work: JobView | CallbackView | TodoView | PlanView) -> FakeLink:
@@ -81,12 +81,12 @@ def tabs(pane: ActivityPane) -> list[str]:
     return pane.query_one(TabStrip).titles
 
 
-def detail(section: Section[Any, Any]) -> str:
+def detail(section: Section[Any]) -> str:
     """The selected row in full."""
     return str(section.query(".detail Static").first(Static).content)
 
 
-def lesson(section: Section[Any, Any]) -> str:
+def lesson(section: Section[Any]) -> str:
     """What an empty part teaches; empty when it is not shown."""
     taught = section.query_one(".lesson", Static)
     return str(taught.content) if taught.display else ""

@@ -17,7 +17,6 @@ from mcpdesk.tui.screens.clients import (
     COLUMNS,
     CONFIG_TARGETS,
     GIVING_WAY,
-    ClientList,
     ClientsPane,
     ConfigTarget,
     targets_for,
@@ -133,7 +132,7 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
     link.core = replace(link.core, clients=link.core.clients[:1])
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
-        lesson = pane.query_one(".teach", Static)
+        lesson = pane.query_one(".lesson", Static)
         assert lesson.display and "mcpdesk stdio ~/servers/profiles" in str(lesson.content)
         link.core = quiet_link().core
         app.main.refresher.refresh()
@@ -149,7 +148,7 @@ async def test_commands_are_folded_where_they_are_wider_than_the_pane(
     monkeypatch.setattr(link, "client_config", lambda *_, **__: "curl" + " --header name:value" * 9)
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
-        lesson = pane.query_one(".teach", Static)
+        lesson = pane.query_one(".lesson", Static)
         lines = str(lesson.content).splitlines()
         assert max(map(cell_len, lines)) <= lesson.content_size.width
         assert sum(line.endswith("value \\") for line in lines) >= 2
@@ -163,7 +162,7 @@ async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
-        text = str(pane.query_one(".teach", Static).content)
+        text = str(pane.query_one(".lesson", Static).content)
         assert "secret-key" not in text and "X-API-Key: ••••" in text
         await pilot.press("U", "1")
         await pilot.pause()
@@ -195,16 +194,6 @@ async def test_many_clients_leave_room_for_the_selected_one(size: tuple[int, int
         detail = pane.query_one(".detail")
         assert detail.region.height >= 8 and detail.region.bottom <= pane.region.bottom
         assert pane.listing.region.height >= 8
-
-
-async def test_a_client_that_is_gone_has_no_detail() -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        pane = await shown(app, pilot)
-        link.details.clear()
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert not pane.query_one(".detail").display
 
 
 @pytest.mark.slow
@@ -265,10 +254,10 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
 
 
 def columns_in(width: int, caller: str = "") -> list[str]:
-    listing = ClientList()
-    listing.rows = [replace(one, caller=caller) for one in sample_view(0.0).clients]
-    listing.widths = [12 for _ in COLUMNS]
-    return [column.name for _, column in listing.columns(width)]
+    pane = ClientsPane(quiet_link())
+    pane.rows = [replace(one, caller=caller) for one in sample_view(0.0).clients]
+    pane.widths = [12 for _ in COLUMNS]
+    return [column.name for _, column in pane.columns(width)]
 
 
 def test_columns_give_way_in_order_and_the_name_stays() -> None:

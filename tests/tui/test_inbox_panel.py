@@ -10,9 +10,9 @@ from msgspec.structs import replace as with_changes
 
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.tui.activity.inbox_panel import QUESTION_STATES, InboxPanel
-from mcpdesk.tui.activity.section import Detail
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.activity import ActivityPane
+from mcpdesk.tui.widgets.section import Detail
 from tests.support.activity import activity, detail, part, row_texts, tabs, until
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, toasts

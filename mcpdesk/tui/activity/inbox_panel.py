@@ -13,12 +13,12 @@ from mcpdesk.inbox.question import Question, QuestionKind, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice
+from mcpdesk.tui.widgets.section import Section
 
 QUESTION_STATES = {
     QuestionState.WAITING: ("?", "lines--warn"),
@@ -35,7 +35,7 @@ NARROW = 70
 """Cells below which the column of the peer is left out."""
 
 
-class InboxPanel(Section[Question, Question]):
+class InboxPanel(Section[Question]):
     """The questions of all servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("inbox")
@@ -62,12 +62,9 @@ class InboxPanel(Section[Question, Question]):
     def fetch(self) -> Sequence[Question]:
         return self.link.questions()
 
-    def count_of(self, items: Sequence[Question]) -> str:
-        waiting = sum(one.state is QuestionState.WAITING for one in items)
+    def count_of(self, rows: Sequence[Question]) -> str:
+        waiting = sum(one.state is QuestionState.WAITING for one in rows)
         return f"?{waiting}" if waiting else ""
-
-    def rows_of(self, items: Sequence[Question]) -> Sequence[Question]:
-        return items
 
     def keys_of(self, row: Question) -> tuple[int]:
         return (row.id,)
@@ -88,8 +85,8 @@ class InboxPanel(Section[Question, Question]):
         yield column(_summary(row), room), ""
         yield age, "lines--muted"
 
-    def texts_of(self, item: Question) -> Iterable[str]:
-        return plain(item), item.peer, item.tool, item.state
+    def texts_of(self, row: Question) -> Iterable[str]:
+        return plain(row), row.peer, row.tool, row.state
 
     def detail_of(self, row: Question) -> tuple[str, Content]:
         peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
@@ -101,19 +98,19 @@ class InboxPanel(Section[Question, Question]):
 
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        found = {one.id: absence(one, view.clients, now) for one in self.items}
+        found = {one.id: absence(one, view.clients, now) for one in self.rows}
         absences = {number: why for number, why in found.items() if why}
         if absences != self._absences:
             self._absences = absences
             self.update_ages()
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         """Answer the selected question, or go to how it ended."""
         question = self.listing.selected
         if question is not None and question.state is QuestionState.WAITING:
             self.app.main.ask(question)
         elif question is not None:
-            super().action_open()
+            await super().action_open()
 
     def action_decline(self) -> None:
         """Decline the selected question, with a reason."""

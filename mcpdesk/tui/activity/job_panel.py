@@ -19,12 +19,12 @@ from textual.widgets import Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.results.program_output import OutputView
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, is_confirmed
+from mcpdesk.tui.widgets.section import Section, SectionList
 
 JOB_STATES = {
     JobState.QUEUED: ("…", "lines--muted"),
@@ -65,7 +65,7 @@ class JobDetail(Vertical):
         yield OutputView()
 
 
-class JobPanel(Section[JobView, JobView]):
+class JobPanel(Section[JobView]):
     """The jobs of all servers, and the output of the selected one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
@@ -86,7 +86,7 @@ class JobPanel(Section[JobView, JobView]):
         super().__init__(link)
         self._uses: Mapping[str, JobUse] = {}
         """Job id -> processor time and memory, as measured last."""
-        self._shown = ""
+        self._job = ""
         """Id of the job whose output is shown."""
         self._read_to = -1
         self._is_whole = False
@@ -94,22 +94,21 @@ class JobPanel(Section[JobView, JobView]):
         self._left_out = 0
         """Bytes of output before what is shown."""
 
-    def make_detail(self) -> Widget:
-        return JobDetail(classes="detail")
+    def parts(self) -> Iterable[Widget]:
+        yield SectionList(self)
+        yield JobDetail(classes="detail")
 
     def version_of(self, view: CoreView) -> int:
         return view.work.jobs_version
 
     def fetch(self) -> Sequence[JobView]:
-        return self.link.jobs()
-
-    def count_of(self, items: Sequence[JobView]) -> str:
-        running = sum(not job.state.is_final for job in items)
-        return f"▸{running}" if running else str(len(items) or "")
-
-    def rows_of(self, items: Sequence[JobView]) -> Sequence[JobView]:
         """Running jobs first, newest first; then ended ones, the last ended first."""
-        return sorted(items, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
+        jobs = self.link.jobs()
+        return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
+
+    def count_of(self, rows: Sequence[JobView]) -> str:
+        running = sum(not job.state.is_final for job in rows)
+        return f"▸{running}" if running else str(len(rows) or "")
 
     def keys_of(self, row: JobView) -> tuple[str]:
         return (row.id,)
@@ -138,8 +137,8 @@ class JobPanel(Section[JobView, JobView]):
             memory = size_text(use.memory)
         return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"
 
-    def texts_of(self, item: JobView) -> Iterable[str]:
-        return item.name, item.peer, item.server, item.state, item.message
+    def texts_of(self, row: JobView) -> Iterable[str]:
+        return row.name, row.peer, row.server, row.state, row.message
 
     def detail_of(self, row: JobView) -> tuple[str, Content]:
         use = self._uses.get(row.id)
@@ -166,24 +165,24 @@ class JobPanel(Section[JobView, JobView]):
 
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        if self._uses or any(not job.state.is_final for job in self.items):
+        if self._uses or any(not job.state.is_final for job in self.rows):
             self.read("uses", SAMPLE_S, self.link.usage, self._show_uses)
-        if self._shown and not self._is_whole:
-            source = partial(self.link.output, self._shown, self._read_to)
-            self.read("output", READ_S, source, partial(self._add_output, self._shown))
+        if self._job and not self._is_whole:
+            source = partial(self.link.output, self._job, self._read_to)
+            self.read("output", READ_S, source, partial(self._add_output, self._job))
 
     def show_detail(self) -> None:
         """Show the selected job, and begin to read its output if another was selected before."""
         job = self.listing.selected
         shown = "" if job is None else job.id
-        if shown != self._shown:
-            self._shown, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
+        if shown != self._job:
+            self._job, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
             self.read_now("output")
             self.output.clear()
         super().show_detail()
         self.query_one(JobDetail).set_class(job is not None and not job.has_output, "-silent")
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         """Go to the output."""
         if self.listing.selected is not None:
             (self.output if self.output.display else self.listing).focus()
@@ -216,7 +215,7 @@ class JobPanel(Section[JobView, JobView]):
 
     def _add_output(self, job: str, piece: JobOutput | None) -> None:
         """Show the next piece of a job's output; None: there is no more."""
-        if job != self._shown:
+        if job != self._job:
             return
         if piece is None:
             self._is_whole = True

@@ -17,11 +17,11 @@ from textual.widgets import Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallbackView, CoreView, PlanView, StepView, TodoView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.section import Detail, Section
 from mcpdesk.tui.render.amounts import clock, countdown, since
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, is_confirmed
+from mcpdesk.tui.widgets.section import Detail, Section
 
 NARROW = 90
 """Cells below which the column of the peer is left out."""
@@ -48,7 +48,7 @@ def repeats(callback: CallbackView) -> str:
     return f"{callback.fired} of {callback.repeat_count}"
 
 
-class CallbackPanel(Section[CallbackView, CallbackView]):
+class CallbackPanel(Section[CallbackView]):
     """The callbacks of all servers: when each fires next, how often, for whom, and its message."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("callbacks")
@@ -65,18 +65,15 @@ class CallbackPanel(Section[CallbackView, CallbackView]):
         return view.work.callbacks_version
 
     def fetch(self) -> Sequence[CallbackView]:
-        return self.link.callbacks()
-
-    def count_of(self, items: Sequence[CallbackView]) -> str:
-        waiting = sum(each.due is not None for each in items)
-        return f"◷{waiting}" if waiting else ""
-
-    def rows_of(self, items: Sequence[CallbackView]) -> Sequence[CallbackView]:
         """Waiting ones first, the next one on top; then the others, newest first."""
         return sorted(
-            items,
+            self.link.callbacks(),
             key=lambda each: (each.due is None, each.due or -(each.last_fired or each.created)),
         )
+
+    def count_of(self, rows: Sequence[CallbackView]) -> str:
+        waiting = sum(each.due is not None for each in rows)
+        return f"◷{waiting}" if waiting else ""
 
     def keys_of(self, row: CallbackView) -> tuple[Hashable]:
         return ((row.server, row.id),)
@@ -96,8 +93,8 @@ class CallbackPanel(Section[CallbackView, CallbackView]):
             room -= PEER_CELLS + 2
         yield one_line(row.message, max(room, 1)), ""
 
-    def texts_of(self, item: CallbackView) -> Iterable[str]:
-        return item.message, item.peer, item.server
+    def texts_of(self, row: CallbackView) -> Iterable[str]:
+        return row.message, row.peer, row.server
 
     def detail_of(self, row: CallbackView) -> tuple[str, Content]:
         message = Content.styled(clean(row.message), "bold")
@@ -154,7 +151,7 @@ TodoRow: TypeAlias = tuple[TodoView, StepView | None]
 """A task and one of its steps; None: the row of the task itself."""
 
 
-class TodoPanel(Section[TodoView, TodoRow]):
+class TodoPanel(Section[TodoRow]):
     """The task lists of all servers: what clients have to do, and which steps are done."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
@@ -175,23 +172,21 @@ class TodoPanel(Section[TodoView, TodoRow]):
     def version_of(self, view: CoreView) -> int:
         return view.work.todo_version
 
-    def fetch(self) -> Sequence[TodoView]:
-        return self.link.todo()
-
-    def count_of(self, items: Sequence[TodoView]) -> str:
-        unfinished = sum(task.completed is None for task in items)
-        return f"○{unfinished}" if unfinished else "✓" if items else ""
-
-    def rows_of(self, items: Sequence[TodoView]) -> Sequence[TodoRow]:
+    def fetch(self) -> Sequence[TodoRow]:
         """The current task first, then open ones, then done ones; each newest first. Done ones are folded."""
         rows: list[TodoRow] = []
         for task in sorted(
-            items, key=lambda task: (not task.is_current, task.completed is not None, -task.created)
+            self.link.todo(),
+            key=lambda task: (not task.is_current, task.completed is not None, -task.created),
         ):
             rows.append((task, None))
             if not self._is_folded(task):
                 rows += [(task, step) for step in task.steps]
         return rows
+
+    def count_of(self, rows: Sequence[TodoRow]) -> str:
+        unfinished = sum(step is None and task.completed is None for task, step in rows)
+        return f"○{unfinished}" if unfinished else "✓" if rows else ""
 
     def keys_of(self, row: TodoRow) -> tuple[Hashable, ...]:
         task, step = row
@@ -215,7 +210,7 @@ class TodoPanel(Section[TodoView, TodoRow]):
         else:
             yield "○ open    ", ""
         steps = f"  {task.done}/{len(task.steps)}" if task.steps else "  no steps"
-        has_several = len({each.server for each in self.items}) > 1
+        has_several = len({each.server for each, _ in self.rows}) > 1
         where = f"  {one_line(task.server, 20)}" if has_several else ""
         # A task that is done may be the current one as well.
         mark = "  current" if is_done and task.is_current else ""
@@ -226,8 +221,9 @@ class TodoPanel(Section[TodoView, TodoRow]):
         yield mark, "lines--key"
         yield where, "lines--muted"
 
-    def texts_of(self, item: TodoView) -> Iterable[str]:
-        return item.name, *(step.text for step in item.steps)
+    def texts_of(self, row: TodoRow) -> Iterable[str]:
+        task, _ = row
+        return task.name, *(step.text for step in task.steps)
 
     def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
@@ -245,7 +241,7 @@ class TodoPanel(Section[TodoView, TodoRow]):
         whole, line = _markdown(task), task.name if step is None else step.text
         return [Choice("task with steps", whole, whole, "t"), Choice("this line", line, line, "l")]
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         """Fold or unfold the selected task."""
         self.action_fold()
 
@@ -254,7 +250,7 @@ class TodoPanel(Section[TodoView, TodoRow]):
         if self.listing.selected is not None:
             task, _ = self.listing.selected
             self._folded[task.server, task.id] = not self._is_folded(task)
-            self.apply_filter()
+            self.load()
 
     def _is_folded(self, task: TodoView) -> bool:
         return self._folded.get((task.server, task.id), task.completed is not None)
@@ -265,7 +261,7 @@ def _markdown(task: TodoView) -> str:
     return "\n".join([f"# {task.name}", "", *steps]).rstrip()
 
 
-class PlanPanel(Section[PlanView, PlanView]):
+class PlanPanel(Section[PlanView]):
     """What is being planned, or was planned last, on each server, and the plan file as it is written."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
@@ -286,7 +282,7 @@ class PlanPanel(Section[PlanView, PlanView]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._plans: tuple[PlanView, ...] = ()
-        self._shown = ""
+        self._file = ""
         """The plan file that is shown; empty before it was read."""
         self._text: str | None = None
 
@@ -295,14 +291,11 @@ class PlanPanel(Section[PlanView, PlanView]):
         return self._plans, self.app.server
 
     def fetch(self) -> Sequence[PlanView]:
-        return self._plans
-
-    def count_of(self, items: Sequence[PlanView]) -> str:
-        return "on" if any(plan.is_active for plan in items) else ""
-
-    def rows_of(self, items: Sequence[PlanView]) -> Sequence[PlanView]:
         """The plan of the server shown first, then those that are being made."""
-        return sorted(items, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
+        return sorted(self._plans, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
+
+    def count_of(self, rows: Sequence[PlanView]) -> str:
+        return "on" if any(plan.is_active for plan in rows) else ""
 
     def keys_of(self, row: PlanView) -> tuple[Hashable]:
         return (row.server,)
@@ -317,18 +310,18 @@ class PlanPanel(Section[PlanView, PlanView]):
         if row.is_active:
             yield "  tools that are not read-only are refused", "lines--muted"
 
-    def texts_of(self, item: PlanView) -> Iterable[str]:
-        return item.goal, item.server, item.file
+    def texts_of(self, row: PlanView) -> Iterable[str]:
+        return row.goal, row.server, row.file
 
     def detail_of(self, row: PlanView) -> tuple[str, Content]:
         began = f"since {_moment(row.since)} · {ending(row.file, max(20, self.size.width - 40))}"
-        if row.file != self._shown:
+        if row.file != self._file:
             return began, Content("")
         return began, Content(clean(self._text or f"{row.file} cannot be read."))
 
     def copies_of(self, row: PlanView) -> list[Choice]:
         choices = [Choice("file", row.file, row.file, "f"), Choice("goal", row.goal, row.goal, "g")]
-        if row.file == self._shown and self._text:
+        if row.file == self._file and self._text:
             choices.insert(0, Choice("plan", self._text, self._text, "p"))
         return choices
 
@@ -341,16 +334,16 @@ class PlanPanel(Section[PlanView, PlanView]):
     def show_detail(self) -> None:
         super().show_detail()
         plan = self.listing.selected
-        if self._shown and plan is not None and plan.file != self._shown:
-            self._shown, self._text = "", None
+        if self._file and plan is not None and plan.file != self._file:
+            self._file, self._text = "", None
             self._show_markdown("")
             self.read_now("plan")
 
     def _show_text(self, file: str, text: str | None) -> None:
         plan = self.listing.selected
-        if plan is None or file != plan.file or (file, text) == (self._shown, self._text):
+        if plan is None or file != plan.file or (file, text) == (self._file, self._text):
             return
-        self._shown, self._text = file, text
+        self._file, self._text = file, text
         self.show_detail()
         self._show_markdown(clean(text) if text and len(text) <= MARKDOWN_LIMIT else "")
 

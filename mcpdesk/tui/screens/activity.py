@@ -18,13 +18,13 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.inbox_panel import InboxPanel
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel
-from mcpdesk.tui.activity.section import Section
 from mcpdesk.tui.widgets.choice_box import TabStrip
+from mcpdesk.tui.widgets.section import Section
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-SECTIONS: dict[str, Callable[[Link], Section[Any, Any]]] = {
+SECTIONS: dict[str, Callable[[Link], Section[Any]]] = {
     "inbox": InboxPanel,
     "jobs": JobPanel,
     "callbacks": CallbackPanel,
@@ -62,7 +62,7 @@ class ActivityPane(Vertical):
         return list(self.sections)[self.query_one(TabStrip).current]
 
     @property
-    def section(self) -> Section[Any, Any]:
+    def section(self) -> Section[Any]:
         """The section that is shown."""
         return self.sections[self.shown]
 
@@ -97,7 +97,7 @@ class ActivityPane(Vertical):
 
     def action_back(self) -> None:
         """Go from the detail to the list, then drop the filter."""
-        self.section.step_back()
+        self.section.action_back()
 
     @on(TabStrip.Picked)
     def _picked(self) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from rich.cells import cell_len
-from textual import on, work
-from textual.app import ComposeResult
+from textual import work
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
@@ -22,12 +21,12 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.client_text import PRESENCES, client_text, duration_or_dash, era, seen_text, title_of
 from mcpdesk.tui.render.safe_text import one_line, shown_command
-from mcpdesk.tui.widgets.line_list import RowList, Span
+from mcpdesk.tui.widgets.line_list import Span
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
+from mcpdesk.tui.widgets.section import Section, SectionLesson
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Over
-    from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.screens.main_screen import MainScreen
 
 
@@ -87,62 +86,6 @@ SEEN_STYLES = {
 }
 
 
-class ClientList(RowList[ClientView]):
-    """One row a client, in columns as wide as their contents."""
-
-    DEFAULT_CSS = """
-    ClientList { height: auto; max-height: 1fr; min-height: 1; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cells: list[tuple[str, ...]] = []
-        """The texts of each row, one for every column."""
-        self.widths = [len(column.name) + 1 for column in COLUMNS]
-
-    def keys_of(self, row: ClientView) -> tuple[int]:
-        return (row.connection,)
-
-    def show_clients(self, clients: Sequence[ClientView], now: float) -> bool:
-        """Show these clients; True when anything visible changed. The selected client stays selected."""
-        cells = [cells_of(client, now) for client in clients]
-        if cells == self.cells:
-            self.rows = clients
-            return False
-        self.cells = cells
-        self.widths = [
-            max([len(column.name) + 1, *(cell_len(row[at]) for row in cells)])
-            for at, column in enumerate(COLUMNS)
-        ]
-        self.show(clients)
-        self.refresh(layout=True)
-        return True
-
-    def columns(self, width: int) -> list[tuple[int, Column]]:
-        """The columns that fit into so many cells, with their places in `COLUMNS`."""
-        has_callers = any(client.caller for client in self.rows)
-        left = [each for each in enumerate(COLUMNS) if each[1].name != "caller" or has_callers]
-        for name in GIVING_WAY:
-            if 1 + sum(self.widths[at] + GAP for at, _ in left) <= width:
-                break
-            left = [each for each in left if each[1].name != name]
-        return left
-
-    def heads(self, sorted_by: int, width: int) -> str:
-        """The line of heads; `sorted_by` is the place of the column that the rows are sorted by."""
-        titles = (
-            column.aligned(column.name + column.mark * (at == sorted_by), self.widths[at])
-            for at, column in self.columns(width)
-        )
-        return " " + "".join(titles)
-
-    def spans(self, index: int, width: int) -> Iterable[Span]:
-        yield " ", ""
-        for at, column in self.columns(width):
-            cell = self.cells[index][at]
-            yield column.aligned(cell, self.widths[at]), _style(column, cell)
-
-
 def cells_of(client: ClientView, now: float) -> tuple[str, ...]:
     """The texts of a client's row, one for every column."""
     return tuple(column.text(client, now) for column in COLUMNS)
@@ -156,10 +99,6 @@ def _style(column: Column, cell: str) -> str:
     return "lines--warn" if cell == ToolsSeen.STALE and column.name == "tools" else column.style
 
 
-ROOMY = 26
-"""Rows from which on the lesson leaves room for a detail."""
-
-
 @runtime_checkable
 class Filterable(Protocol):
     """A pane that can be narrowed from outside."""
@@ -168,91 +107,129 @@ class Filterable(Protocol):
         """Show only what matches."""
 
 
-class ClientsPane(Vertical):
-    """The list, the selected client in full, and what teaches how to connect."""
+class ClientsPane(Section[ClientView]):
+    """The list in columns as wide as their contents, the selected client in full, or how to connect one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("clients")
     DEFAULT_CSS = """
     ClientsPane { padding: 1 1 0 1; }
     ClientsPane .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
-    ClientsPane .teach {
-        display: none; height: auto; margin: 1 0; padding: 1 2; border: round $border-blurred;
-        border-title-color: $text-primary;
-    }
-    ClientsPane.-alone .teach { display: block; }
-    ClientsPane > ClientList { max-height: 50%; }
-    ClientsPane > .detail {
-        height: 1fr; margin-top: 1; padding: 0 1; scrollbar-size-vertical: 1;
-        border-top: solid $border-blurred; border-title-color: $text-muted; border-title-style: bold;
-    }
-    ClientsPane.-alone > .detail { height: auto; max-height: 75%; }
-    ClientsPane > .detail:focus { border-top: solid $border; border-title-color: $text-primary; }
-    ClientsPane > .detail > Static { height: auto; }
+    ClientsPane.-alone > .lesson { display: block; }
+    ClientsPane.-alone > .body { height: auto; }
     """
-    app: DeskApp
+    lesson = ("Nobody is connected yet", "")
+    beside_from = math.inf
 
     def __init__(self, link: Link) -> None:
-        super().__init__()
-        self.link = link
+        super().__init__(link)
         self._order = 0
-        self._lesson_shown: tuple[ServerView, int] | None = None
+        """The place of the column that the rows are sorted by."""
+        self._clients: list[ClientView] = []
+        self._cells: dict[int, tuple[str, ...]] = {}
+        """Connection -> the texts of its row, one for every column."""
+        self.widths = [len(column.name) + 1 for column in COLUMNS]
+        self._lesson_about: tuple[ServerView, int] | None = None
 
-    def compose(self) -> ComposeResult:
-        """Heads, rows, the detail, and the lesson."""
+    def parts(self) -> Iterable[Widget]:
         yield Static(classes="heads", markup=False)
-        yield ClientList()
-        with VerticalScroll(classes="detail"):
-            yield Static(markup=False)
-        lesson = Static(classes="teach", markup=False)
-        lesson.border_title = "Nobody is connected yet"
-        yield lesson
+        yield from super().parts()
 
     def show_view(self, view: CoreView) -> None:
         """Show the clients there are now."""
-        alone = all(client.transport == "memory" for client in view.clients)
-        self.set_class(alone, "-alone")
-        order = COLUMNS[self._order].order
-        clients = sorted(view.clients, key=lambda one: (one.left is not None, order(one)))
-        if self.listing.show_clients(clients, time.time()):
-            self._show_heads()
-        self._show_detail()
+        self.update_data(view)
+        self.update_clock(view, time.time())
         server = next((one for one in view.servers if one.name == self.app.server), None)
-        width = self.query_one(".teach").content_size.width
-        if alone and server is not None and (server, width) != self._lesson_shown:
-            self._lesson_shown = server, width
-            self._show_how_to_connect(server, view.api_key, width)
+        lesson = self.query_one(SectionLesson)
+        if lesson.display and server is not None:
+            about = server, lesson.content_size.width
+            if about != self._lesson_about:
+                self._lesson_about = about
+                lesson.update(self._how_to_connect(server, view.api_key, lesson.content_size.width))
 
-    @property
-    def listing(self) -> ClientList:
-        """The rows."""
-        return self.query_one(ClientList)
+    def version_of(self, view: CoreView) -> object:
+        now, order = time.time(), COLUMNS[self._order].order
+        self._clients = sorted(view.clients, key=lambda one: (one.left is not None, order(one)))
+        self._cells = {client.connection: cells_of(client, now) for client in self._clients}
+        return self._order, list(self._cells.items())
+
+    def fetch(self) -> Sequence[ClientView]:
+        """Those who left come last."""
+        return self._clients
+
+    def load(self) -> None:
+        self.set_class(all(client.transport == "memory" for client in self._clients), "-alone")
+        super().load()
+        self.widths = [
+            max([len(column.name) + 1, *(cell_len(row[at]) for row in self._cells.values())])
+            for at, column in enumerate(COLUMNS)
+        ]
+        self._show_heads()
+
+    def keys_of(self, row: ClientView) -> tuple[int]:
+        return (row.connection,)
+
+    def columns(self, width: int) -> list[tuple[int, Column]]:
+        """The columns that fit into so many cells, with their places in `COLUMNS`."""
+        has_callers = any(client.caller for client in self.rows)
+        left = [each for each in enumerate(COLUMNS) if each[1].name != "caller" or has_callers]
+        for name in GIVING_WAY:
+            if 1 + sum(self.widths[at] + GAP for at, _ in left) <= width:
+                break
+            left = [each for each in left if each[1].name != name]
+        return left
+
+    def spans(self, row: ClientView, width: int) -> Iterable[Span]:
+        yield " ", ""
+        for at, column in self.columns(width):
+            cell = self._cells[row.connection][at]
+            yield column.aligned(cell, self.widths[at]), _style(column, cell)
+
+    def texts_of(self, row: ClientView) -> Iterable[str]:
+        return self._cells[row.connection]
+
+    def detail_of(self, row: ClientView) -> tuple[str, Content]:
+        return title_of(row), self._text_of(row, self.size.width - 6)
+
+    def _text_of(self, client: ClientView, width: int = 0) -> Content:
+        """Everything that is known of a client; empty when it is gone. A width of 0 wraps no line."""
+        detail = self.link.client(client.connection)
+        return Content("") if detail is None else client_text(client, detail, time.time(), width)
+
+    def copies_of(self, row: ClientView) -> list[Choice]:
+        line = "  ".join(self._cells[row.connection])
+        details = f"{title_of(row)}\n{self._text_of(row)}"
+        return [
+            Choice("name", row.name, row.name, "n"),
+            Choice("line", line, line, "l"),
+            Choice("details", details, "everything below", "d"),
+        ]
+
+    def update_ages(self) -> None:
+        self.show_detail()
+
+    def show_detail(self) -> None:
+        """Show the selected client in full, unless the lesson needs the room."""
+        super().show_detail()
+        if self.has_class("-alone"):
+            self.query_one(".detail").display = False
+
+    def _show_heads(self) -> None:
+        titles = (
+            column.aligned(column.name + column.mark * (at == self._order), self.widths[at])
+            for at, column in self.columns(self.listing.size.width or self.size.width)
+        )
+        self.query_one(".heads", Static).update(Content(" " + "".join(titles)))
+
+    def on_resize(self) -> None:
+        """Other columns may fit."""
+        self.call_after_refresh(self._show_heads)
 
     def action_sort(self) -> None:
         """Sort by the next column."""
         self._order = (self._order + 1) % len(COLUMNS)
-        self.listing.cells = []
         self.show_view(self.link.view())
 
-    def on_resize(self) -> None:
-        """Other columns may fit."""
-        self._show_heads()
-
-    @work
-    async def action_copy(self) -> None:
-        """Copy the line, the name, or everything that is known of the client."""
-        client = self.listing.selected
-        if client is None:
-            return
-        line = "  ".join(cells_of(client, time.time()))
-        choices = [
-            Choice("name", client.name, client.name, "n"),
-            Choice("line", line, line, "l"),
-            Choice("details", f"{title_of(client)}\n{self._detail(client)}", "everything below", "d"),
-        ]
-        await self.app.copy_one_of(choices)
-
-    @on(ClientList.Opened)
-    async def action_open_traffic(self) -> None:
+    async def action_open(self) -> None:
         """Show only the messages of the selected client."""
         client = self.listing.selected
         if client is None:
@@ -278,30 +255,7 @@ class ClientsPane(Vertical):
             self.link.disconnect(client.connection)
             self.notify(f"{name} is disconnected.", markup=False)
 
-    @on(ClientList.Moved)
-    def _moved(self) -> None:
-        self.query_one(".detail").scroll_home(animate=False)
-        self._show_detail()
-
-    def _show_heads(self) -> None:
-        heads = self.listing.heads(self._order, self.listing.size.width or self.size.width)
-        self.query_one(".heads", Static).update(Content(heads))
-
-    def _show_detail(self) -> None:
-        client, pane = self.listing.selected, self.query_one(".detail")
-        text = self._detail(client, pane.size.width) if client is not None else Content("")
-        has_room = self.size.height >= ROOMY or not self.has_class("-alone")
-        pane.display = bool(text.plain) and has_room
-        if client is not None and pane.display:
-            pane.border_title = Content(title_of(client))
-            pane.query_one(Static).update(text)
-
-    def _detail(self, client: ClientView, width: int = 0) -> Content:
-        """Everything that is known of it; empty when it is gone."""
-        detail = self.link.client(client.connection)
-        return Content("") if detail is None else client_text(client, detail, time.time(), width)
-
-    def _show_how_to_connect(self, server: ServerView, key: str, width: int) -> None:
+    def _how_to_connect(self, server: ServerView, key: str, width: int) -> Content:
         lessons = (
             ("Claude Code", self.link.client_config(server.name, "claude-code")),
             ("Any client that starts its servers itself", f"mcpdesk stdio {server.folder}"),
@@ -316,7 +270,7 @@ class ClientsPane(Vertical):
                 ("U", "bold $footer-key-foreground"), " copies what a client needs, with the key."
             )
         )
-        self.query_one(".teach", Static).update(Content("\n").join(lines))
+        return Content("\n").join(lines)
 
 
 class ConfigTarget(NamedTuple):

@@ -21,9 +21,9 @@ from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.widgets.fields import FilterPane, has_words
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.section import FilterPane, has_words
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp

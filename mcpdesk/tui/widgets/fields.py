@@ -1,4 +1,4 @@
-"""The text fields of the screen, and a pane that is filtered by one. All text is edited in these fields.
+"""The text fields of the screen. All text is edited in one of these two.
 
 A field may contain text of strangers: a default, an argument of a client, a suggestion, a paste. It shows
 control characters as stand-ins of one cell, so that cursor, width and drawing agree. `true_text` is the text
@@ -7,16 +7,10 @@ with its real characters; nothing is lost.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Collection, Iterable
 from typing import Any
 
-from textual import on
-from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.widgets.text_area import Edit, EditResult
 
@@ -70,60 +64,3 @@ class TextField(TextArea):
         """Change the text; Textual calls this for what is typed, pasted and inserted."""
         edit.text = stand_ins(edit.text, lines=True)
         return super().edit(edit)
-
-
-def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
-    """Whether these texts of a row together contain all `words`, which are in lower case."""
-    whole = " ".join(texts).lower() if words else ""
-    return all(word in whole for word in words)
-
-
-class FilterPane(Vertical):
-    """A pane with a list and, above it, a field for words that its rows must contain. Hidden while unused."""
-
-    DEFAULT_CSS = """
-    FilterPane > LineField { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
-    FilterPane > LineField:focus { border: none; }
-    FilterPane.-filtering > LineField { display: block; }
-    """
-
-    def __init__(self, placeholder: str) -> None:
-        super().__init__()
-        self.filter_field = LineField(placeholder=placeholder, compact=True)
-        self.words: tuple[str, ...] = ()
-        """Words that a row must contain to be shown, in lower case."""
-
-    @property
-    @abstractmethod
-    def listing(self) -> Widget:
-        """The list."""
-
-    @abstractmethod
-    def apply_filter(self) -> None:
-        """Show only the rows with `words`."""
-
-    def compose(self) -> ComposeResult:
-        yield self.filter_field
-
-    def action_filter(self) -> None:
-        """Go to the field."""
-        self.add_class("-filtering")
-        self.filter_field.focus()
-
-    def close_filter(self) -> None:
-        """Show all rows, and hide the field."""
-        self.remove_class("-filtering")
-        self.filter_field.value = ""
-
-    @on(Input.Changed)
-    def _filter_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self.words = tuple(event.value.lower().split())
-        self.apply_filter()
-
-    @on(Input.Submitted)
-    def _filter_submitted(self, event: Input.Submitted) -> None:
-        """Go back to the list; an empty filter is hidden."""
-        event.stop()
-        self.set_class(bool(self.words), "-filtering")
-        self.listing.focus()

@@ -1,4 +1,4 @@
-"""The sections of the activity screen: filter, list, and the selected row in full, or a lesson."""
+"""Panes with a list that is filtered; sections, which also show the selected row in full, or a lesson."""
 
 from __future__ import annotations
 
@@ -6,33 +6,87 @@ import asyncio
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.css.query import NoMatches
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
-from mcpdesk.tui.widgets.fields import FilterPane, has_words
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS, LineList, RowList, Span
 from mcpdesk.tui.widgets.menu import Choice
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-BESIDE = 150
-"""Cells across from which the selected row stands in full beside the list instead of below it."""
-Item = TypeVar("Item")
 Row = TypeVar("Row")
 Found = TypeVar("Found")
+
+
+def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
+    """Whether these texts of a row together contain all `words`, which are in lower case."""
+    whole = " ".join(texts).lower() if words else ""
+    return all(word in whole for word in words)
+
+
+class FilterPane(Vertical):
+    """A pane with a list and, above it, a field for words that its rows must contain. Hidden while unused."""
+
+    DEFAULT_CSS = """
+    FilterPane > LineField { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
+    FilterPane > LineField:focus { border: none; }
+    FilterPane.-filtering > LineField { display: block; }
+    """
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__()
+        self.filter_field = LineField(placeholder=placeholder, compact=True)
+        self.words: tuple[str, ...] = ()
+        """Words that a row must contain to be shown, in lower case."""
+
+    @property
+    @abstractmethod
+    def listing(self) -> Widget:
+        """The list."""
+
+    @abstractmethod
+    def apply_filter(self) -> None:
+        """Show only the rows with `words`."""
+
+    def compose(self) -> ComposeResult:
+        yield self.filter_field
+
+    def action_filter(self) -> None:
+        """Go to the field."""
+        self.add_class("-filtering")
+        self.filter_field.focus()
+
+    def close_filter(self) -> None:
+        """Show all rows, and hide the field."""
+        self.remove_class("-filtering")
+        self.filter_field.value = ""
+
+    @on(Input.Changed)
+    def _filter_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.words = tuple(event.value.lower().split())
+        self.apply_filter()
+
+    @on(Input.Submitted)
+    def _filter_submitted(self, event: Input.Submitted) -> None:
+        """Go back to the list; an empty filter is hidden."""
+        event.stop()
+        self.set_class(bool(self.words), "-filtering")
+        self.listing.focus()
 
 
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
@@ -44,7 +98,7 @@ class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
         if not (isinstance(binding, Binding) and binding.key == "enter")
     ]
 
-    def __init__(self, section: Section[Any, Row]) -> None:
+    def __init__(self, section: Section[Row]) -> None:
         super().__init__()
         self._section = section
         self.clicks_to_choose = section.clicks_to_open
@@ -69,13 +123,15 @@ class SectionLesson(Static, can_focus=True):
     """What an empty section explains. It takes the focus, so that the keys of the section work."""
 
 
-class Section(FilterPane, Generic[Item, Row]):
-    """A section of items of one kind: their rows above, the selected one in full below."""
+class Section(FilterPane, Generic[Row]):
+    """A section: rows of one kind above, the selected one in full below."""
 
     title: ClassVar[str]
     lesson: ClassVar[tuple[str, str]]
     """Title and text shown while there is nothing else to show."""
     clicks_to_open: ClassVar[int] = 2
+    beside_from: ClassVar[float] = 150
+    """Cells across from which the selected row stands in full beside the list instead of below it."""
     DEFAULT_CSS = """
     Section {
         height: 1fr;
@@ -106,30 +162,29 @@ class Section(FilterPane, Generic[Item, Row]):
     def __init__(self, link: Link) -> None:
         super().__init__("filter: words that must occur")
         self.link = link
-        self.items: Sequence[Item] = ()
+        self.rows: Sequence[Row] = ()
+        """All rows, also those that the filter hides."""
         self.count = ""
         """What the tab shows beside the title."""
         self.now = 0.0
         """Unix time in seconds from which the ages in the rows are computed."""
-        self._version: Hashable = None
+        self._version: object = None
+        self._shown: Hashable = None
+        """What identifies the row that is shown in full."""
         self._due: dict[str, float] = {}
         """What is read regularly -> when it is due next, in monotonic seconds."""
 
     @abstractmethod
-    def version_of(self, view: CoreView) -> Hashable:
-        """A value that differs whenever an item has changed."""
+    def version_of(self, view: CoreView) -> object:
+        """A value that differs whenever a row has changed."""
 
     @abstractmethod
-    def fetch(self) -> Sequence[Item]:
-        """All items as they are now."""
+    def fetch(self) -> Sequence[Row]:
+        """All rows as they are now, in the order in which they are shown."""
 
-    @abstractmethod
-    def count_of(self, items: Sequence[Item]) -> str:
-        """What the tab shows beside the title."""
-
-    @abstractmethod
-    def rows_of(self, items: Sequence[Item]) -> Sequence[Row]:
-        """The rows of these items, in the order in which they are shown."""
+    def count_of(self, rows: Sequence[Row]) -> str:
+        """What a tab shows beside the title."""
+        return ""
 
     @abstractmethod
     def keys_of(self, row: Row) -> tuple[Hashable, ...]:
@@ -140,8 +195,8 @@ class Section(FilterPane, Generic[Item, Row]):
         """What a row shows, as `LineList.spans`."""
 
     @abstractmethod
-    def texts_of(self, item: Item) -> Iterable[str]:
-        """The texts of an item that the filter searches."""
+    def texts_of(self, row: Row) -> Iterable[str]:
+        """The texts of a row that the filter searches."""
 
     @abstractmethod
     def detail_of(self, row: Row) -> tuple[str, Content]:
@@ -151,15 +206,15 @@ class Section(FilterPane, Generic[Item, Row]):
     def copies_of(self, row: Row) -> list[Choice]:
         """The texts of a row that can be copied; the value of each choice is the text."""
 
-    def make_detail(self) -> Widget:
-        """The widget for the selected row in full. Its first `Static` shows the text of `detail_of`."""
-        return Detail(classes="detail")
+    def parts(self) -> Iterable[Widget]:
+        """The list, and the selected row in full, whose first `Static` shows the text of `detail_of`."""
+        yield SectionList(self)
+        yield Detail(classes="detail")
 
     def compose(self) -> ComposeResult:
         yield from super().compose()
         with Vertical(classes="body"):
-            yield SectionList(self)
-            yield self.make_detail()
+            yield from self.parts()
         title, text = self.lesson
         lesson = SectionLesson(text, classes="lesson", markup=False)
         lesson.border_title = title
@@ -182,10 +237,10 @@ class Section(FilterPane, Generic[Item, Row]):
             self.load()
 
     def load(self) -> None:
-        """Fetch the items and show those that the filter admits."""
-        self.items = self.fetch()
-        self.count = self.count_of(self.items)
-        if (is_empty := not self.items) != self.has_class("-empty"):
+        """Fetch the rows and show those that the filter admits."""
+        self.rows = self.fetch()
+        self.count = self.count_of(self.rows)
+        if (is_empty := not self.rows) != self.has_class("-empty"):
             had_focus = self.has_focus_within
             self.set_class(is_empty, "-empty")
             if had_focus:
@@ -198,8 +253,7 @@ class Section(FilterPane, Generic[Item, Row]):
 
     def apply_filter(self) -> None:
         self.now = time.time()
-        shown = [item for item in self.items if has_words(self.words, self.texts_of(item))]
-        self.listing.show(self.rows_of(shown))
+        self.listing.show([row for row in self.rows if has_words(self.words, self.texts_of(row))])
 
     def update_clock(self, view: CoreView, now: float) -> None:
         """Update what changes with time; called while the section is shown. `now` is Unix time in seconds."""
@@ -236,13 +290,13 @@ class Section(FilterPane, Generic[Item, Row]):
         """Let the next call of `read` for `what` not wait for its time."""
         self._due.pop(what, None)
 
-    def step_back(self) -> None:
+    def action_back(self) -> None:
         """Go from the detail to the list; from the list or the filter, drop the filter."""
         if self.listing.has_focus or self.filter_field.has_focus:
             self.close_filter()
         self.entry.focus()
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         """Go to the selected row in full."""
         self.query_one(".detail").focus()
 
@@ -253,8 +307,8 @@ class Section(FilterPane, Generic[Item, Row]):
             await self.app.copy_one_of(self.copies_of(row))
 
     @on(RowList.Opened)
-    def _row_opened(self) -> None:
-        self.action_open()
+    async def _row_opened(self) -> None:
+        await self.action_open()
 
     @on(RowList.Moved)
     def _row_changed(self) -> None:
@@ -265,9 +319,13 @@ class Section(FilterPane, Generic[Item, Row]):
         detail, row = self.query_one(".detail"), self.listing.selected
         detail.display = row is not None
         if row is not None:
+            key, *_ = self.keys_of(row)
+            if key != self._shown:
+                self._shown = key
+                detail.scroll_home(animate=False)
             title, text = self.detail_of(row)
             detail.border_title = Content(title)
             detail.query(Static).first().update(text)
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= BESIDE, "-beside")
+    def on_resize(self) -> None:
+        self.set_class(self.size.width >= self.beside_from, "-beside")
