@@ -1,9 +1,13 @@
-"""The client through which commands ask a server: at a URL, or of a folder that is hosted meanwhile."""
+"""The client through which commands ask a server: at a URL, or of a folder that is hosted meanwhile.
+
+Questions of tools are asked in the terminal the command was typed in, on stderr.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 import threading
 import time
@@ -16,11 +20,11 @@ from mcpdesk.cli.options import Reach, is_url, server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
 from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.errors import DeskError, DeskUserError, HttpError, RemoteProtocolError, RpcError
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 
 if TYPE_CHECKING:
-    from mcpdesk.cli.terminal_questions import TerminalQuestions
     from mcpdesk.client.connection import Questions
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
@@ -32,6 +36,10 @@ T = TypeVar("T")
 POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
 CLOSE_S = 5.0
+LINE_BYTES = 65_536
+"""Bytes of an answer that is typed."""
+DECLINE = "!"
+HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
 TOKEN_HINTS: dict[int, str] = {
@@ -271,8 +279,6 @@ def _terminal(
     """What asks the person at this terminal, if there is one."""
     if not can_ask(stdin_fd):
         return None
-    from mcpdesk.cli.terminal_questions import TerminalQuestions
-
     questions = TerminalQuestions(inbox, run, stdin_fd)
     questions.attend()
     return questions
@@ -284,3 +290,126 @@ def print_stray_output(host: Host) -> None:
         if line.source in PRINTED or line.level in TROUBLE:
             place = f"{line.where}: " if line.where else ""
             print_message(f"{place}{line.text}")
+
+
+class AnswerDeclined(Exception):
+    """The person does not want to answer; says why, if they said."""
+
+
+class TerminalQuestions:
+    """Asks the person at a terminal whatever waits in an inbox, which another thread may own."""
+
+    def __init__(self, inbox: Inbox, run: Callable[[Callable[[], object]], object], terminal_fd: int) -> None:
+        """`run` runs a function soon where the inbox is used; `terminal_fd` is where the person types."""
+        self._inbox = inbox
+        self._run = run
+        self._fd = terminal_fd
+
+    def attend(self) -> None:
+        """Register the person with the inbox. A call that begins earlier reports that nobody can be asked."""
+
+        def register() -> None:
+            self._inbox.audience += 1
+
+        self._run_and_wait(register)
+
+    def ask_waiting(self) -> float:
+        """Ask what waits, one after another; returns how many seconds that took.
+
+        Raises: KeyboardInterrupt on ctrl+c.
+        """
+        began, waiting = time.monotonic(), self._waiting()
+        for question in waiting:
+            self._ask(question)
+        return time.monotonic() - began if waiting else 0.0
+
+    def _ask(self, question: Question) -> None:
+        print_message(f"{question.asker} asks ({HELP})")
+        try:
+            answers = [self._answer(question, page) for page in question.pages]
+        except AnswerDeclined as declined:
+            reason = str(declined)
+            self._run_and_wait(lambda: self._inbox.decline(question.id, reason, "the terminal"))
+        except TimeoutError:
+            print_message("It needs no answer any more.")
+        else:
+            self._run_and_wait(lambda: self._inbox.answer(question.id, answers, "the terminal"))
+
+    def _run_and_wait(self, act: Callable[[], object]) -> None:
+        """Run a function where the inbox is used; on return its effect can be seen here."""
+        is_done = threading.Event()
+
+        def run() -> None:
+            try:
+                act()
+            finally:
+                is_done.set()
+
+        self._run(run)
+        is_done.wait()
+
+    def _waiting(self) -> list[Question]:
+        """The questions that wait, the oldest first."""
+        return [each for each in self._inbox.questions() if each.state is QuestionState.WAITING]
+
+    def _answer(self, question: Question, page: Page) -> Answer:
+        """Ask one page until the answer fits. Raises: AnswerDeclined; TimeoutError when it has ended."""
+        from mcpdesk.inbox.answers import problem
+
+        for line in page_lines(page):
+            print_message(line)
+        while True:
+            line = self._line(question).strip()
+            if line.startswith(DECLINE):
+                raise AnswerDeclined(line[1:].strip())
+            answer = read_answer(page, line)
+            if answer is None:
+                raise AnswerDeclined
+            if not (wrong := problem(page, answer)):
+                return answer
+            print_message(f"  {wrong}")
+
+    def _line(self, question: Question) -> str:
+        """What the person types. Raises: AnswerDeclined at the end of input; TimeoutError at its end."""
+        os.write(2, b"> ")
+        while not select.select([self._fd], [], [], POLL_S)[0]:
+            if question.id not in [each.id for each in self._waiting()]:
+                os.write(2, b"\n")
+                raise TimeoutError
+        data = os.read(self._fd, LINE_BYTES)
+        if not data:
+            raise AnswerDeclined
+        return data.decode("utf-8", "replace")
+
+
+def page_lines(page: Page) -> list[str]:
+    """Return a page as lines, its options numbered."""
+    lines = [f"[{page.header}] {page.question}" if page.header else page.question]
+    lines += [page.detail] if page.detail else []
+    lines += [page.link, *oddities(page.link), "Open it yourself, then type y"] if page.link else []
+    for number, option in enumerate(page.options, 1):
+        lines.append(f"  {number}) {option.label}{f': {option.description}' if option.description else ''}")
+    if page.options:
+        how = "numbers, like 1,3" if page.multi_select else "a number"
+        lines.append(f"Type {how}{', or your own words' if page.own_words else ''}.")
+    default = " ".join((*page.default.selected, page.default.other)).strip()
+    if default:
+        lines.append(f"An empty line means: {default}")
+    elif not page.is_required and not page.link:
+        lines.append("An empty line passes it over.")
+    return [clean(line) for line in lines]
+
+
+def read_answer(page: Page, line: str) -> Answer | None:
+    """Return the answer a line stands for; None when a link was not agreed to."""
+    if page.link:
+        return Answer() if line.casefold() in ("y", "yes") else None
+    if not line:
+        return page.default
+    labels = [option.label for option in page.options]
+    by_number = {str(number): label for number, label in enumerate(labels, 1)}
+    parts = line.replace(",", " ").split()
+    if all(part in by_number for part in parts):
+        return Answer(tuple(dict.fromkeys(by_number[part] for part in parts)))
+    named = next((label for label in labels if label.casefold() == line.casefold()), None)
+    return Answer((named,)) if named is not None else Answer((), line)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from queue import Empty, Full, Queue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -77,24 +77,6 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
             yield claimed
         finally:
             claimed.release()
-
-
-@contextmanager
-def loaded(host: Host) -> Iterator[None]:
-    """Load the folders of a host for a command that only looks at them.
-
-    What their code prints becomes lines of the journal; on Windows it goes to stderr.
-    """
-    if IS_UNIX:
-        with capture_output(host, "wire"):
-            host.load()
-            yield
-        return
-    from mcpdesk.hosting.journal import logging_to
-
-    with logging_to(host.journal, lambda: host.plan.folders), redirect_stdout(sys.stderr):
-        host.load()
-        yield
 
 
 def give_dashboard(host: Host) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpdesk.cli.check import cost
+from mcpdesk.cli.folders import cost
 from mcpdesk.link.values import CatalogueItem, ItemKind
 
 if TYPE_CHECKING:

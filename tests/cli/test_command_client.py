@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 WALLET = sample_servers() / "wallet"
 OF_WALLET = {"WALLET_SECRET": SECRET, "WALLET_MINT_KEY": "any"}
 ISSUE: Callable[..., str] = runpy.run_path(str(WALLET / "issue_token.py"))["issue"]
-LOOK = '''
-import os
-
-
-async def look() -> str:
-    """Say what is in the environment."""
-    return os.environ.get("MY_TOKEN", "nothing to see")
-'''
 STEPS = '''
 import asyncio
 from pathlib import Path
@@ -136,30 +128,6 @@ def test_token_that_does_not_count_is_told_with_the_reason(
     assert finished.returncode == 3 and finished.stdout == ""
     assert finished.stderr.startswith(f"mcpdesk: The token does not count for wallet: {told}.\n")
     assert given not in finished.stderr
-
-
-@pytest.mark.slow
-def test_everything_of_a_guarded_folder_opens_with_the_token(mcpdesk: Run, folder: Path) -> None:
-    jwt = {"algorithms": ["HS256"], "secret_env": "SMALL_SECRET", "issuer": "wallet-sample"}
-    auth = {"requires_jwt": True, "scopes": ["use"], "jwt": jwt}
-    (folder / "mcp.json").write_text(json.dumps({"name": "small", "auth": auth}))
-    (folder / "tools" / "look.py").write_text(LOOK)
-    asked = (
-        (("read", str(folder), "resource://notes"), "# Notes"),
-        (("prompt", str(folder), "summarize", "text=x"), "Please summarize: x"),
-        (("call", str(folder), "greet", "name=Ada"), "Hello, Ada!"),
-        (("call", str(folder), "look"), "nothing to see"),
-        (("list", str(folder)), "greet"),
-    )
-    for arguments, told in asked:
-        environ = {"SMALL_SECRET": SECRET, "MY_TOKEN": ISSUE(SECRET, "ada", "use")}
-        opened = mcpdesk(*arguments, "--token-env", "MY_TOKEN", **environ)
-        assert opened.returncode == 0 and told in opened.stdout, opened.stderr
-    refused = mcpdesk(*asked[0][0], SMALL_SECRET=SECRET)
-    assert refused.returncode == 4 and "Give a token with --token-env." in refused.stderr
-    weak = {"SMALL_SECRET": SECRET, "MY_TOKEN": ISSUE(SECRET, "ada")}
-    lacking = mcpdesk(*asked[0][0], "--token-env", "MY_TOKEN", **weak)
-    assert lacking.returncode == 3 and "it lacks the scope use" in lacking.stderr
 
 
 def test_token_is_refused_where_none_would_be_looked_at(mcpdesk: Run, folder: Path) -> None:

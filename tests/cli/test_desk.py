@@ -103,20 +103,6 @@ def test_broken_manifest_is_shown_and_the_folder_served_once_it_is_mended(folder
         assert desk.end() == 0
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_a_broken_first_manifest_that_may_set_anything_holds_the_others_back(
-    folder: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "other").mkdir()
-    (folder / "mcp.json").write_text('{"settings": {')
-    with Desk([str(folder), str(tmp_path / "other"), "--port", "0"], columns=120, rows=30) as desk:
-        desk.see("unavailable: not JSON")
-        desk.see("other is not served")
-        desk.press("\x11")
-        assert desk.end() == 0
-
-
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
     recording = Recording(tmp_path / "morning.jsonl")

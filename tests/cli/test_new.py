@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpdesk.cli import new
-from mcpdesk.cli.new import scaffold
+from mcpdesk.cli import folders
+from mcpdesk.cli.folders import scaffold
 from mcpdesk.errors import DeskUserError
 from tests.support.terminal import Desk
 
@@ -54,8 +54,8 @@ def test_desk_opens_on_the_new_folder(mcpdesk: Run, tmp_path: Path) -> None:
 
 
 def test_folder_named_like_a_command_is_shown_as_a_place() -> None:
-    assert new.as_argument("serve") == "./serve"
-    assert new.as_argument("a/serve") == "a/serve"
+    assert folders.as_argument("serve") == "./serve"
+    assert folders.as_argument("a/serve") == "a/serve"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_taken_place_stays_as_it_is(mcpdesk: Run, tmp_path: Path) -> None:
 def test_nothing_stays_of_a_folder_that_could_not_be_written(tmp_path: Path) -> None:
     place = tmp_path / "half"
     with pytest.raises(DeskUserError, match="cannot be written"):
-        new.make(place, {"a": "x", "a/b": "a file is no folder"})
+        folders.make(place, {"a": "x", "a/b": "a file is no folder"})
     assert not place.exists()
 
 

@@ -338,21 +338,6 @@ def test_a_first_folder_with_a_mistake_holds_the_others_back_only_while_it_may_a
     assert service.end() == 0
 
 
-def test_an_only_folder_with_a_mistake_is_served_in_its_mode_once_it_is_mended(
-    serve: Serve, tmp_path: Path
-) -> None:
-    first = tmp_path / "first"
-    first.mkdir()
-    (first / "mcp.json").write_text('{"version": 1}')
-    service = serve(str(first), "--port", "0", "--mode", "review")
-    service.says(f"not serving first until it is mended: {first}/mcp.json:1:2: version: must be a text")
-    (first / "mcp.json").write_text("{}")
-    service.says("has no mode 'review'")
-    (first / "mcp.json").write_text('{"modes": {"review": {"tools": []}}}')
-    service.says("mcp.json is mended, first is served")
-    assert service.end() == 0
-
-
 def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder: Path) -> None:
     service = serve(str(folder), "--http", "0.0.0.0:0")
     told = service.says("ANYBODY who reaches 0.0.0.0 from another machine can call the tools")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pexpect
 import pytest
 
-from mcpdesk.cli.terminal_questions import page_lines, read_answer
+from mcpdesk.cli.command_client import page_lines, read_answer
 from mcpdesk.inbox.question import Answer, Option, Page
 from tests.interop.test_bridge import official
 from tests.support.folders import write

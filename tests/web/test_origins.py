@@ -166,17 +166,6 @@ async def test_a_post_without_a_content_type_is_refused(path: str) -> None:
         assert await status(served, path, body, **{"Content-Type": "Application/JSON; charset=utf-8"}) == 200
 
 
-async def test_a_post_without_a_content_type_reaches_no_event_stream() -> None:
-    async with serving() as served:
-        headers = {"Accept": "text/event-stream"}
-        async with served.client.get(f"{served.url}/mcp/sample/sse", headers=headers) as stream:
-            place = ""
-            while not place.startswith("data: "):
-                place = (await stream.content.readline()).decode().strip()
-            body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-            assert await status(served, place[6:], body) == 415
-
-
 async def test_a_page_reached_by_another_name_of_this_machine_is_the_servers_own() -> None:
     async with serving() as served:
         port = served.url.rpartition(":")[2]

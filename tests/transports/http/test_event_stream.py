@@ -60,37 +60,6 @@ async def test_one_message_may_be_of_any_size() -> None:
     assert seen > module.UNREAD_LIMIT
 
 
-async def test_events_of_a_busy_sender_leave_together_and_none_waits_for_the_last() -> None:
-    sizes: list[int] = []
-    all_came = asyncio.Event()
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        stream = EventStream(request)
-        write = stream.response.write
-
-        async def counted(data: bytes | bytearray | memoryview) -> None:
-            sizes.append(len(data))
-            await write(data)
-
-        stream.response.write = counted  # type: ignore[method-assign]
-        for _ in range(1_000):
-            stream.put(b"x" * 1_000)
-            await stream.drain()
-        stream.put(b"y")
-        await asyncio.wait_for(all_came.wait(), WITHIN_S)
-        return await stream.finish()
-
-    async with listening(answer) as connect, asyncio.timeout(WITHIN_S):
-        reader, writer = await connect()
-        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        await reader.readuntil(b"y")
-        all_came.set()
-        await reader.read()
-    assert sum(sizes) == 1_000_001
-    assert 1_000_000 / module.BURST < len(sizes) < 500
-    assert max(sizes) < 2 * module.BURST
-
-
 @asynccontextmanager
 async def reporting(
     handler: Callable[[dict[str, Any], Context], Awaitable[str]],

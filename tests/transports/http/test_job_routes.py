@@ -23,8 +23,6 @@ from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download
 from mcpdesk.server.background import job_work
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http import job_routes
-from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import disposition, send, wanted
 from tests.support.desk import until
 from tests.support.gateway import gateway, sent
@@ -413,16 +411,6 @@ async def test_a_socket_tells_the_kinds_it_was_asked_for_and_the_end(chosen: str
         assert ws.close_code == aiohttp.WSCloseCode.OK
 
 
-async def test_a_socket_of_a_job_that_is_over_says_so_and_closes() -> None:
-    async with gateway() as gate:
-        job = await gate.begin("steps")
-        await gate.over(job)
-        for _ in range(2):
-            said = await heard(await gate.client.ws_connect(gate.url + job["ws"]))
-            assert said[-1]["status"] == "succeeded"
-            assert "".join(each.get("stdout", "") for each in said) == "done"
-
-
 async def test_unknown_kinds_and_plain_requests_are_refused() -> None:
     async with gateway() as gate:
         job = await gate.begin("deep-wait")
@@ -442,46 +430,6 @@ async def test_a_listener_that_leaves_ends_nothing() -> None:
         (kept,) = gate.served.peer.services.jobs._jobs.values()
         await until(lambda: not kept.listeners)
         assert (await gate.get(job["poll"]))["status"] == "running"
-
-
-@pytest.mark.slow
-async def test_a_listener_that_reads_nothing_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_routes, "PAUSE_S", 0.0)
-    async with gateway() as gate:
-        job = await gate.begin("deep-wait")
-        await gate.gates.started.wait()
-        (kept,) = gate.served.peer.services.jobs._jobs.values()
-        assert kept.feed is not None
-        _, writer = await asyncio.open_connection(
-            "127.0.0.1", int(gate.url.rpartition(":")[2]), limit=1 << 12
-        )
-        asked = f"GET /v1/mcp/progress/{job['job_id']}?interval_ms=10 HTTP/1.1"
-        writer.write(f"{asked}\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        streams: set[EventStream] = set()
-        put = EventStream.put
-
-        def seen(stream: EventStream, piece: bytes) -> None:
-            streams.add(stream)
-            put(stream, piece)
-
-        monkeypatch.setattr(EventStream, "put", seen)
-
-        async def unread() -> int:
-            assert kept.feed is not None
-            kept.feed.stdout("chatter " * (8 << 10))
-            await asyncio.sleep(0.01)  # what the listener wants between two events
-            return sum(stream.queued for stream in streams)
-
-        async with asyncio.timeout(WITHIN_S):
-            in_a_row = 0
-            while in_a_row < 10:  # the system takes the first megabytes for it
-                in_a_row = in_a_row + 1 if await unread() else 0
-        for _ in range(60):
-            assert 0 < await unread() < 1 << 20
-        writer.close()
-        gate.gates.go_on.set()
-        facts = await gate.over(job)
-        assert facts["status"] == "succeeded" and len(facts["stdout"]) == 64 << 10
 
 
 def test_a_range_of_nothing_but_room_is_read_over_once() -> None:

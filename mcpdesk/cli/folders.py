@@ -1,0 +1,431 @@
+"""Commands about one server folder: `mcpdesk new`, `check`, `schemas` and `config`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import click
+
+from mcpdesk.cli import completion
+from mcpdesk.cli.options import Reach, is_url, reach_options, server_folder
+from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
+from mcpdesk.errors import DeskUserError, HttpError, UnknownMode
+
+if TYPE_CHECKING:
+    from mcpdesk.bridge import ApiName, ToolSchemas
+    from mcpdesk.hosting.folder.lint import Finding
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.link.values import CatalogueItem
+
+NEW_EXAMPLES = """\b
+Examples:
+  mcpdesk new profiles
+  mcpdesk new ~/servers/profiles
+
+The folder has a tool, a resource, a prompt and a skill. Change them while the desk shows them.
+"""
+CHECK_EXAMPLES = """\b
+Examples:
+  mcpdesk check sample_servers/hello
+  mcpdesk check ~/servers/profiles --strict --json
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at all.
+Warnings (a parameter nobody describes, a name or a length some client does not take) count with --strict.
+"""
+SCHEMAS_EXAMPLES = """\b
+Examples:
+  mcpdesk schemas sample_servers/hello --for openai
+  mcpdesk schemas ~/servers/profiles --for anthropic --mode review
+  mcpdesk schemas http://127.0.0.1:3333/mcp/hello --for openai --key-env MCPDESK_API_KEY
+
+The list goes to stdout, ready to be the `tools` of a request; what had to be changed for the API, to stderr.
+
+Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
+"""
+CONFIG_EXAMPLES = """\b
+Examples:
+  mcpdesk config sample_servers/hello --for claude-desktop
+  mcpdesk config ~/servers/profiles --for claude-code --mode review
+  mcpdesk config ~/servers/profiles --for cursor --http http://127.0.0.1:3333
+
+Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebody has to run the desk or
+`mcpdesk serve`; the key goes along when callers need it, so keep the text to yourself.
+"""
+CHARACTERS_A_TOKEN = 3.6
+"""A rule of thumb; bytes beyond four a token count more."""
+APIS = ("openai", "anthropic")
+PLACES = {
+    "claude-desktop": "Paste it into claude_desktop_config.json (Settings, Developer, Edit Config); restart.",
+    "cursor": "Paste it into ~/.cursor/mcp.json, or .cursor/mcp.json of a project.",
+    "vscode": "Paste it into .vscode/mcp.json, or run `MCP: Open User Configuration`.",
+    "claude-code": "Run it in a shell; add `--scope user` before the name for all your projects.",
+}
+"""Client -> where its configuration goes, in one sentence."""
+
+
+@contextmanager
+def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
+    """Load a folder as a server would, for a command that only looks at it; `http`: as if it listened there.
+
+    What its code prints becomes lines of the host's journal; on Windows it goes to stderr.
+    """
+    from mcpdesk.cli.core_process import IS_UNIX, capture_output
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
+    from mcpdesk.hosting.journal import logging_to
+
+    settings = effective_settings({}, os.environ, folder).settings
+    host = Host(HostPlan((folder,), settings, http=http, meet=False, watch=False))
+    if IS_UNIX:
+        with capture_output(host, "wire"):
+            host.load()
+            yield host
+    else:
+        with logging_to(host.journal, lambda: host.plan.folders), redirect_stdout(sys.stderr):
+            host.load()
+            yield host
+
+
+@click.command(name="new", epilog=NEW_EXAMPLES, short_help="Make a server folder.")
+@click.argument("name")
+def new_command(name: str) -> None:
+    """Make the server folder NAME, which may be a path, and say what to do next."""
+    place = checked_place(name)
+    files = scaffold(place.name)
+    make(place, files)
+    told = shlex.quote(as_argument(name))
+    lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
+    lines += [f"  mcpdesk {told}", f"  mcpdesk call {told} greet name=Ada"]
+    print_text("\n".join(lines))
+
+
+def checked_place(name: str) -> Path:
+    """Where the folder goes. Raises: DeskUserError for a name no server has, or a place that is taken."""
+    from mcpdesk.hosting.folder.manifest import NAME, NAME_RULE
+
+    place = Path(name).expanduser()
+    if "://" in name or not re.fullmatch(NAME, place.name):
+        raise DeskUserError(f"{place.name!r} is no name for a server.", f"Allowed: {NAME_RULE}.")
+    if place.exists() or place.is_symlink():
+        what = "folder" if place.is_dir() else "file"
+        hint = "Choose another name, or remove it first."
+        raise DeskUserError(f"There is a {what} {name!r} already.", hint)
+    if not place.parent.is_dir():
+        message = f"There is no folder {str(place.parent)!r} to make it in."
+        raise DeskUserError(message, "Make that one first.")
+    return place
+
+
+def make(place: Path, files: dict[str, str]) -> None:
+    """Write the files into a new folder; nothing stays when that fails.
+
+    Raises: DeskUserError when it cannot be written.
+    """
+    try:
+        place.mkdir()
+        try:
+            for name, text in files.items():
+                path = place / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+        except OSError:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+    except OSError as error:
+        message = f"{place} cannot be written: {error.strerror}."
+        raise DeskUserError(message, "Choose another place.") from None
+
+
+def as_argument(name: str) -> str:
+    """The name as a place on the command line: not one of our commands, and no option."""
+    from mcpdesk.cli.main import COMMANDS
+
+    return f"./{name}" if name in COMMANDS else name
+
+
+def scaffold(name: str) -> dict[str, str]:
+    """Return relative path -> text, for a server of that name."""
+    manifest = {
+        "name": name,
+        "title": name.replace("-", " ").replace("_", " ").capitalize(),
+        "version": "0.1.0",
+        "description": "What this server is for, in one sentence.",
+        "instructions": "Call greet with a name. InvokeSkill knows the skill welcome.",
+        "builtins": ["InvokeSkill"],
+    }
+    return {"mcp.json": json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", **_FILES}
+
+
+@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server folder.")
+@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
+@click.option("--strict", is_flag=True, help="Warnings are mistakes, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check_command(folder: str, strict: bool, as_json: bool) -> int:
+    """Load FOLDER as a server would, and tell every mistake with its file and line; then what models and
+    clients have trouble with.
+
+    Below that: every item with its place and the size of its definition, which is what a model reads, and
+    sums: of all tools, of all items, of the tools of each mode.
+    """
+    report = _checked(folder)
+    if as_json:
+        print_json(_facts(report))
+    else:
+        findings = [str(finding) for finding in report.findings]
+        print_text("\n".join([*findings, *([""] if findings else []), *aligned(list(_rows(report)))]))
+    counted = ("error", "warning") if strict else ("error",)
+    return TOOL_ERROR if any(finding.level in counted for finding in report.findings) else OK
+
+
+class _Report(NamedTuple):
+    findings: list[Finding]
+    items: list[CatalogueItem]
+    tools: list[CatalogueItem]
+    modes: dict[str, list[CatalogueItem]]
+    """The tools of each mode."""
+
+
+class Cost(NamedTuple):
+    """What a model pays for definitions; `tokens` is an estimate."""
+
+    bytes: int
+    tokens: int
+
+
+def _checked(folder: str) -> _Report:
+    """Raises: DeskError when the folder cannot be hosted."""
+    from mcpdesk.hosting.folder.lint import lint
+    from mcpdesk.hosting.folder.manifest import read_manifest
+    from mcpdesk.link.local_catalogue import ServerCatalogue
+
+    place = server_folder(folder)
+    with loaded(place) as host:
+        server = host.endpoints()[0].server
+        manifest = read_manifest(place)
+        findings = lint(server, manifest, host.folders[server.name].warnings, os.environ)
+        items = [item for item in ServerCatalogue(server).catalogue().items if item.definition]
+    tools = [item for item in items if item.kind == "tool"]
+    modes = {
+        name: [tool for tool in tools if tool.name in mode.tools] for name, mode in manifest.modes.items()
+    }
+    return _Report(findings, items, tools, modes)
+
+
+def _facts(report: _Report) -> Mapping[str, Any]:
+    return {
+        "findings": [
+            {"level": each.level, "place": each.place, "subject": each.subject, "message": each.message}
+            for each in report.findings
+        ],
+        "items": [
+            {"kind": each.kind, "name": each.name, "source": each.source, **cost(each)._asdict()}
+            for each in report.items
+        ],
+        "tools": _sum(report.tools),
+        "total": _sum(report.items),
+        "modes": {name: _sum(tools) for name, tools in report.modes.items()},
+    }
+
+
+def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
+    """The items with their costs, and sums."""
+    for item in report.items:
+        yield item.kind.value, item.name, *_cells(cost(item)), item.source
+    sums = [("tool", "", report.tools), ("item", "", report.items)]
+    sums += [("tool", f" in mode {name}", tools) for name, tools in report.modes.items()]
+    for word, where, items in sums:
+        count = f"{len(items)} {word}{'' if len(items) == 1 else 's'}{where}"
+        yield count, "", *_cells(total_cost(items)), ""
+
+
+def cost(item: CatalogueItem) -> Cost:
+    """Return the bytes of the definition a client gets, and about how many tokens that is."""
+    text = json.dumps(item.definition, ensure_ascii=False, separators=(",", ":"))
+    size = len(text.encode("utf-8", "replace"))
+    return Cost(size, round(max(len(text) / CHARACTERS_A_TOKEN, size / 4)))
+
+
+def total_cost(items: Sequence[CatalogueItem]) -> Cost:
+    """Return the cost of several items together."""
+    costs = [cost(item) for item in items]
+    return Cost(sum(each.bytes for each in costs), sum(each.tokens for each in costs))
+
+
+def _sum(items: Sequence[CatalogueItem]) -> dict[str, int]:
+    return {"count": len(items), **total_cost(items)._asdict()}
+
+
+def _cells(costs: Cost) -> tuple[str, str]:
+    return f"{costs.bytes} B", f"about {costs.tokens} tokens"
+
+
+@click.command(name="schemas", epilog=SCHEMAS_EXAMPLES, short_help="Print tools as model APIs take them.")
+@click.argument("target", metavar="FOLDER|URL", shell_complete=completion.folder)
+@click.option(
+    "--for", "api", type=click.Choice(APIS), help="The API; by default that of the setting `model`."
+)
+@reach_options
+@click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds to wait.")
+def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
+    """Print the tools of a server folder, or of the server at URL, as JSON schemas for a model API."""
+    if is_url(target):
+        found = asyncio.run(_of_url(target, api, reach, timeout_s))
+    else:
+        if reach.token or reach.key:
+            message = "The schemas of a folder need no token and no key."
+            raise DeskUserError(message, "They are for a server at a URL.")
+        found = _of_folder(target, api, reach.mode)
+    for remark in found.remarks:
+        print_message(f"mcpdesk: {remark}")
+    print_json(found)
+
+
+async def _of_url(url: str, api: ApiName | None, reach: Reach, timeout_s: float) -> ToolSchemas:
+    from mcpdesk.bridge import Client, tool_schemas
+    from mcpdesk.cli.command_client import with_hint
+    from mcpdesk.settings import resolve
+
+    settings = resolve({}, os.environ).settings
+    chosen = _chosen(api, settings.model)
+    client = Client(
+        url,
+        mode=reach.mode,
+        token=reach.token,
+        api_key=reach.key,
+        api_key_header=settings.api_key_header,
+        timeout_s=timeout_s,
+    )
+    try:
+        async with client:
+            return await tool_schemas(client, api=chosen)
+    except HttpError as error:
+        raise with_hint(error) from None
+
+
+def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
+    """The folder is loaded as a server would load it; what its code prints goes to stderr."""
+    from mcpdesk.bridge import tool_schemas
+    from mcpdesk.cli.command_client import print_stray_output
+
+    with loaded(server_folder(folder)) as host:
+        endpoint = host.endpoint("", mode)
+        assert endpoint is not None
+        chosen = _chosen(api, host.settings.model)
+        found = asyncio.run(tool_schemas(endpoint.server, api=chosen))
+    print_stray_output(host)
+    return found
+
+
+def _chosen(api: ApiName | None, model: str | None) -> ApiName:
+    """Raises: DeskUserError when neither says anything."""
+    if api is not None:
+        return api
+    if not model:
+        raise DeskUserError("Which API are the schemas for?", f"Add --for {' or --for '.join(APIS)}.")
+    from mcpdesk.bridge.model_schemas import api_of_model
+
+    return api_of_model(model)
+
+
+@click.command(name="config", epilog=CONFIG_EXAMPLES, short_help="Print a client's configuration to paste.")
+@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
+@click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="The client.")
+@click.option(
+    "--http", "url", metavar="URL", help="Where the folder is served, such as http://127.0.0.1:3333."
+)
+@click.option("--mode", default="", metavar="NAME", help="Offer the tools of this mode alone.")
+def config_command(folder: str, client: str, url: str | None, mode: str) -> None:
+    """Print what to paste into a client so that it uses the server folder FOLDER."""
+    from mcpdesk.hosting.client_config import ServerAddress, client_config, own_command
+    from mcpdesk.hosting.folder.manifest import read_manifest
+
+    place = server_folder(folder)
+    manifest = read_manifest(place)
+    if mode and mode not in manifest.modes:
+        raise UnknownMode(manifest.name, mode, tuple(manifest.modes))
+    address = ServerAddress(manifest.name, str(place), mode=mode, command=own_command())
+    if url:
+        with loaded(place, http=True) as host:  # what it offers decides whether callers need a key
+            key, header = host.rules.api_key, host.settings.api_key_header
+        address = address._replace(url=_endpoint(url, manifest.name), key=key, header=header)
+    print_text(client_config(client, address, "http" if url else "stdio"))
+    click.echo(PLACES[client], err=True)
+    if url and manifest.auth.requires_jwt:
+        click.echo("Callers need a bearer token, too: add it as the header Authorization.", err=True)
+
+
+def _endpoint(url: str, name: str) -> str:
+    """The URL of the server, where only that of the program was given. Raises: DeskUserError for no URL."""
+    from mcpdesk.client.http_transports import checked_url
+
+    parts = urlsplit(checked_url(url))
+    bare = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    return bare if parts.path.strip("/") else f"{bare}/mcp/{name}"
+
+
+_FILES = {
+    "tools/greet.py": '''\
+"""A tool is a function: its type hints and its docstring are what clients see of it."""
+
+from typing import Annotated, Literal
+
+from mcpdesk import tool
+
+HELLO = {"english": "Hello", "german": "Hallo", "spanish": "Hola"}
+
+
+@tool(title="Greet", read_only=True, idempotent=True, open_world=False)
+async def greet(
+    name: Annotated[str, "Who is to be greeted."],
+    language: Annotated[Literal["english", "german", "spanish"], "The language to greet in."] = "english",
+) -> str:
+    """Greet somebody by name."""
+    return f"{HELLO[language]}, {name}!"
+''',
+    "resources/about.md": """\
+---
+title: About this server
+description: What a model should know before it uses the tools.
+---
+# About this server
+
+A file in `resources/` is a resource; the lines above the text describe it. Say here what your tools work on.
+""",
+    "prompts/introduce.md": """\
+---
+title: Introduce somebody
+description: Writes a short introduction of a person.
+arguments:
+  - name: name
+    description: Who is to be introduced.
+    required: true
+  - name: tone
+    description: How it should sound.
+    choices: [friendly, formal, funny]
+---
+Introduce {{name}} in three sentences. Begin with what the tool greet says. Tone: {{tone}}
+""",
+    "skills/welcome/SKILL.md": """\
+---
+title: Welcome somebody
+description: Greet a newcomer and show them around this server.
+---
+
+# Welcome $ARGUMENTS
+
+1. Call `greet` with their name, in the language they write in.
+2. Read `resource://about` and tell them in two sentences what this server is for.
+3. Ask what they want to do first.
+""",
+}
