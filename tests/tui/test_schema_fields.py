@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcpdesk.tui.forms.schema_fields import (
     UNSET,
     FieldKind,
+    Schema,
     alternatives,
     constants,
     field_for,
@@ -39,13 +40,15 @@ def test_alternatives_carry_what_the_union_says_besides() -> None:
 
 
 def test_only_unions_of_constants_are_choices() -> None:
-    assert constants([{"const": 1, "title": "one"}, {"enum": [2, 3]}]) == [("one", 1), ("", 2), ("", 3)]
-    assert constants([{"const": 1}, {"type": "string"}]) is None
+    assert constants([{"const": 1, "title": "one"}, {"enum": [2, 3]}]) == [("one", 1), ("2", 2), ("3", 3)]
+    assert constants([{"const": 1}, {"type": "string"}]) == []
 
 
 def test_limits_are_short() -> None:
     assert limits({"minimum": 1, "maximum": 9}) == "1 … 9"
     assert limits({"exclusiveMinimum": 0, "multipleOf": 2}) == "> 0, multiple of 2"
+    assert limits({"minimum": 0, "exclusiveMaximum": 1}) == "≥ 0, < 1"
+    assert limits({"maxLength": 60}) == "at most 60 characters"
     assert limits({"minItems": 1, "maxItems": 3}) == "1 to 3 items"
     assert limits({"format": "date"}) == ""
 
@@ -65,16 +68,12 @@ def test_a_field_knows_default_example_and_title() -> None:
 def test_choices_are_labelled_by_title_or_value() -> None:
     field = field_for({"oneOf": [{"const": 1, "title": "one"}, {"const": None}, {"const": ""}]}, {})
     assert field.kind is FieldKind.CHOICE
-    assert [(choice.label, choice.value) for choice in field.choices] == [
-        ("one", 1),
-        ('""', ""),
-        ("null", None),
-    ]
+    assert field.choices == (("one", 1), ('""', ""), ("null", None))
 
 
 def test_a_member_of_any_name_is_offered_only_where_the_schema_says_so() -> None:
-    assert field_for({"properties": {"a": {}}}, {}).entry() is None
-    assert field_for({"properties": {"a": {}}, "additionalProperties": False}, {}).entry() is None
+    for rule, is_offered in (({}, True), (True, True), (False, False), (None, False)):
+        schema: Schema = {"properties": {"a": {}}, "additionalProperties": rule}
+        assert field_for(schema, {}).takes_others is is_offered
     entry = field_for({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, {}).entry()
-    assert entry is not None
     assert entry.kind is FieldKind.TEXT

@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.getters import query_one
 from textual.message import Message
 from textual.suggester import Suggester
 from textual.widget import Widget
@@ -20,7 +19,7 @@ from textual.widgets import Input, Label, TextArea
 
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.tui.forms.form_model import ChoiceNode, FixedNode, ManyNode, Node, TextNode
-from mcpdesk.tui.forms.schema_fields import FieldKind
+from mcpdesk.tui.forms.schema_fields import FieldKind, limits
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
@@ -36,7 +35,7 @@ LABEL_WIDTH = 22
 class FormPart(Vertical):
     """One field: label and control, a line for hint or failure, and nested fields below.
 
-    Subclasses override `controls`, and `compose_body` where fields are nested. `make` builds a nested part.
+    Subclasses override `controls`, and `compose_body` where fields are nested.
     """
 
     DEFAULT_CSS = """
@@ -52,28 +51,28 @@ class FormPart(Vertical):
     class Edited(Message):
         """The value of a field was changed."""
 
-    def __init__(self, node: Node, name: str, make: Callable[[Node, str], FormPart], width: int = 0) -> None:
+    def __init__(self, node: Node, name: str, width: int = 0) -> None:
         super().__init__()
         self.node = node
         self.label = name
-        self.make = make
         self.label_width = width
         self.is_touched = False
         self._failure = ""
         self.set_class(bool(self.hint), "-hinted")
+        self.set_class(not name, "-bare")
 
     @property
     def hint(self) -> str:
         """Description and limits of the value."""
-        field = self.node.field
-        parts = (field.description or str(field.shape.get("title", "")), field.limits)
+        shape = self.node.field.shape
+        parts = (self.node.field.description or str(shape.get("title", "")), limits(shape))
         return one_line(" ".join(" · ".join(part for part in parts if part).split()))
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="row"):
             yield self._head()
             yield from self.controls()
-            if self.node.field.nullable and not self.draws_null:
+            if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # which offers null itself
                 yield Chip("null", "null -on" if self.node.is_null else "null", "Send null")
         if self.hint or self._failure:
             yield self._note()
@@ -82,27 +81,22 @@ class FormPart(Vertical):
             with Vertical(classes="body"):
                 yield from body
 
-    @property
-    def draws_null(self) -> bool:
-        """Whether the control itself offers null."""
-        return False
-
-    def controls(self) -> Iterator[Widget]:
+    def controls(self) -> Iterable[Widget]:
         """The control, right of the label."""
-        return iter(())
+        return ()
 
-    def compose_body(self) -> Iterator[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Nested parts."""
-        return iter(())
+        return ()
 
     def fail(self, message: str) -> None:
         """Show why the value is wrong; an empty message shows the hint again."""
         if message != self._failure:
             self._failure = message
             self.set_class(bool(message), "-failed")
-            note = self.query_one_optional(".note", Label)
+            note = next(iter(self.query_children(".note").results(Label)), None)
             if note is not None:
-                note.update(self._failure_text or Content(self.hint))
+                note.update(self._note_text)
             elif message:
                 self.mount(self._note(), after=0)
 
@@ -111,22 +105,8 @@ class FormPart(Vertical):
         self.is_touched = True
         self.post_message(self.Edited())
 
-    def nested(self, nodes: Iterator[tuple[str | int, Node]]) -> list[FormPart]:
-        """Parts for nested nodes, with aligned labels."""
-        found = [(str(key), node) for key, node in nodes]
-        width = min(LABEL_WIDTH, max((len(key) + 2 for key, _ in found), default=0))
-        parts = [self.make(node, key) for key, node in found]
-        for part in parts:
-            part.label_width = width
-        return parts
-
-    async def rebuild(self) -> None:
-        """Compose the part again, after nested nodes were added or removed."""
-        await self.recompose()
-        self.edited()
-
     @on(Chip.Pressed, ".null")
-    async def toggle_null(self, event: Chip.Pressed) -> None:
+    def toggle_null(self, event: Chip.Pressed) -> None:
         """Switch between null and what is entered."""
         event.stop()
         self.node.is_null = not self.node.is_null
@@ -134,19 +114,19 @@ class FormPart(Vertical):
         self.edited()
 
     @property
-    def _failure_text(self) -> Content | None:
-        return Content(f"✗ {one_line(self._failure)}") if self._failure else None
+    def _note_text(self) -> Content:
+        return Content(f"✗ {one_line(self._failure)}" if self._failure else self.hint)
 
     def _note(self) -> Label:
-        note = Label(self._failure_text or Content(self.hint), classes="note")
+        note = Label(self._note_text, classes="note")
         note.styles.margin = (0, 0, 0, self.label_width + 1 if self.label_width else 0)
         return note
 
     def _head(self) -> Label:
-        required = self.node.field.required and self.node.field.depth > 0 and bool(self.node.field.key)
-        star = " *" if required else ""
-        name = Label(Content(one_line(self.label, LABEL_WIDTH) + star), classes="name")
-        name.set_class(required, "-required")
+        field = self.node.field
+        is_required = field.required and field.depth > 0 and bool(field.key)
+        label = one_line(self.label, LABEL_WIDTH) + (" *" if is_required else "")
+        name = Label(Content(label), classes="name -required" if is_required else "name")
         name.display = bool(self.label)
         if self.label_width:
             name.styles.width = self.label_width + 1
@@ -179,9 +159,7 @@ class Suggestions(Suggester):
         self._asked += 1
         mine = self._asked
         await asyncio.sleep(pause_s)
-        if mine != self._asked:
-            return ()
-        values = await self._ask(self._name, value)
+        values = await self._ask(self._name, value) if mine == self._asked else ()
         if mine != self._asked:
             return ()
         self._found(values)
@@ -189,29 +167,25 @@ class Suggestions(Suggester):
 
 
 _NUMBER_CHARACTERS = {FieldKind.INTEGER: r"[-+0-9]*", FieldKind.NUMBER: r"[-+0-9.eE]*"}
+_NAMELESS = {FieldKind.SECRET: "", FieldKind.LONG_TEXT: "", FieldKind.JSON: "JSON value"}
+"""Placeholders of kinds whose name says nothing."""
 SHORT_EXAMPLE = 20
 """Characters up to which an example is shown with the prefix `e.g.`."""
 
 
 class TextPart(FormPart):
-    """A line of text. The placeholder shows an example, the limits or the kind of value."""
+    """A text: of several lines where the field is meant for them or holds them already; tab leaves these.
+
+    The placeholder of an empty field shows an example, the limits or the kind of value.
+    """
 
     DEFAULT_CSS = """
     TextPart Input { width: 1fr; background: $foreground 8%; padding: 0 1; }
     TextPart Input:focus { background: $primary 25%; }
+    TextPart TextArea { width: 1fr; height: auto; max-height: 10; background: $foreground 8%; padding: 0 1; }
+    TextPart TextArea:focus { background: $primary 15%; }
     """
     node: TextNode
-    input = query_one(LineField)
-
-    def controls(self) -> Iterator[Widget]:
-        field = self.node.field
-        yield LineField(
-            self.node.text,
-            placeholder=self._placeholder(),
-            password=field.kind is FieldKind.SECRET,
-            restrict=_NUMBER_CHARACTERS.get(field.kind),
-            compact=True,
-        )
 
     @dataclass
     class Suggested(Message):
@@ -219,78 +193,65 @@ class TextPart(FormPart):
 
         values: Sequence[str]
 
+    def __init__(self, node: TextNode, name: str, width: int = 0) -> None:
+        super().__init__(node, name, width)
+        kind = node.field.kind
+        self.control: LineField | TextField
+        if kind in (FieldKind.LONG_TEXT, FieldKind.JSON) or "\n" in node.text:
+            self.control = TextField(
+                node.text,
+                compact=True,
+                soft_wrap=True,
+                tab_behavior="focus",
+                placeholder=self._placeholder(),
+            )
+        else:
+            self.control = LineField(
+                node.text,
+                placeholder=self._placeholder(),
+                password=kind is FieldKind.SECRET,
+                restrict=_NUMBER_CHARACTERS.get(kind),
+                compact=True,
+            )
+
+    def controls(self) -> Iterable[Widget]:
+        return (self.control,)
+
     def suggest(self, ask: Ask) -> None:
         """Show suggestions while typing, which `ask` gets from the server."""
-        self.input.suggester = Suggestions(self.node.field.key, ask, self._found)
+        if isinstance(self.control, LineField):
+            self.control.suggester = Suggestions(self.node.field.key, ask, self._found)
 
     async def suggestions(self) -> Sequence[str]:
         """The suggestions for the present text."""
-        asking = self.input.suggester
-        return await asking.values(self.input.true_text) if isinstance(asking, Suggestions) else ()
+        asking = self.control.suggester if isinstance(self.control, LineField) else None
+        return await asking.values(self.control.true_text) if isinstance(asking, Suggestions) else ()
 
     def on_descendant_focus(self) -> None:
         """Ask for suggestions before anything is typed."""
-        if self.input.suggester is not None:
+        if isinstance(self.control, LineField) and self.control.suggester is not None:
             self.run_worker(self.suggestions(), group="suggest", exclusive=True)
 
     def _found(self, values: Sequence[str]) -> None:
-        if self.input.has_focus:
+        if self.control.has_focus:
             self.post_message(self.Suggested(values))
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    @on(TextArea.Changed)
+    def _typed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
-        text = self.input.true_text
+        text = self.control.true_text
         if text != self.node.text:
             self.node.edit(text)
             self.edited()
 
     def _placeholder(self) -> str:
+        field = self.node.field
         if self.node.is_null:
             return "null"
-        field = self.node.field
         # A long example that is one word would be wrapped after the prefix, out of sight.
         example = f"e.g. {field.example}" if 0 < len(field.example) <= SHORT_EXAMPLE else field.example
-        name = "" if field.kind is FieldKind.SECRET else field.kind.value
-        shown = example or field.limits or ("JSON value" if field.kind is FieldKind.JSON else name)
-        return one_line(shown, 60)
-
-
-class LongTextPart(FormPart):
-    """Several lines of text, or JSON. Tab leaves the field."""
-
-    DEFAULT_CSS = """
-    LongTextPart TextArea {
-        width: 1fr; height: auto; max-height: 10; background: $foreground 8%; padding: 0 1;
-    }
-    LongTextPart TextArea.-text { min-height: 3; }
-    LongTextPart TextArea:focus { background: $primary 15%; }
-    """
-    node: TextNode
-
-    def controls(self) -> Iterator[Widget]:
-        shown = "JSON value" if self.node.field.kind is FieldKind.JSON else self.node.field.example
-        yield TextField(
-            self.node.text,
-            compact=True,
-            soft_wrap=True,
-            tab_behavior="focus",
-            placeholder=one_line(shown, 60),
-        )
-
-    @on(TextArea.Changed)
-    def _typed(self, event: TextArea.Changed) -> None:
-        event.stop()
-        text = self.query_one(TextField).true_text
-        if text != self.node.text:
-            self.node.edit(text)
-            self.edited()
-
-
-def text_part_for(node: TextNode) -> type[FormPart]:
-    """The part for a text: of several lines where the field is meant for them, or holds them already."""
-    roomy = node.field.kind in (FieldKind.LONG_TEXT, FieldKind.JSON) or "\n" in node.text
-    return LongTextPart if roomy else TextPart
+        return one_line(example or limits(field.shape) or _NAMELESS.get(field.kind, field.kind.value), 60)
 
 
 class ChoicePart(FormPart):
@@ -298,18 +259,12 @@ class ChoicePart(FormPart):
 
     node: ChoiceNode
 
-    @property
-    def draws_null(self) -> bool:
-        return True
-
-    def controls(self) -> Iterator[Widget]:
+    def controls(self) -> Iterable[Widget]:
         node = self.node
-        index = next((at for at, choice in enumerate(node.choices) if choice.value is None), None)
-        yield ChoiceBox(
-            [choice.label for choice in node.choices],
-            index if node.is_null else node.index,
-            optional=not node.field.required,
-        )
+        null = next((at for at, choice in enumerate(node.choices) if choice.value is None), None)
+        labels = [choice.label for choice in node.choices]
+        index = null if node.is_null else node.index
+        return (ChoiceBox(labels, index, optional=not node.field.required),)
 
     @on(ChoiceBox.Picked)
     def _picked(self, event: ChoiceBox.Picked) -> None:
@@ -339,9 +294,6 @@ class CheckList(LineList):
     def row_count(self) -> int:
         return len(self._labels)
 
-    def get_content_height(self, *_: object) -> int:
-        return len(self._labels)
-
     def spans(self, index: int, width: int) -> Iterator[Span]:
         yield ("[x] " if index in self.ticked else "[ ] "), "lines--muted"
         yield self._labels[index], "lines--head" if index in self.ticked else ""
@@ -364,8 +316,8 @@ class ManyPart(FormPart):
 
     node: ManyNode
 
-    def controls(self) -> Iterator[Widget]:
-        yield CheckList((choice.label for choice in self.node.choices), self.node.chosen)
+    def controls(self) -> Iterable[Widget]:
+        return (CheckList((choice.label for choice in self.node.choices), self.node.chosen),)
 
     @on(CheckList.Ticked)
     def _ticked(self, event: CheckList.Ticked) -> None:
@@ -379,5 +331,5 @@ class FixedPart(FormPart):
 
     node: FixedNode
 
-    def controls(self) -> Iterator[Widget]:
-        yield Label(Content.styled(one_line(compact(self.node.value()), 60), "$text-muted"))
+    def controls(self) -> Iterable[Widget]:
+        return (Label(Content.styled(one_line(compact(self.node.value()), 60), "$text-muted")),)

@@ -1,37 +1,234 @@
-"""The form of a node: its fields, their failures, and the keys that move between them."""
+"""The form of a node: fields within fields, their failures, and the keys that move between them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on, work
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import DescendantFocus
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Label
 
 from mcpdesk.link.values import ArgumentFailure
+from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.field_widgets import (
+    LABEL_WIDTH,
     Ask,
     ChoicePart,
     FixedPart,
     FormPart,
     ManyPart,
     TextPart,
-    text_part_for,
 )
-from mcpdesk.tui.forms.form_model import Node, ObjectNode, TextNode, UnionNode, walk
-from mcpdesk.tui.forms.nested_fields import ListPart, MapPart, ObjectPart, UnionPart, focus_first
+from mcpdesk.tui.forms.form_model import (
+    ListNode,
+    MapNode,
+    Node,
+    ObjectNode,
+    TextNode,
+    UnionNode,
+    walk,
+)
 from mcpdesk.tui.forms.schema_fields import FieldKind
 from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Choice, Menu
+
+
+class NestedPart(FormPart):
+    """A field that holds fields."""
+
+    def nested(self, nodes: Iterable[tuple[str | int, Node]]) -> list[FormPart]:
+        """Parts for nested nodes, with aligned labels."""
+        found = [(str(key), node) for key, node in nodes]
+        width = min(LABEL_WIDTH, max((len(key) + 2 for key, _ in found), default=0))
+        return [part_for(node, key, width) for key, node in found]
+
+    async def rebuild(self) -> None:
+        """Compose the part again, after nested nodes were added or removed."""
+        await self.recompose()
+        self.edited()
+
+
+class ObjectPart(NestedPart):
+    """The members of an object; an optional object is added and removed as a whole.
+
+    The outermost object and the chosen alternative of a union have no label, and no frame.
+    """
+
+    DEFAULT_CSS = """
+    ObjectPart.-bare > .body { border: none; margin: 0; padding: 0; }
+    ObjectPart.-bare > .row { display: none; }
+    """
+    node: ObjectNode
+
+    def controls(self) -> Iterator[Widget]:
+        if not self.node.field.required:
+            yield Chip("✕ unset" if self.node.present else "+ set", "present")
+
+    def compose_body(self) -> Iterator[Widget]:
+        if self.node.present and not self.node.is_null:
+            yield from self.nested(self.node.members.items())
+            if self.node.field.takes_others or self.node.others.entries:
+                yield part_for(self.node.others, "other members")
+
+    @on(Chip.Pressed, ".present")
+    async def _toggle(self, event: Chip.Pressed) -> None:
+        event.stop()
+        self.node.set_present(not self.node.present)
+        await self.rebuild()
+        focus_first(self if self.node.present else None, self)
+
+
+class GrowingPart(NestedPart):
+    """A field whose members are added and removed one by one."""
+
+    node: ListNode | MapNode
+    brackets: ClassVar[str]
+    """Shown around the number of members."""
+    member: ClassVar[str]
+    """What a member is called."""
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("form")
+    DEFAULT_CSS = """
+    GrowingPart .member { height: auto; }
+    GrowingPart .member > FormPart { width: 1fr; }
+    GrowingPart .member > Input { width: 24; background: $foreground 8%; padding: 0 1; margin-right: 1; }
+    GrowingPart .count { width: auto; color: $text-muted; padding-right: 1; }
+    """
+
+    def controls(self) -> Iterator[Widget]:
+        count = len(list(self.node.children()))
+        yield Label(Content(f"{self.brackets[0]}{count}{self.brackets[1]}"), classes="count")
+        yield Chip("+ add", "add", f"Add {self.member} (ctrl+n)")
+
+    def row(self, *widgets: Widget) -> Horizontal:
+        """A row with a member and its buttons."""
+        remove = Chip("✕", "remove", "Remove (alt+x)", focusable=False)
+        return Horizontal(*widgets, remove, classes="member")
+
+    @property
+    def rows(self) -> list[Horizontal]:
+        """The rows of the members, in order."""
+        body = self.query_one_optional(".body")
+        return [] if body is None else list(body.query_children(".member").results(Horizontal))
+
+    def index_of(self, widget: Widget | None) -> int | None:
+        """The index of the member that a widget belongs to."""
+        above = set(widget.ancestors_with_self) if widget else set()
+        return next((at for at, row in enumerate(self.rows) if row in above), None)
+
+    async def action_add_item(self) -> None:
+        """Add a member and move the focus to it."""
+        self.node.add()
+        await self.rebuild()
+        focus_first(self.rows[-1], self)
+
+    async def action_remove_item(self) -> None:
+        """Remove the member with the focus."""
+        await self._remove(self.screen.focused)
+
+    @on(Chip.Pressed, ".add")
+    async def _add_pressed(self, event: Chip.Pressed) -> None:
+        event.stop()
+        await self.action_add_item()
+
+    @on(Chip.Pressed, ".remove")
+    async def _remove_pressed(self, event: Chip.Pressed) -> None:
+        event.stop()
+        await self._remove(event.chip)
+
+    async def _remove(self, inside: Widget | None) -> None:
+        index = self.index_of(inside)
+        if index is not None:
+            self.node.remove(index)
+            await self.rebuild()
+            rows = self.rows
+            focus_first(rows[min(index, len(rows) - 1)] if rows else None, self)
+
+
+class ListPart(GrowingPart):
+    """The items of a list, which can be reordered."""
+
+    node: ListNode
+    brackets = "[]"
+    member = "an item"
+
+    def compose_body(self) -> Iterator[Widget]:
+        for part in self.nested(self.node.children()):
+            up = Chip("↑", "up", "Move up (alt+up)", focusable=False)
+            down = Chip("↓", "down", "Move down (alt+down)", focusable=False)
+            yield self.row(part, up, down)
+
+    async def action_move_item(self, by: int) -> None:
+        """Move the item with the focus."""
+        await self._move(self.screen.focused, by)
+
+    @on(Chip.Pressed, ".up, .down")
+    async def _move_pressed(self, event: Chip.Pressed) -> None:
+        event.stop()
+        await self._move(event.chip, -1 if event.chip.has_class("up") else 1)
+
+    async def _move(self, inside: Widget | None, by: int) -> None:
+        index = self.index_of(inside)
+        if index is not None:
+            target = self.node.move(index, by)
+            await self.rebuild()
+            focus_first(self.rows[target], self)
+
+
+class MapPart(GrowingPart):
+    """Members under free names: each name beside its value."""
+
+    node: MapNode
+    brackets = "{}"
+    member = "a member"
+
+    def compose_body(self) -> Iterator[Widget]:
+        for entry in self.node.entries:
+            name = LineField(
+                entry.key, placeholder="name", compact=True, classes="key", select_on_focus=False
+            )
+            yield self.row(name, part_for(entry.node, ""))
+
+    @on(Input.Changed, ".key")
+    def _name_typed(self, event: Input.Changed) -> None:
+        event.stop()
+        index, name = self.index_of(event.input), from_field(event.value)
+        if index is not None and self.node.entries[index].key != name:
+            self.node.entries[index].key = name
+            self.edited()
+
+
+class UnionPart(NestedPart):
+    """One of several alternatives."""
+
+    node: UnionNode
+
+    def controls(self) -> Iterator[Widget]:
+        titles = [field.title for field in self.node.alternatives]
+        yield ChoiceBox(titles, self.node.at, optional=not self.node.field.required)
+
+    def compose_body(self) -> Iterator[Widget]:
+        if self.node.chosen is not None and not self.node.is_null:
+            yield part_for(self.node.chosen, "")
+
+    @on(ChoiceBox.Picked)
+    async def _picked(self, event: ChoiceBox.Picked) -> None:
+        event.stop()
+        self.node.pick(event.index)
+        await self.rebuild()
+        self.query_one(ChoiceBox).focus()
+
 
 _PARTS: dict[FieldKind, type[FormPart]] = {
     FieldKind.SWITCH: ChoicePart,
@@ -43,12 +240,25 @@ _PARTS: dict[FieldKind, type[FormPart]] = {
     FieldKind.MAP: MapPart,
     FieldKind.UNION: UnionPart,
 }
+"""The widgets of all kinds but texts."""
 
 
-def part_for(node: Node, name: str) -> FormPart:
-    """The widget that edits a node."""
-    kind = text_part_for(node) if isinstance(node, TextNode) else _PARTS[node.field.kind]
-    return kind(node, name, part_for)
+def part_for(node: Node, name: str, width: int = 0) -> FormPart:
+    """The widget that edits a node. `width` is that of its label in cells; 0: as wide as it is."""
+    if isinstance(node, TextNode):
+        return TextPart(node, name, width)
+    return _PARTS[node.field.kind](node, name, width)
+
+
+def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
+    """Move the focus to the first input inside `widget`, or inside `otherwise`; False when there is none."""
+    for place in (widget, otherwise):
+        controls = [found for found in place.query("*") if found.focusable] if place else []
+        entered = [found for found in controls if not isinstance(found, Chip)]
+        if controls:
+            (entered or controls)[0].focus()
+            return True
+    return False
 
 
 class Form(VerticalScroll, can_focus=False):
@@ -88,7 +298,7 @@ class Form(VerticalScroll, can_focus=False):
         """Whether there is anything to enter."""
         node = self.node
         if isinstance(node, ObjectNode):
-            return node.takes_others or any(node.children())
+            return node.field.takes_others or bool(node.children())
         return node is not None
 
     def compose(self) -> Iterable[FormPart | Label]:
@@ -116,10 +326,7 @@ class Form(VerticalScroll, can_focus=False):
 
     def focus_first(self) -> bool:
         """Move the focus to the first field; False when there is none."""
-        if not any(found.focusable for found in self.query("*")):
-            return False
-        focus_first(self, self)
-        return True
+        return focus_first(self, self)
 
     @work(exclusive=True, group="suggest")
     async def action_suggest(self) -> None:
@@ -132,30 +339,35 @@ class Form(VerticalScroll, can_focus=False):
         choices = [Choice(one_line(value, 60), value) for value in values]
         menu = Menu(f"Suggestions for {one_line(part.label, 30)}", choices, filtered=True)
         chosen = await self.app.push_screen_wait(menu)
-        if chosen is not None:
-            part.input.true_text = chosen
+        if chosen is not None and isinstance(part.control, LineField):
+            part.control.true_text = chosen
 
     def problems(self) -> list[ArgumentFailure]:
         """Texts that are not values, such as broken JSON."""
         nodes = walk(self.node) if self.node else ()
         return [ArgumentFailure(path, node.problem) for path, node in nodes if node.problem]
 
-    def show_failures(self, failures: Iterable[ArgumentFailure], show_all: bool = False) -> int:
-        """Show each failure at its field; returns how many there are in all."""
+    def show_failures(self, failures: Iterable[ArgumentFailure], show_all: bool = False) -> None:
+        """Show each failure at its field."""
         self._show_all = self._show_all or show_all
-        found = list(failures)
-        messages = self._by_part(found)
-        for part in self.query(FormPart):
-            shown = self._show_all or part.is_touched
-            part.fail(messages.get(part, "") if shown else "")
-        return len(found)
+        parts = {id(part.node): part for part in self.query(FormPart)}
+        at: dict[Path, FormPart] = {}
+        for path, node in walk(self.node) if self.node else ():
+            if id(node) in parts:
+                at.setdefault(path, parts[id(node)])
+        messages: dict[FormPart, str] = {}
+        for failure in failures:
+            path, message = _place(failure, at)
+            if path in at:
+                messages.setdefault(at[path], message)
+        for part in parts.values():
+            part.fail(messages.get(part, "") if self._show_all or part.is_touched else "")
 
     def focus_failure(self) -> None:
         """Move the focus to the first field with a failure."""
-        for part in self.query(FormPart):
-            if part.has_class("-failed"):
-                focus_first(part, self)
-                return
+        failed = next(iter(self.query("FormPart.-failed")), None)
+        if failed is not None:
+            focus_first(failed, self)
 
     @on(FormPart.Edited)
     def _edited(self, event: FormPart.Edited) -> None:
@@ -185,33 +397,15 @@ class Form(VerticalScroll, can_focus=False):
         fields = len(list(walk(self.node))) if self.node else 0
         self.set_class(0 < 2 * fields <= self.size.height, "-roomy")
 
-    def _by_part(self, failures: list[ArgumentFailure]) -> dict[FormPart, str]:
-        parts = {id(part.node): part for part in self.query(FormPart)}
-        at: dict[Path, FormPart] = {}
-        for path, node in walk(self.node) if self.node else ():
-            inner = node.chosen if isinstance(node, UnionNode) and node.chosen else node
-            part = parts.get(id(node)) or parts.get(id(inner))
-            if part is not None:
-                at[path] = part
-        messages: dict[FormPart, str] = {}
-        for failure in failures:
-            path, message = _place(failure, at)
-            if path in at:
-                messages.setdefault(at[path], message)
-        return messages
-
 
 def _place(failure: ArgumentFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
     """Path and message of the field to show a failure at: the missing member, else the nearest parent."""
-    for name in _quoted(failure.message):
-        if (*failure.path, name) in at and "required" in failure.message:
-            return (*failure.path, name), "required"
+    if "required" in failure.message:
+        for name in failure.message.split('"')[1::2]:
+            if (*failure.path, name) in at:
+                return (*failure.path, name), "required"
     path = failure.path
     while path not in at and path:
         path = path[:-1]
     where = failure.path[len(path) :]
     return path, f"{path_text(where)}: {failure.message}" if where else one_line(failure.message)
-
-
-def _quoted(message: str) -> list[str]:
-    return message.split('"')[1::2]

@@ -6,13 +6,19 @@ A node without a value has the value `UNSET` and is left out of its parent. Know
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldChoice, FieldKind, FormField, Schema, form_for
 from mcpdesk.tui.render.json_text import Path, json_problem, pretty, same
+
+MAX_PREFILLED = 5
+"""Items that a required list begins with at most."""
 
 
 class Node(ABC):
@@ -20,15 +26,18 @@ class Node(ABC):
 
     def __init__(self, field: FormField) -> None:
         self.field = field
-        self.is_null = False
         self.clear()
 
     def clear(self) -> None:
         """Go back to the default, or to no value."""
-        self.is_null = False
-        self._empty()
+        self.empty()
         if self.field.default is not UNSET:
             self.put(self.field.default)
+
+    def empty(self) -> None:
+        """Go back to no value."""
+        self.is_null = False
+        self._empty()
 
     def value(self) -> Any:
         """The value of the node, or `UNSET`."""
@@ -45,9 +54,9 @@ class Node(ABC):
         """Why the text that was typed is not a value; empty when it is."""
         return ""
 
-    def children(self) -> Iterator[tuple[str | int, Node]]:
+    def children(self) -> Iterable[tuple[str | int, Node]]:
         """Nodes inside this one, by key or index."""
-        return iter(())
+        return ()
 
     @abstractmethod
     def _empty(self) -> None: ...
@@ -84,7 +93,14 @@ class NumberNode(TextNode):
     """A number as typed; text that is not a number stays text, so that the validator reports it."""
 
     def _value(self) -> Any:
-        return _number(self.text.strip()) if self.text.strip() else UNSET
+        text = self.text.strip()
+        for read in (int, float):
+            try:
+                number = read(text)
+            except ValueError:
+                continue
+            return number if isinstance(number, int) or math.isfinite(number) else text
+        return text or UNSET
 
 
 class JsonNode(TextNode):
@@ -109,9 +125,10 @@ class ChoiceNode(Node):
 
     index: int | None
 
-    def __init__(self, field: FormField) -> None:
-        self.choices = field.choices
-        super().__init__(field)
+    @cached_property
+    def choices(self) -> tuple[FieldChoice, ...]:
+        """The values to choose from."""
+        return self.field.choices
 
     def pick(self, index: int | None) -> None:
         """Choose a value, or none."""
@@ -132,9 +149,10 @@ class ManyNode(Node):
 
     chosen: frozenset[int]
 
-    def __init__(self, field: FormField) -> None:
-        self.choices = field.choices
-        super().__init__(field)
+    @cached_property
+    def choices(self) -> tuple[FieldChoice, ...]:
+        """The values to choose from."""
+        return self.field.choices
 
     def pick(self, chosen: frozenset[int]) -> None:
         """Choose these values."""
@@ -152,6 +170,10 @@ class ManyNode(Node):
         self.chosen = frozenset(at for at in found if at is not None)
 
 
+def _index(choices: tuple[FieldChoice, ...], value: Any) -> int | None:
+    return next((at for at, choice in enumerate(choices) if same(choice.value, value)), None)
+
+
 class FixedNode(Node):
     """The constant of a `const` schema."""
 
@@ -163,24 +185,6 @@ class FixedNode(Node):
 
     def _put(self, value: Any) -> None:
         pass
-
-
-def _number(text: str) -> Any:
-    for read in (int, float):
-        try:
-            number = read(text)
-        except ValueError:
-            continue
-        return number if abs(number) != float("inf") and number == number else text
-    return text
-
-
-def _index(choices: tuple[FieldChoice, ...], value: Any) -> int | None:
-    return next((at for at, choice in enumerate(choices) if same(choice.value, value)), None)
-
-
-MAX_PREFILLED = 5
-"""Items that a required list begins with at most."""
 
 
 class ListNode(Node):
@@ -207,9 +211,9 @@ class ListNode(Node):
         self.items.insert(target, self.items.pop(index))
         return target
 
-    def children(self) -> Iterator[tuple[str | int, Node]]:
+    def children(self) -> Iterable[tuple[str | int, Node]]:
         """Items by index."""
-        return iter(enumerate(self.items))
+        return enumerate(self.items)
 
     def _empty(self) -> None:
         wanted = self.field.shape.get("minItems", 0) if self.field.required else 0
@@ -227,12 +231,12 @@ class ListNode(Node):
             self.add().put(item)
 
 
+@dataclass(slots=True)
 class MapEntry:
     """A member under a free name."""
 
-    def __init__(self, key: str, node: Node) -> None:
-        self.key = key
-        self.node = node
+    key: str
+    node: Node
 
 
 class MapNode(Node):
@@ -241,20 +245,19 @@ class MapNode(Node):
     entries: list[MapEntry]
     given: bool
 
-    def add(self, key: str = "") -> MapEntry:
-        """Append a member; returns it."""
-        schema = self.field.entry()
-        entry = MapEntry(key, node_for(schema if schema is not None else _anything(self.field)))
-        self.entries.append(entry)
+    def add(self, key: str = "") -> Node:
+        """Append a member; returns its node."""
+        node = node_for(self.field.entry())
+        self.entries.append(MapEntry(key, node))
         self.given, self.is_null = True, False
-        return entry
+        return node
 
     def remove(self, index: int) -> None:
         """Remove a member."""
         del self.entries[index]
         self.given = bool(self.entries)
 
-    def children(self) -> Iterator[tuple[str | int, Node]]:
+    def children(self) -> Iterable[tuple[str | int, Node]]:
         """Values by name."""
         return ((entry.key, entry.node) for entry in self.entries)
 
@@ -269,7 +272,7 @@ class MapNode(Node):
     def _put(self, value: Any) -> None:
         self.entries, self.given = [], True
         for key, item in value.items() if isinstance(value, dict) else ():
-            self.add(key).node.put(item)
+            self.add(key).put(item)
 
 
 class ObjectNode(Node):
@@ -285,21 +288,18 @@ class ObjectNode(Node):
         if present and not self.members:
             self.members = {field.key: node_for(field) for field in self.field.properties()}
 
-    def children(self) -> Iterator[tuple[str | int, Node]]:
+    def children(self) -> Iterable[tuple[str | int, Node]]:
         """Members by name."""
-        if self.present and not self.is_null:
-            yield from self.members.items()
-            yield from self.others.children()
-
-    @property
-    def takes_others(self) -> bool:
-        """Whether members that the schema does not name can be added."""
-        return self.field.entry() is not None
+        if not self.present or self.is_null:
+            return ()
+        return (*self.members.items(), *self.others.children())
 
     def _empty(self) -> None:
+        field = self.field
+        shape = {"additionalProperties": field.shape.get("additionalProperties")}
+        self.others = MapNode(FormField(FieldKind.MAP, "", shape, field.root, False, False, field.depth))
         self.members, self.present = {}, False
-        self.others = MapNode(_others(self.field))
-        if self.field.required:
+        if field.required:
             self.set_present(True)
 
     def _value(self) -> Any:
@@ -309,15 +309,16 @@ class ObjectNode(Node):
         return own | (self.others.value() if self.others.entries else {})
 
     def _put(self, value: Any) -> None:
-        self.members, self.others = {}, MapNode(_others(self.field))
+        self._empty()
         self.set_present(True)
+        given = value if isinstance(value, dict) else {}
         for key, node in self.members.items():
-            node._empty()
-            if isinstance(value, dict) and key in value:
-                node.put(value[key])
-        for key, item in value.items() if isinstance(value, dict) else ():
+            node.empty()
+            if key in given:
+                node.put(given[key])
+        for key, item in given.items():
             if key not in self.members:
-                self.others.add(key).node.put(item)
+                self.others.add(key).put(item)
 
 
 class UnionNode(Node):
@@ -325,14 +326,16 @@ class UnionNode(Node):
 
     at: int | None
     parts: dict[int, Node]
+    """The nodes of the alternatives that were chosen so far; what was entered for them is kept."""
 
-    def __init__(self, field: FormField) -> None:
-        self.alternatives = field.alternatives()
-        super().__init__(field)
+    @cached_property
+    def alternatives(self) -> tuple[FormField, ...]:
+        """The fields to choose from."""
+        return self.field.alternatives()
 
     @property
     def chosen(self) -> Node | None:
-        """The node of the chosen alternative; what was entered for the others is kept."""
+        """The node of the chosen alternative. It has the same path as the union."""
         if self.at is None:
             return None
         if self.at not in self.parts:
@@ -342,15 +345,6 @@ class UnionNode(Node):
     def pick(self, at: int | None) -> None:
         """Choose an alternative."""
         self.at, self.is_null = at, False
-
-    def children(self) -> Iterator[tuple[str | int, Node]]:
-        """The children of the chosen alternative: a union adds no step to the path."""
-        return self.chosen.children() if self.chosen else iter(())
-
-    @property
-    def problem(self) -> str:
-        """The problem of the chosen alternative."""
-        return self.chosen.problem if self.chosen else ""
 
     def _empty(self) -> None:
         self.parts, self.at = {}, 0 if self.field.required else None
@@ -368,10 +362,6 @@ class UnionNode(Node):
 
 
 _NODES: dict[FieldKind, type[Node]] = {
-    FieldKind.TEXT: TextNode,
-    FieldKind.LONG_TEXT: TextNode,
-    FieldKind.SECRET: TextNode,
-    FieldKind.MOMENT: TextNode,
     FieldKind.INTEGER: NumberNode,
     FieldKind.NUMBER: NumberNode,
     FieldKind.SWITCH: ChoiceNode,
@@ -384,11 +374,12 @@ _NODES: dict[FieldKind, type[Node]] = {
     FieldKind.UNION: UnionNode,
     FieldKind.JSON: JsonNode,
 }
+"""The nodes of all kinds but texts."""
 
 
 def node_for(field: FormField) -> Node:
     """An empty node for a field, its default filled in."""
-    return _NODES[field.kind](field)
+    return _NODES.get(field.kind, TextNode)(field)
 
 
 def form_node(schema: Schema) -> Node:
@@ -399,34 +390,14 @@ def form_node(schema: Schema) -> Node:
 def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
     """Every node with its path in the value, outer ones first."""
     yield path, node
+    if isinstance(node, UnionNode) and node.chosen is not None:
+        yield from walk(node.chosen, path)
     for key, child in node.children():
         yield from walk(child, (*path, key))
 
 
-def without_secrets(node: Node) -> Any:
-    """The value without secret members, as it may be written to disk."""
-    value = node.value()
-    for path, inner in walk(node):
-        if inner.field.kind is FieldKind.SECRET and path:
-            value = _without(value, path)
-    return value
-
-
-def _without(value: Any, path: Path) -> Any:
-    head, rest = path[0], path[1:]
-    if isinstance(value, dict) and head in value:
-        if not rest:
-            return {key: item for key, item in value.items() if key != head}
-        return {**value, head: _without(value[head], rest)}
-    if isinstance(value, list) and isinstance(head, int) and head < len(value):
-        return [_without(item, rest) if at == head else item for at, item in enumerate(value)]
-    return value
-
-
-def _anything(field: FormField) -> FormField:
-    return FormField(FieldKind.JSON, "", {}, field.root, True, False, field.depth + 1)
-
-
-def _others(field: FormField) -> FormField:
-    shape = {"additionalProperties": field.shape.get("additionalProperties", True)}
-    return FormField(FieldKind.MAP, "", shape, field.root, False, False, field.depth)
+def clear_secrets(node: Node) -> None:
+    """Empty all secret fields, so that the value may be written to disk."""
+    for _, inner in list(walk(node)):
+        if inner.field.kind is FieldKind.SECRET:
+            inner.empty()

@@ -5,10 +5,11 @@ References are followed, `allOf` is merged and null is split off. Knows no widge
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from mcpdesk.tui.render.json_text import compact
@@ -18,8 +19,9 @@ Schema = dict[str, Any]
 _DEPTH = 16
 """How deep references and `allOf` are followed before giving up."""
 _UNIONS = ("anyOf", "oneOf")
-_SHOWN_BY_CONTROL = frozenset({"password", "date", "time", "date-time"})
-"""Formats that need no hint, because the control shows them."""
+_BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+_MOMENTS = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
+"""Formats with an example, which the control shows."""
 
 
 def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
@@ -76,36 +78,43 @@ def alternatives(shape: Schema, root: Schema) -> list[Schema]:
     return []
 
 
-def constants(shapes: list[Schema]) -> list[tuple[str, Any]] | None:
-    """Titles and values of a union whose members are constants; None when a member is not."""
-    found: list[tuple[str, Any]] = []
+class FieldChoice(NamedTuple):
+    """One value to choose, and its label."""
+
+    label: str
+    value: Any
+
+
+def constants(shapes: Iterable[Schema]) -> list[FieldChoice]:
+    """The values of a union whose members are constants, by title or as JSON; empty when a member is not."""
+    found: list[FieldChoice] = []
     for shape in shapes:
         values = [shape["const"]] if "const" in shape else shape.get("enum", [])
         if not values:
-            return None
-        found += [(shape.get("title", "") if len(values) == 1 else "", value) for value in values]
-    return found or None
+            return []
+        title = shape.get("title", "") if len(values) == 1 else ""
+        found += [FieldChoice(title or _label(value), value) for value in values]
+    return found
+
+
+def _label(value: Any) -> str:
+    return value if isinstance(value, str) and value else compact(value)
 
 
 def limits(shape: Schema) -> str:
     """The limits of a value in a few words; empty when there are none."""
-    low = _bound(shape, "minimum", "≥", "exclusiveMinimum", ">")
-    high = _bound(shape, "maximum", "≤", "exclusiveMaximum", "<")
     if "minimum" in shape and "maximum" in shape:
-        low, high = f"{shape['minimum']} … {shape['maximum']}", ""
-    sizes = (_range(shape, "Length", "characters"), _range(shape, "Items", "items"))
-    others = (
-        f"multiple of {shape['multipleOf']}" if "multipleOf" in shape else "",
-        f"matches {shape['pattern']}" if "pattern" in shape else "",
-        f"format {shape['format']}" if shape.get("format", "password") not in _SHOWN_BY_CONTROL else "",
-    )
-    return ", ".join(part for part in (low, high, *sizes, *others) if part)
-
-
-def _bound(shape: Schema, word: str, sign: str, strict_word: str, strict_sign: str) -> str:
-    if strict_word in shape:
-        return f"{strict_sign} {shape[strict_word]}"
-    return f"{sign} {shape[word]}" if word in shape else ""
+        parts = [f"{shape['minimum']} … {shape['maximum']}"]
+    else:
+        parts = [f"{sign} {shape[word]}" for word, sign in _BOUNDS.items() if word in shape]
+    parts += [_range(shape, "Length", "characters"), _range(shape, "Items", "items")]
+    if "multipleOf" in shape:
+        parts.append(f"multiple of {shape['multipleOf']}")
+    if "pattern" in shape:
+        parts.append(f"matches {shape['pattern']}")
+    if shape.get("format", "password") not in ("password", *_MOMENTS):
+        parts.append(f"format {shape['format']}")
+    return ", ".join(part for part in parts if part)
 
 
 def _range(shape: Schema, word: str, unit: str) -> str:
@@ -147,24 +156,8 @@ MAX_DEPTH = 12
 """Nesting below which a field is edited as JSON text, so that recursive schemas end."""
 LONG_TEXT = 200
 """A `maxLength` above which a text field has several lines."""
-_LONG_NAMES = frozenset(
-    {
-        "text",
-        "body",
-        "content",
-        "code",
-        "diff",
-        "html",
-        "markdown",
-        "message",
-        "notes",
-        "plan",
-        "prompt",
-        "script",
-    }
-)
+_LONG_NAME = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")
 _LONG_FORMATS = frozenset({"textarea", "markdown", "html", "multiline"})
-_MOMENTS = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
 
 
 class Unset(Enum):
@@ -198,14 +191,6 @@ class FieldKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldChoice:
-    """One value to choose, and its label."""
-
-    label: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
 class FormField:
     """What one value must be. `shape` is its schema with references followed, `root` the whole schema."""
 
@@ -228,11 +213,6 @@ class FormField:
         return str(self.shape.get("description") or "")
 
     @property
-    def limits(self) -> str:
-        """The limits of the value in a few words."""
-        return limits(self.shape)
-
-    @property
     def default(self) -> Any:
         """The prefilled value, or `UNSET`."""
         return self.shape.get("default", UNSET)
@@ -246,17 +226,12 @@ class FormField:
     @property
     def choices(self) -> tuple[FieldChoice, ...]:
         """The values to choose from, for `SWITCH`, `CHOICE` and `MANY`."""
+        if self.kind is FieldKind.MANY:
+            return tuple(_choices(resolve(self.shape.get("items"), self.root), self.root))
+        found = _choices(self.shape, self.root)
         if self.kind is FieldKind.SWITCH:
-            found = [("on", True), ("off", False)]
-        else:
-            found = _choices(self.items_shape if self.kind is FieldKind.MANY else self.shape, self.root) or []
-        null = [FieldChoice("null", None)] if self.nullable and self.kind is not FieldKind.MANY else []
-        return (*(FieldChoice(label or _label(value), value) for label, value in found), *null)
-
-    @property
-    def items_shape(self) -> Schema:
-        """The schema of a list's items."""
-        return resolve(self.shape.get("items"), self.root)
+            found = [FieldChoice("on", True), FieldChoice("off", False)]
+        return (*found, FieldChoice("null", None)) if self.nullable else tuple(found)
 
     def properties(self) -> tuple[FormField, ...]:
         """The members of an object: required ones first, otherwise in the order of the schema."""
@@ -269,10 +244,14 @@ class FormField:
         """An item of a list."""
         return self._inside(self.shape.get("items"), "", True)
 
-    def entry(self) -> FormField | None:
-        """A member of an object under a free name; None when the schema allows none."""
-        schema = self.shape.get("additionalProperties")
-        return None if schema in (None, False) else self._inside(schema, "", True)
+    @property
+    def takes_others(self) -> bool:
+        """Whether an object may have members that its schema does not name."""
+        return self.shape.get("additionalProperties") not in (None, False)
+
+    def entry(self) -> FormField:
+        """A member of an object under a free name."""
+        return self._inside(self.shape.get("additionalProperties"), "", True)
 
     def alternatives(self) -> tuple[FormField, ...]:
         """The members of a union."""
@@ -307,11 +286,27 @@ def _kind(shape: Schema, root: Schema, key: str) -> FieldKind:
         return FieldKind.CHOICE
     if alternatives(shape, root):
         return FieldKind.UNION
-    rule = _BY_TYPE.get(_type_name(shape))
-    return rule(shape, root, key) if rule else FieldKind.JSON
+    match _type_name(shape):
+        case "string":
+            return _text_kind(shape, key)
+        case "array":
+            return _array_kind(shape, root)
+        case "object" if shape.get("properties"):
+            return FieldKind.OBJECT
+        case "object" if isinstance(shape.get("additionalProperties"), dict):
+            return FieldKind.MAP
+        case name:
+            return _SIMPLE_KINDS.get(name, FieldKind.JSON)
 
 
-def _text_kind(shape: Schema, root: Schema, key: str) -> FieldKind:
+_SIMPLE_KINDS = {
+    "integer": FieldKind.INTEGER,
+    "number": FieldKind.NUMBER,
+    "boolean": FieldKind.SWITCH,
+}
+
+
+def _text_kind(shape: Schema, key: str) -> FieldKind:
     form = shape.get("format", "")
     if form == "password" or shape.get("writeOnly") is True:
         return FieldKind.SECRET
@@ -319,31 +314,15 @@ def _text_kind(shape: Schema, root: Schema, key: str) -> FieldKind:
         return FieldKind.MOMENT
     roomy = shape.get("maxLength", 0) > LONG_TEXT or "\n" in str(shape.get("default", ""))
     is_long = roomy or form in _LONG_FORMATS or "contentMediaType" in shape
-    by_name = key.lower() in _LONG_NAMES and "maxLength" not in shape and "pattern" not in shape
+    by_name = _LONG_NAME.fullmatch(key.lower()) and "maxLength" not in shape and "pattern" not in shape
     return FieldKind.LONG_TEXT if is_long or by_name else FieldKind.TEXT
 
 
-def _array_kind(shape: Schema, root: Schema, key: str) -> FieldKind:
+def _array_kind(shape: Schema, root: Schema) -> FieldKind:
     items = shape.get("items")
     if "prefixItems" in shape or not isinstance(items, dict) or not items:
         return FieldKind.JSON
     return FieldKind.MANY if _choices(resolve(items, root), root) else FieldKind.LIST
-
-
-def _object_kind(shape: Schema, root: Schema, key: str) -> FieldKind:
-    if shape.get("properties"):
-        return FieldKind.OBJECT
-    return FieldKind.MAP if isinstance(shape.get("additionalProperties"), dict) else FieldKind.JSON
-
-
-_BY_TYPE: dict[str, Callable[[Schema, Schema, str], FieldKind]] = {
-    "string": _text_kind,
-    "integer": lambda shape, root, key: FieldKind.INTEGER,
-    "number": lambda shape, root, key: FieldKind.NUMBER,
-    "boolean": lambda shape, root, key: FieldKind.SWITCH,
-    "array": _array_kind,
-    "object": _object_kind,
-}
 
 
 def _type_name(shape: Schema) -> str:
@@ -351,11 +330,5 @@ def _type_name(shape: Schema) -> str:
     return named if isinstance(named, str) else ""
 
 
-def _choices(shape: Schema, root: Schema) -> list[tuple[str, Any]] | None:
-    if "const" in shape or "enum" in shape:
-        return constants([shape])
-    return constants(alternatives(shape, root))
-
-
-def _label(value: Any) -> str:
-    return value if isinstance(value, str) and value else compact(value)
+def _choices(shape: Schema, root: Schema) -> list[FieldChoice]:
+    return constants([shape] if "const" in shape or "enum" in shape else alternatives(shape, root))

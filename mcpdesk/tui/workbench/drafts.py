@@ -12,7 +12,7 @@ from typing import Any
 from mcpdesk.link.link import Link, LinkCall
 from mcpdesk.link.values import ArgumentFailure, CallOutcome, CatalogueItem, ItemKind
 from mcpdesk.tui.forms.field_widgets import Ask
-from mcpdesk.tui.forms.form_model import Node, ObjectNode, form_node, without_secrets
+from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
 from mcpdesk.tui.render.json_text import keeps, same
 from mcpdesk.tui.workbench.item_requests import completion_for, request_for, schema_of
@@ -110,7 +110,8 @@ class Draft:
         probe = form_node(self.schema)
         probe.put(arguments)
         if same(probe.value(), arguments):
-            return without_secrets(probe)
+            clear_secrets(probe)
+            return probe.value()
         if not isinstance(arguments, dict):
             return arguments
         fields = probe.field.properties() if isinstance(probe, ObjectNode) else ()
