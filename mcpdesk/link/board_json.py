@@ -10,8 +10,9 @@ from time import perf_counter, sleep, time
 from typing import Any
 
 import orjson
+from msgspec import to_builtins
 
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
+from mcpdesk.inbox.question import Page, Question, QuestionState, oddities
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,
@@ -63,20 +64,14 @@ Json = dict[str, Any]
 def row_json(index: Index, number: int) -> Mapping[str, Any]:
     """One line. Names may be addresses with keys in them: those are masked."""
     exchange = index.exchange(number)
-    return {
+    return _fields(exchange, "kind peer server method status size") | {
         "n": number,
-        "kind": exchange.kind.value,
         "time": exchange.started,
-        "peer": exchange.peer,
-        "server": exchange.server,
         "out": bool(exchange.direction),
-        "method": exchange.method,
         "name": mask_text(exchange.name[:500]),
         "id": str(exchange.id) if isinstance(exchange.id, int) and exchange.id > EXACT else exchange.id,
-        "status": exchange.status.value,
         "took_s": None if exchange.ended is None else exchange.elapsed(0),
         "request": exchange.kind is ExchangeKind.REQUEST,
-        "size": exchange.size,
         "revision": with_era(exchange.revision),
         "slow": exchange.is_slow,
         "more": parts_in_words(exchange),
@@ -181,18 +176,9 @@ def questions_json(questions: tuple[Question, ...]) -> Json:
 
 def _server(server: ServerView, catalogue: Catalogue) -> Json:
     works = [item for item in catalogue.items if not item.problem or item.stale]
-    counts = {kind.value: sum(item.kind is kind for item in works) for kind in ItemKind}
-    return {
-        "name": server.name,
-        "title": server.title,
-        "version": server.version,
-        "folder": server.folder,
-        "url": server.url,
-        "wants_token": server.wants_token,
-        "mode": server.mode,
+    return _fields(server, "name title version folder url wants_token mode problems") | {
         "modes": [_mode(mode) for mode in server.modes],
-        "problems": list(server.problems),
-        "counts": counts,
+        "counts": {kind.value: sum(item.kind is kind for item in works) for kind in ItemKind},
         "left_out": len(catalogue.items) - len(works),
         "items": [_item(item) for item in catalogue.items[:ITEMS]],
         "more_items": max(0, len(catalogue.items) - ITEMS),
@@ -204,121 +190,63 @@ def _mode(mode: ModeView) -> Json:
 
 
 def _item(item: CatalogueItem) -> Json:
-    return {
-        "kind": item.kind.value,
-        "name": item.name,
-        "title": item.title,
+    return _fields(item, "kind name title problem stale") | {
         "description": item.description.strip().partition("\n")[0][:LONGEST],
-        "problem": item.problem,
-        "stale": item.stale,
-        "policy": item.policy.value if item.kind is ItemKind.TOOL else "",
+        "policy": item.policy if item.kind is ItemKind.TOOL else "",
     }
 
 
 def _client(client: ClientView) -> Json:
-    return {
-        "connection": client.connection,
-        "server": client.server,
-        "name": client.name,
-        "transport": client.transport,
-        "revision": with_era(client.revision),
-        "opened": client.opened,
-        "calls": client.calls,
-        "errors": client.errors,
-        "p50_s": client.p50_s,
-        "p95_s": client.p95_s,
-        "tools": client.tools.value,
-        "mode": client.mode,
-        "caller": client.caller,
-        "seen": client.seen,
-        "left": client.left,
-    }
+    told = _fields(client, "connection server name transport opened calls errors p50_s p95_s tools mode")
+    return told | _fields(client, "caller seen left") | {"revision": with_era(client.revision)}
 
 
 def _job(job: JobView) -> Json:
-    return {
-        "id": job.id,
-        "kind": job.kind.value,
-        "server": job.server,
+    return _fields(job, "id kind server peer state started ended number size problem has_output") | {
         "name": mask_text(job.name[:LONGEST]),
-        "peer": job.peer,
-        "state": job.state.value,
         "over": job.state.is_final,
         "message": mask_text(job.message[:LONGEST]),
-        "started": job.started,
-        "ended": job.ended,
-        "number": job.number,
-        "size": job.size,
-        "problem": job.problem,
-        "has_output": job.has_output,
-        "made": [{"name": file.name, "size": file.size} for file in job.made[:FILES]],
+        "made": to_builtins(job.made[:FILES]),
         "made_count": len(job.made),
         "made_bytes": sum(file.size for file in job.made),
     }
 
 
 def _callback(callback: CallbackView) -> Json:
-    return {
-        "server": callback.server,
-        "id": callback.id,
+    return _fields(callback, "server id peer delay_s fired due last_fired") | {
         "message": callback.message[:LONGEST],
-        "peer": callback.peer,
-        "delay_s": callback.delay_s,
         "repeats": callback.repeat_count,
-        "fired": callback.fired,
-        "due": callback.due,
-        "last_fired": callback.last_fired,
         "cancelled": callback.is_cancelled,
     }
 
 
 def _question(question: Question) -> Json:
-    return {
-        "id": question.id,
-        "kind": question.kind.value,
-        "server": question.server,
-        "asker": question.asker,
-        "tool": question.tool,
-        "asked": question.asked,
-        "deadline": question.deadline,
-        "may_cancel": question.may_cancel,
-        "pages": [_page(page) for page in question.pages],
-    }
+    told = _fields(question, "id kind server asker tool asked deadline may_cancel")
+    return told | {"pages": [_page(page) for page in question.pages]}
 
 
 def _page(page: Page) -> Json:
-    return {
-        "question": page.question,
-        "header": page.header,
-        "options": [{"label": option.label, "description": option.description} for option in page.options],
-        "multi_select": page.multi_select,
-        "own_words": page.own_words,
+    return _fields(page, "question header multi_select own_words detail link") | {
+        "options": to_builtins(page.options),
         "required": page.is_required,
-        "default": _answer(page.default),
-        "detail": page.detail,
+        "default": to_builtins(page.default),
         "long": page.is_long,
         "rules": dict(page.rules),
-        "link": page.link,
         "oddities": list(oddities(page.link)) if page.link else [],
     }
 
 
 def _ended(question: Question) -> Json:
-    return {
-        "id": question.id,
-        "asker": question.asker,
+    return _fields(question, "id asker word reason asked ended") | {
         "question": question.pages[0].question,
-        "word": question.word,
         "by": question.answered_by,
-        "reason": question.reason,
-        "asked": question.asked,
-        "ended": question.ended,
-        "answers": [_answer(answer) for answer in question.answers],
+        "answers": to_builtins(question.answers),
     }
 
 
-def _answer(answer: Answer) -> Json:
-    return {"selected": list(answer.selected), "other": answer.other}
+def _fields(value: object, names: str) -> Json:
+    """Attributes that are shown as they are, by name."""
+    return {name: getattr(value, name) for name in names.split()}
 
 
 class NewestLines:

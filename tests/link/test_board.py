@@ -193,7 +193,7 @@ def test_only_the_latest_questions_that_are_over_are_told() -> None:
     denied = replace(over, kind=QuestionKind.APPROVAL, answers=(Answer((Approval.DENY,)),))
     told = questions_json((denied, *[replace(over, id=number) for number in range(50)]))
     assert len(told["ended"]) == ENDED
-    assert told["ended"][0]["word"] == "denied" and told["ended"][1]["answers"][0]["selected"] == ["b"]
+    assert told["ended"][0]["word"] == "denied" and told["ended"][1]["answers"][0]["selected"] == ("b",)
 
 
 def test_jobs_and_callbacks_are_told_with_what_matters_first() -> None:
