@@ -213,8 +213,8 @@ class Host:
             server.tools.subscribe(lambda _: self._refresh_rules())
             assert hosted.server.hosted is not None
             hosted.server.hosted.on_callback = partial(self._called_back, name)
-            hosted.server.hosted.tell = partial(self._tell_person, name)
-            hosted.server.hosted.tell_clients = partial(self._tell_clients, name)
+            hosted.server.hosted.notify_person = partial(self._tell_person, name)
+            hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:

@@ -17,7 +17,6 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
-    ArgumentFailure,
     CallbackView,
     CallOutcome,
     Catalogue,
@@ -30,6 +29,7 @@ from mcpdesk.link.values import (
     LogLine,
     Notice,
     Progress,
+    SchemaFailure,
     TodoView,
 )
 from mcpdesk.recorder.index.traffic_index import Index
@@ -73,7 +73,7 @@ class ServerFacet:
         """What a server offers now. The same object until it changes."""
         return Catalogue(server, 0, ())
 
-    def validate(self, server: str, tool: str, arguments: Any) -> list[ArgumentFailure]:
+    def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """Check arguments with the validator a call would use. An empty list means that they are valid."""
         return []
 

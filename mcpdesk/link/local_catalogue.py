@@ -15,11 +15,11 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.link.link import ServerFacet
 from mcpdesk.link.values import (
-    ArgumentFailure,
     Catalogue,
     CatalogueItem,
     ItemKind,
     ModeView,
+    SchemaFailure,
     ServerView,
     TokenView,
 )
@@ -171,10 +171,9 @@ class LocalServers(ServerFacet):
         """What a server offers now."""
         return self._catalogue_of(server).catalogue()
 
-    def validate(self, server: str, tool: str, arguments: Any) -> list[ArgumentFailure]:
+    def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """Check arguments with the validator a call would use."""
-        failures = self._host.by_name[server].dispatcher.tool_calls.check(tool, arguments)
-        return [ArgumentFailure(each.path, each.message) for each in failures]
+        return self._host.by_name[server].dispatcher.tool_calls.check(tool, arguments)
 
     def reload(self, server: str) -> None:
         """Read the server's folder again now."""

@@ -31,8 +31,7 @@ from mcpdesk.link.values import (
     WorkView,
 )
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.state.planning import written
-from mcpdesk.server.state.server_state import ServerState
+from mcpdesk.server.state.server_state import ServerState, written
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Program

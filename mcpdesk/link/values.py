@@ -15,6 +15,7 @@ from mcpdesk.hosting.journal import LogLine as LogLine
 from mcpdesk.hosting.journal import Notice as Notice
 from mcpdesk.hosting.journal import Severity as Severity
 from mcpdesk.server.asks.approval_policies import Policy as Policy
+from mcpdesk.server.schemas.validation import SchemaFailure as SchemaFailure
 
 
 class ItemKind(StrEnum):
@@ -457,11 +458,3 @@ class CallOutcome:
     """The response frame, as received; empty when none came."""
     elapsed_s: float
     cancelled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentFailure:
-    """One place where a value does not fit its schema."""
-
-    path: tuple[str | int, ...]
-    message: str

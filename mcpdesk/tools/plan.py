@@ -19,8 +19,7 @@ from mcpdesk.protocol import codec, content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.planning import Plan, forget_unreadable, recall, remember, written
-from mcpdesk.server.state.server_state import ServerState
+from mcpdesk.server.state.server_state import Plan, ServerState, forget_unreadable, recall, remember, written
 from mcpdesk.tools.texts import given
 
 GOAL_LIMIT = 2_000

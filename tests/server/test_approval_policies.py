@@ -11,8 +11,7 @@ import pytest
 from mcpdesk.errors import StorageError
 from mcpdesk.server.asks.approval_policies import AT_DESK, Policy, Ruling, policies_of
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.server.state.planning import Plan
-from mcpdesk.server.state.server_state import ServerState
+from mcpdesk.server.state.server_state import Plan, ServerState
 from mcpdesk.storage import approvals as kept
 from tests.support.served import make_server
 

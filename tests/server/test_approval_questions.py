@@ -30,8 +30,7 @@ from mcpdesk.server.asks.approval_questions import (
 )
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.server.state.planning import Plan
-from mcpdesk.server.state.server_state import ServerState
+from mcpdesk.server.state.server_state import Plan, ServerState
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.task_server import EXTENDED

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.server.schemas import validation as module
+from mcpdesk.server.schemas.schema_bounds import check_bounds
 from mcpdesk.server.schemas.validation import SchemaError, SchemaFailure, Validator, compile_schema
 
 POINT = {
@@ -72,8 +73,49 @@ def test_failure_names_the_path_and_what_is_allowed(value: Any, path: tuple[Any,
     assert only(value) == SchemaFailure(path, message)
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"type": "boolean"}, 1, "has to be true or false, not an integer"),
+        ({"type": ["string", "null"]}, 1.5, "has to be null or a string, not a number"),
+        ({"type": "array"}, {}, "has to be an array, not an object"),
+        ({"type": "integer"}, None, "has to be an integer, not null"),
+        ({"const": {"a": 1}}, 2, 'has to be {"a": 1}'),
+        ({"minimum": 3}, 2, "has to be at least 3"),
+        ({"maximum": 3}, 4, "has to be at most 3"),
+        ({"exclusiveMinimum": 3}, 3, "has to be more than 3"),
+        ({"exclusiveMaximum": 3}, 3, "has to be less than 3"),
+        ({"multipleOf": 5}, 3, "has to be a multiple of 5"),
+        ({"minLength": 2}, "a", "has to have at least 2 characters"),
+        ({"minItems": 1}, [], "has to have at least 1 item"),
+        ({"maxItems": 1}, [1, 2], "has to have at most 1 item"),
+        ({"uniqueItems": True}, [1, 1], "has to have no item twice"),
+        ({"contains": {"type": "string"}}, [1], "lacks an item that it has to contain"),
+        ({"minProperties": 2}, {"a": 1}, "has to have at least 2 members"),
+        ({"maxProperties": 1}, {"a": 1, "b": 2}, "has to have at most 1 member"),
+        ({"pattern": "^a+$"}, "b", "has to match the pattern ^a+$"),
+        ({"not": {"type": "string"}}, "x", "has a form that is ruled out"),
+        ({"properties": {"a": False}}, {"a": 1}, "is not allowed here"),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1},
+         "has a name that is not allowed: has to have at most 1 character"),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "is required"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, 1,
+         "fits more than one of the alternatives, and has to fit exactly one"),
+        ({"unevaluatedProperties": False}, {"a": 1}, "is not known; none are allowed here"),
+        ({"enum": [1, None, "x"]}, 2, 'has to be one of: 1, null, "x"'),
+    ],
+)  # fmt: skip
+def test_each_keyword_says_what_is_allowed(schema: dict[str, Any], value: Any, message: str) -> None:
+    assert [each.message for each in compile_schema(schema).failures(value)] == [message]
+
+
 def test_alternatives_speak_of_the_one_that_was_meant() -> None:
     assert only({"name": "ann", "maybe": {"x": 1, "y": "2"}}).path == ("maybe", "y")
+    kinds = [
+        {"properties": {"kind": {"const": kind}, kind: {"type": "integer"}}, "required": ["kind", kind]}
+        for kind in ("circle", "square")
+    ]
+    assert compile_schema({"oneOf": kinds}).failures({"kind": "circle", "circle": "wide"})
 
 
 def test_failures_never_repeat_the_value() -> None:
@@ -196,12 +238,83 @@ def test_recursive_schema_goes_as_deep_as_the_value() -> None:
         ({"type": "strin"}, "not a valid JSON Schema at type"),
         ({"pattern": "("}, "not a valid JSON Schema at pattern"),
         ({"$schema": "urn:unknown"}, "Unknown meta-schema"),
-        ({"$ref": "http://example.com/x"}, "leaves the schema"),
     ],
 )
 def test_unusable_schema_is_refused_with_a_reason(schema: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SchemaError, match=complaint):
         compile_schema(schema)
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    defs: dict[str, Any] = {"d0": {"type": "string"}}
+    for level in range(1, levels + 1):
+        defs[f"d{level}"] = {"allOf": [{"$ref": f"#/$defs/d{level - 1}"}] * 2}
+    return {"$ref": f"#/$defs/d{levels}", "$defs": defs}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.requirement("12.7")
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        ({"$ref": "http://example.com/x"}, "leaves the schema"),
+        ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "leaves the schema"),
+        ({"$ref": "other.json#/x"}, "leaves the schema"),
+        ({"$dynamicRef": "http://example.com/x#a"}, "leaves the schema"),
+        ({"$ref": "#/$defs/none"}, "points to nothing"),
+        ({"$ref": "#none"}, "points to nothing"),
+        ({"$ref": "#"}, "refers to itself"),
+        ({"anyOf": [{"type": "string"}, {"$ref": "#"}]}, "refers to itself"),
+        ({"items": {"$id": "http://example.com/x"}}, "only the whole schema"),
+        (doubling(26), "checked more than 512 times"),
+        (nested(40), "more than 48 levels"),
+        ({"anyOf": [{"const": []} for _ in range(2500)]}, "more than 4000"),
+    ],
+)
+def test_costly_or_open_schema_is_refused_with_a_reason(schema: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SchemaError, match=complaint):
+        check_bounds(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"const": {"$ref": "http://example.com"}},
+        {"properties": {"$ref": {"type": "string"}}},
+        {"properties": {"child": {"$ref": "#"}}},
+        {"$id": "http://example.com/whole", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": True}},
+        {"definitions": {"n": {"$id": "#num"}}, "items": {"$ref": "#num"}},
+        {
+            "$defs": {"a/b~c": {}, "n": {"$anchor": "num"}},
+            "anyOf": [{"$ref": "#/$defs/a~1b~0c"}, {"$ref": "#num"}],
+        },
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "prefixItems": [{"$ref": "#/anyOf/1"}]},
+        {"dependentSchemas": {"a": {"required": ["b"]}}, "dependencies": {"a": ["b"]}},
+        doubling(7),
+    ],
+)
+def test_usual_schemas_are_within_bounds(schema: dict[str, Any]) -> None:
+    check_bounds(schema)
+
+
+def test_long_chain_of_references_is_refused_without_deep_recursion() -> None:
+    defs = {str(number): {"$ref": f"#/$defs/{number + 1}"} for number in range(1000)}
+    with pytest.raises(SchemaError, match="by way of each other"):
+        check_bounds({"$ref": "#/$defs/0", "$defs": {**defs, "1000": {}}})
+
+
+def test_schema_that_contains_itself_is_refused() -> None:
+    schema: dict[str, Any] = {"properties": {}}
+    schema["properties"]["again"] = schema
+    with pytest.raises(SchemaError, match="levels deep"):
+        check_bounds(schema)
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "low", "x"])

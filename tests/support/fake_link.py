@@ -18,7 +18,6 @@ from msgspec import structs
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import (
-    ArgumentFailure,
     CallbackView,
     CallOutcome,
     Catalogue,
@@ -37,6 +36,7 @@ from mcpdesk.link.values import (
     Progress,
     Protection,
     RunningCall,
+    SchemaFailure,
     ServerView,
     SessionView,
     Severity,
@@ -495,7 +495,7 @@ class FakeLink(Link):
     def notices(self, after: int = -1) -> list[Notice]:
         return [notice for notice in self.notice_list if notice.number > after]
 
-    def validate(self, server: str, tool: str, arguments: Any) -> list[ArgumentFailure]:
+    def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         import jsonschema_rs
 
         schema = next(
@@ -503,7 +503,7 @@ class FakeLink(Link):
             True,
         )
         errors = jsonschema_rs.validator_for(schema, validate_formats=True).iter_errors(arguments)
-        return [ArgumentFailure(tuple(error.instance_path), error.message) for error in errors]
+        return [SchemaFailure(tuple(error.instance_path), error.message) for error in errors]
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> FakeCall:
         call = FakeCall(method, params, request_id=len(self.calls) + 1)

@@ -10,8 +10,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.hosting.hosted_folder import built_in
-from mcpdesk.server.state.planning import KEY, refused
-from mcpdesk.server.state.server_state import ServerState
+from mcpdesk.server.state.server_state import PLAN_KEY, ServerState, refused
 from mcpdesk.storage.facts import keep
 from tests.tools.support import ToolContext, fields, use
 
@@ -78,7 +77,7 @@ async def test_plan_mode_survives_the_server(home: ServerState, context: ToolCon
 
 
 async def test_a_plan_nobody_can_read_can_be_forgotten(home: ServerState, context: ToolContext) -> None:
-    await home.data.run(lambda connection: keep(connection, KEY, '{"goal": 5}'))
+    await home.data.run(lambda connection: keep(connection, PLAN_KEY, '{"goal": 5}'))
     with pytest.raises(StorageError, match="cannot be read; PlanMode reset forgets it"):
         await plan(context, "enter", goal="Move house")
     assert not (await plan(context, "reset"))["active"]

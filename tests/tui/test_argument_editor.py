@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.link.values import ArgumentFailure
+from mcpdesk.link.values import SchemaFailure
 from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink, sample_catalogue
@@ -58,7 +58,7 @@ async def test_failures_in_json_are_told_with_their_path() -> None:
         await arguments.load(draft())
         await arguments.toggle()
         await pilot.pause()
-        arguments.complain([ArgumentFailure(("tags", 0), "no text"), ArgumentFailure((), "x")])
+        arguments.complain([SchemaFailure(("tags", 0), "no text"), SchemaFailure((), "x")])
         await until(pilot, lambda: "✗ tags[0]: no text (and 1 more)" in stage.shown())
 
 

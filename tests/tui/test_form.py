@@ -5,7 +5,7 @@ from typing import Any
 
 from textual.widgets import Input, TextArea
 
-from mcpdesk.link.values import ArgumentFailure
+from mcpdesk.link.values import SchemaFailure
 from mcpdesk.tui.forms.field_widgets import FormPart
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.form_model import form_node
@@ -58,10 +58,10 @@ async def test_failures_stand_at_their_field() -> None:
         stage,
     ):
         found = [
-            ArgumentFailure(("address",), '"zip" is a required property'),
-            ArgumentFailure(("lines", 0), '"article" is a required property'),
-            ArgumentFailure(("quantity",), "100 is greater than the maximum of 99"),
-            ArgumentFailure(("extra", "deep", 3), "is wrong"),
+            SchemaFailure(("address",), '"zip" is a required property'),
+            SchemaFailure(("lines", 0), '"article" is a required property'),
+            SchemaFailure(("quantity",), "100 is greater than the maximum of 99"),
+            SchemaFailure(("extra", "deep", 3), "is wrong"),
         ]
         form.show_failures(found, show_all=True)
         await pilot.pause()
@@ -76,11 +76,11 @@ async def test_failures_stand_at_their_field() -> None:
 
 async def test_only_touched_fields_complain_before_a_call() -> None:
     async with form_of(PROFILE_SCHEMA) as (form, pilot, stage):
-        form.show_failures([ArgumentFailure((), '"userId" is a required property')])
+        form.show_failures([SchemaFailure((), '"userId" is a required property')])
         await pilot.pause()
         assert "✗" not in stage.shown()
         await pilot.press("x", "backspace")
-        form.show_failures([ArgumentFailure(("userId",), '"" is shorter than 1 character')])
+        form.show_failures([SchemaFailure(("userId",), '"" is shorter than 1 character')])
         await pilot.pause()
         assert "✗" in stage.shown()
 

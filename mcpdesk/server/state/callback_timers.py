@@ -41,8 +41,8 @@ class CallbackTimers:
         self._clock = clock
         self._schedule = Schedule(self._fire_due, clock)
         self._setters: dict[int, Tell] = {}
-        self.tell_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
-        """Logs to every client of the server, and says who they are."""
+        self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
+        """Logs to every client of the server; returns their names."""
         self._listeners: list[Listener] = []
         self._has_looked = False
 
@@ -174,7 +174,7 @@ class CallbackTimers:
                 return [kept.SETTER]
         elif callback.core != process_mark(os.getpid()) and is_running(callback.core):
             return []  # it was set in another process, which tells its setter
-        return list(self.tell_clients("notice", said(callback)))
+        return list(self.log_to_clients("notice", said(callback)))
 
     def _changed(self, callback: Callback, *, has_fired: bool) -> None:
         if callback.due is None:

@@ -6,25 +6,28 @@ Everything here is made at its first use, so that a server that keeps nothing co
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from mcpdesk.errors import StorageError
 from mcpdesk.server.asks.approval_policies import Approvals
-from mcpdesk.server.state.planning import Plan, is_exempt, recall, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from sqlite3 import Connection
 
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.offer.tool import Tool
     from mcpdesk.server.state.callback_timers import CallbackTimers, Listener
-    from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.database import Database
     from mcpdesk.storage.tasks import Task
 
@@ -32,6 +35,12 @@ BROWSERS = 4
 """That draw pages at one time for one server; each takes hundreds of megabytes."""
 NEWEST_TASKS = 100
 """Tasks in a snapshot of the task lists."""
+PLAN_KEY = "plan:"
+"""What the keys of plans in the state file begin with; the session follows."""
+MOST_PLANS = 50
+"""Plans kept of a server, the newest."""
+SESSION = "session:"
+"""What the keys of sessions begin with that end with their connection."""
 
 
 class ToolOptions(Struct, frozen=True):
@@ -51,6 +60,17 @@ class ToolOptions(Struct, frozen=True):
     """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
     model: str = ""
     """Hinted at where a tool asks for sampling and has no preference of its own."""
+
+
+class Plan(Struct, frozen=True):
+    """What a session is planning, or planned last. `since` is ISO 8601, `file` an absolute path."""
+
+    goal: str
+    file: str
+    since: str
+    is_active: bool
+    is_own: bool = False
+    """Whether the file was made for the plan, and may be written anew."""
 
 
 class Todo:
@@ -87,18 +107,19 @@ class ServerState:
         self, folder: Path, state: Path, skills: Sequence[Path] = (), options: ToolOptions | None = None
     ) -> None:
         self.options = options or ToolOptions()
-        self.on_callback: Listener | None = None
-        """Told of each callback that is set, fires or is cancelled."""
-        self.tell_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
-        """Logs what a callback says to every client of the server, and says who they are."""
-        self.tell: Callable[[str], object] = lambda told: None
-        """Called on any thread when a person has to hear of something."""
+        self.on_callback: Listener = lambda _callback, _has_fired: None
+        """Called with each callback that is set, fires or is cancelled."""
+        self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
+        """Logs a callback's message to every client of the server; returns their names."""
+        self.notify_person: Callable[[str], object] = lambda text: None
+        """Shows a notice to the person at the desk. May be called on any thread."""
         self.rules = 0
         """Grows whenever other tools may run than before: the plan changed, or a policy."""
         self._is_stopping = False
         self.approvals = Approvals(self)
         """Which tools clients may call."""
-        self._plan: Plan | None = None
+        self.plan: Plan | None = None
+        """What was planned last, by whichever session."""
         self.plans: Mapping[str, Plan] = {}
         """What each session plans, or planned last, by `Call.session`."""
         self.broken_skills: Mapping[str, str] = {}
@@ -111,22 +132,17 @@ class ServerState:
         """A folder of this server alone, for what outlives a call; made when something is put there."""
         self._has_state = False
 
-    @property
-    def plan(self) -> Plan | None:
-        """What was planned last, by whichever session: for who looks on."""
-        return self._plan
-
     def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
         """From now on these sessions plan; `last` is what was planned last."""
         if plans != self.plans:
             self.rules += 1
-        self.plans, self._plan = plans, last
+        self.plans, self.plan = plans, last
 
     def leave_plan(self, session: str) -> None:
         """A session ended: nobody is in its plan mode any more. What was kept of its plan stays."""
         plan = self.plans.get(session)
         if plan is not None:
-            last = replace(plan, is_active=False) if plan == self._plan else self._plan
+            last = replace(plan, is_active=False) if plan == self.plan else self.plan
             self.take_plans({key: each for key, each in self.plans.items() if key != session}, last)
 
     def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
@@ -170,7 +186,7 @@ class ServerState:
         """The server's state file."""
         from mcpdesk.storage.database import Database
 
-        return Database(self._file, tell=lambda told: self.tell(told))
+        return Database(self._file, tell=lambda text: self.notify_person(text))
 
     @cached_property
     def callbacks(self) -> CallbackTimers:
@@ -178,8 +194,8 @@ class ServerState:
         from mcpdesk.server.state.callback_timers import CallbackTimers
 
         made = CallbackTimers(self.data)
-        made.subscribe(self._called_back)
-        made.tell_clients = lambda level, data: self.tell_clients(level, data)
+        made.subscribe(lambda callback, has_fired: self.on_callback(callback, has_fired))
+        made.log_to_clients = lambda level, data: self.log_to_clients(level, data)
         return made
 
     @cached_property
@@ -209,10 +225,6 @@ class ServerState:
         """Whether something that is made at its first use is there; from any thread."""
         return part in self.__dict__
 
-    def _called_back(self, callback: Callback, has_fired: bool) -> None:
-        if self.on_callback is not None:
-            self.on_callback(callback, has_fired)
-
     @property
     def _file(self) -> Path:
         return self.state / "state.sqlite"
@@ -233,3 +245,82 @@ class ServerState:
         if "data" in self.__dict__:
             # Another process may hold the file for seconds; other servers of this core stop meanwhile.
             await asyncio.to_thread(self.data.close)
+
+
+def is_exempt(tool: Tool) -> bool:
+    """Whether plan mode has nothing to say to a tool, whatever it is called with."""
+    return tool.while_planning is True or bool(tool.annotations.get("readOnlyHint"))
+
+
+def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None = None) -> str:
+    """Why a tool may not run now; empty when it may."""
+    if plan is None or not plan.is_active or is_exempt(tool):
+        return ""
+    actions = tool.while_planning or ()
+    assert not isinstance(actions, bool)
+    if arguments is not None and arguments.get("action") in actions:
+        return ""
+    what = f"{tool.name} is not read-only" + (f" except for {', '.join(actions)}" if actions else "")
+    return (
+        f"{what}, and plan mode is on (goal: {plan.goal[:200]}). Write the plan with PlanMode, action enter "
+        "and the text to add as goal; leave plan mode with action exit."
+    )
+
+
+def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
+    """The first bytes of a plan's file and its size; None when there is no file, or it cannot be read."""
+    try:
+        status = os.stat(plan.file)
+        if not stat.S_ISREG(status.st_mode):  # a pipe in its place would be waited for
+            return None
+        with open(plan.file, "rb") as file:
+            return file.read(limit), status.st_size
+    except OSError:
+        return None
+
+
+async def recall(state: ServerState) -> None:
+    """Take up the plans a previous run or another process left. Raises: StorageError."""
+    from mcpdesk.storage.facts import facts
+
+    kept = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
+    try:
+        plans = {session: msgspec.json.decode(text, type=Plan) for session, text in kept.items()}
+    except msgspec.DecodeError as error:
+        told = f"{state.data.path} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
+        raise StorageError(told) from error
+    newest = max(plans, key=lambda session: plans[session].since, default="")
+    last = plans.get(newest)
+    if last is not None and newest.startswith(SESSION) and newest not in state.plans:
+        last = replace(last, is_active=False)  # its session ended with the process it was in
+    state.take_plans(plans, last)
+
+
+async def forget_unreadable(state: ServerState) -> None:
+    """Drop what is kept as a plan and is none. Raises: StorageError."""
+    from mcpdesk.storage import facts
+
+    def work(connection: Connection) -> None:
+        for session, text in facts.facts(connection, PLAN_KEY).items():
+            try:
+                msgspec.json.decode(text, type=Plan)
+            except msgspec.DecodeError:
+                facts.keep(connection, f"{PLAN_KEY}{session}", None)
+
+    await state.data.run(work)
+
+
+async def remember(state: ServerState, plan: Plan | None, session: str = "") -> None:
+    """Keep the plan of a session; None forgets it. Raises: StorageError, and nothing has changed then."""
+    from mcpdesk.storage import facts
+
+    text = None if plan is None else msgspec.json.encode(plan).decode()
+
+    def work(connection: Connection) -> None:
+        facts.keep(connection, f"{PLAN_KEY}{session}", text)
+        if plan is not None:
+            facts.keep_newest(connection, PLAN_KEY, "since", MOST_PLANS)
+
+    await state.data.run(work)
+    others = {key: each for key, each in state.plans.items() if key != session}
+    state.take_plans(others if plan is None else {**others, session: plan}, plan)

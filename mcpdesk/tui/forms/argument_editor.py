@@ -15,7 +15,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import ContentSwitcher, Label, TextArea
 
-from mcpdesk.link.values import ArgumentFailure
+from mcpdesk.link.values import SchemaFailure
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.forms.field_widgets import TextPart
 from mcpdesk.tui.forms.form import Form
@@ -170,7 +170,7 @@ class Arguments(Vertical):
             return True
         return self.form.focus_first()
 
-    def complain(self, failures: Sequence[ArgumentFailure]) -> None:
+    def complain(self, failures: Sequence[SchemaFailure]) -> None:
         """Show all failures, and move the focus to the first."""
         if self.is_json:
             self.editor.complain(_summary(failures))
@@ -225,7 +225,7 @@ class Arguments(Vertical):
         self.query_one(".hint", Label).update(Content(text))
 
 
-def _summary(failures: Sequence[ArgumentFailure]) -> str:
+def _summary(failures: Sequence[SchemaFailure]) -> str:
     if not failures:
         return ""
     more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from mcpdesk.link.values import ArgumentFailure
+from mcpdesk.link.values import SchemaFailure
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.field_widgets import (
@@ -342,12 +342,12 @@ class Form(VerticalScroll, can_focus=False):
         if chosen is not None and isinstance(part.control, LineField):
             part.control.true_text = chosen
 
-    def problems(self) -> list[ArgumentFailure]:
+    def problems(self) -> list[SchemaFailure]:
         """Texts that are not values, such as broken JSON."""
         nodes = walk(self.node) if self.node else ()
-        return [ArgumentFailure(path, node.problem) for path, node in nodes if node.problem]
+        return [SchemaFailure(path, node.problem) for path, node in nodes if node.problem]
 
-    def show_failures(self, failures: Iterable[ArgumentFailure], show_all: bool = False) -> None:
+    def show_failures(self, failures: Iterable[SchemaFailure], show_all: bool = False) -> None:
         """Show each failure at its field."""
         self._show_all = self._show_all or show_all
         parts = {id(part.node): part for part in self.query(FormPart)}
@@ -398,7 +398,7 @@ class Form(VerticalScroll, can_focus=False):
         self.set_class(0 < 2 * fields <= self.size.height, "-roomy")
 
 
-def _place(failure: ArgumentFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
+def _place(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
     """Path and message of the field to show a failure at: the missing member, else the nearest parent."""
     if "required" in failure.message:
         for name in failure.message.split('"')[1::2]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcpdesk.link.link import Link, LinkCall
-from mcpdesk.link.values import ArgumentFailure, CallOutcome, CatalogueItem, ItemKind
+from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, SchemaFailure
 from mcpdesk.tui.forms.field_widgets import Ask
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
@@ -65,13 +65,13 @@ class Draft:
         self.node.put(arguments)
         return keeps(self.node.value(), arguments)
 
-    def failures(self, arguments: Any) -> list[ArgumentFailure]:
+    def failures(self, arguments: Any) -> list[SchemaFailure]:
         """Where the arguments do not fit: by the validator of the server for tools, else required names."""
         if self.item.kind is ItemKind.TOOL:
             return self.link.validate(self.server, self.item.name, arguments)
         given = arguments if isinstance(arguments, dict) else {}
         missing = [name for name in self.schema.get("required", ()) if name not in given]
-        return [ArgumentFailure((), f'"{name}" is a required property') for name in missing]
+        return [SchemaFailure((), f'"{name}" is a required property') for name in missing]
 
     @property
     def suggester(self) -> Ask | None:
