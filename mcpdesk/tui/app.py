@@ -24,11 +24,10 @@ from mcpdesk.paths import PACKAGE
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, ScreenPlace
-from mcpdesk.tui.key_queue import KeyQueue
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.screens.frame_lines import BRAND
 from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
-from mcpdesk.tui.terminal import DeskDriver, TerminalGate
+from mcpdesk.tui.terminal import DeskDriver, KeyQueue, TerminalGate
 from mcpdesk.tui.themes import ThemeChoice, readable
 from mcpdesk.tui.widgets.part_line import LinePart
 

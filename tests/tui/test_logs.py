@@ -28,36 +28,40 @@ def status(pane: LogsPane) -> str:
     return str(pane.query_one(".status", Static).content)
 
 
-async def test_lines_arrive_once() -> None:
+async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)
         for _ in range(3):
             app.main.refresher.refresh()
-        assert pane.listing.row_count == len(link.log_lines)
+        assert pane.listing.row_count == len(link.log_lines), "each line arrives once"
         assert status(pane) == "following · 6 lines · level debug+ · source all"
-
-
-async def test_slash_filters_while_typing_and_escape_shows_all() -> None:
-    async with running_frame() as (app, pilot):
-        pane = await shown(app, pilot)
         await pilot.press("slash", *"orders.py", "enter")
         await pilot.pause()
         assert pane.listing.row_count == 2 and app.focused is pane.listing
         assert "2 of 6 lines" in status(pane) and status(pane).endswith("with orders.py")
         await pilot.press("escape")
         await pilot.pause()
-        assert pane.listing.row_count == 6 and not pane.has_class("-filtering")
-
-
-async def test_level_goes_up_and_round() -> None:
-    async with running_frame() as (app, pilot):
-        pane = await shown(app, pilot)
+        assert not pane.has_class("-filtering")
         counts = []
         for _ in range(5):
             counts.append(pane.listing.row_count)
             await pilot.press("l")
         assert counts == [6, 5, 3, 3, 1] and pane.listing.row_count == 6
+
+
+@pytest.mark.parametrize(
+    ("keys", "lines", "said"), [("/zzz\n", 6, "Esc shows all"), ("", 0, "print(), logging")]
+)
+async def test_where_nothing_is_shown_it_says_why(keys: str, lines: int, said: str) -> None:
+    link = quiet_link()
+    link.log_lines = link.log_lines[:lines]
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press(*({"/": "slash", "\n": "enter"}.get(key, key) for key in keys))
+        await pilot.pause()
+        empty = pane.query_one(".empty", Static)
+        assert empty.display and said in str(empty.content)
 
 
 @pytest.mark.slow
@@ -77,23 +81,6 @@ async def test_one_source_can_be_picked() -> None:
         assert pane.listing.row_count == 6
 
 
-async def test_filter_that_admits_nothing_says_how_to_get_out() -> None:
-    async with running_frame() as (app, pilot):
-        pane = await shown(app, pilot)
-        await pilot.press("slash", *"zzz", "enter")
-        await pilot.pause()
-        empty = pane.query_one(".empty", Static)
-        assert empty.display and "Esc shows all" in str(empty.content)
-
-
-async def test_empty_log_teaches() -> None:
-    link = quiet_link()
-    link.log_lines = []
-    async with running_frame(link) as (app, pilot):
-        pane = await shown(app, pilot)
-        assert "print(), logging" in str(pane.query_one(".empty", Static).content)
-
-
 async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
@@ -105,15 +92,7 @@ async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
         await pilot.pause()
         assert "left-pad" in str(pane.query_one("VerticalScroll Static", Static).content)
         await pilot.press("escape")
-        assert not pane.has_class("-detail")
-
-
-async def test_follow_can_be_switched() -> None:
-    async with running_frame() as (app, pilot):
-        pane = await shown(app, pilot)
-        await pilot.press("f")
-        await pilot.pause()
-        assert "not following" in status(pane)
+        assert not pane.has_class("-detail") and "not following" in status(pane)
         await pilot.press("f")
         assert pane.listing.following
 
@@ -226,17 +205,10 @@ async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
             assert text.endswith("tools/x.py:3 ") and "(+2 lines)" in text
 
 
-async def test_control_characters_are_shown_not_sent() -> None:
-    app = ListApp()
-    async with app.run_test(size=(100, 5)):
-        rows = app.query_one(LogList)
-        rows.extend([entry(1, text="\x1b[31mred\x07", source="\x1b]0;x", where="\x1b")])
-        assert "\x1b" not in "".join(segment.text for segment in rows.render_line(0))
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("\x1b[31mred\x07", "␛[31mred␇"),
         ("one\ntwo\n", "one (+2 lines)"),
         (
             '  File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money',

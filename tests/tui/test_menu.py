@@ -1,11 +1,18 @@
-"""The small modal list."""
+"""Menus, and what all dialogs have in common: they close once."""
 
 from __future__ import annotations
 
 import pytest
+from textual import events
 from textual.app import App
 
-from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu, search
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
+from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
+from mcpdesk.tui.widgets.menu import LONGEST, Choice, ChoiceList, Menu, NamePrompt, search
+from tests.support.asking import DATABASE, asked
+from tests.support.fake_link import FakeLink
+from tests.support.frame import running_frame
+from tests.support.widgets import until
 
 FRUIT = [
     Choice("apple", 1, "red", "a", "Keeps the doctor away."),
@@ -49,14 +56,11 @@ async def test_filtered_menu_searches_while_typing(keys: tuple[str, ...], end: o
     assert await chosen(*keys, filtered=True) == end
 
 
-async def test_cursor_starts_where_it_was_asked_for() -> None:
-    assert await chosen("enter", cursor=2) == 3
-
-
 async def test_caller_sees_what_the_cursor_passes() -> None:
     passed: list[object] = []
     await chosen("down", "down", "escape", passed=passed.append)
     assert passed[0] == 1 and passed[-2:] == [2, 3]
+    assert await chosen("enter", cursor=2, size=(20, 5)) == 3
 
 
 async def test_mouse_chooses_and_a_click_beside_closes() -> None:
@@ -74,7 +78,7 @@ async def test_mouse_chooses_and_a_click_beside_closes() -> None:
     assert ends == [2, None]
 
 
-async def test_lines_show_label_hint_and_key_in_columns() -> None:
+def test_lines_show_label_hint_and_key_in_columns() -> None:
     rows = ChoiceList(FRUIT)
     lines = ["".join(text for text, _ in rows.spans(at, 40)) for at in range(3)]
     assert [len(line) for line in lines] == [40, 40, 40]
@@ -87,11 +91,87 @@ def test_lines_fit_any_width(width: int) -> None:
     assert "".join(text for text, _ in rows.spans(0, width))
 
 
-async def test_menu_in_a_tiny_terminal_does_not_crash() -> None:
-    assert await chosen("down", "enter", size=(20, 5), filtered=True) == 2
-
-
 def test_search_prefers_labels_and_keeps_order() -> None:
     assert [one.value for one in search(FRUIT, "")] == [1, 2, 3]
     assert [one.value for one in search(FRUIT, "red")] == [1, 3]
     assert search(FRUIT, "ban")[0].value == 2 and not search(FRUIT, "zzz")
+
+
+async def test_two_letters_at_once_jump_once() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("ctrl+o")
+        screen = app.screen
+        assert isinstance(screen, JumpScreen)
+        for letter, _ in zip("as", screen.targets, strict=False):
+            screen.post_message(events.Key(letter, letter))
+        await until(pilot, lambda: not screen.is_attached)
+        assert app.screen is app.main and app.focused is screen.targets["a"]
+
+
+@pytest.mark.parametrize("below", [False, True])
+async def test_what_is_chosen_twice_closes_one_dialog(*, below: bool) -> None:
+    async with running_frame() as (app, pilot):
+        if below:
+            await app.push_screen(HelpScreen(app.main))
+        under = app.screen
+        chosen: list[object] = []
+        menu = Menu("Which", [Choice("one", 1), Choice("two", 2)])
+        await app.push_screen(menu, chosen.append)
+        menu.listing.action_choose()
+        menu.listing.action_choose()
+        await until(pilot, lambda: not menu.is_attached)
+        assert app.screen is under and chosen == [1]
+        await pilot.press("escape")
+        assert app.screen is app.main
+
+
+async def test_a_digit_typed_after_a_question_was_put_off_chooses_nothing() -> None:
+    async with asked(DATABASE) as desk:
+        dialog, draft = desk.dialog, desk.dialog.page.draft
+        dialog.post_message(events.Key("1", "1"))
+        await desk.until(lambda: bool(draft.chosen))
+        before = set(draft.chosen)
+        dialog.dismiss()
+        dialog.post_message(events.Key("2", "2"))
+        await desk.until(lambda: not dialog.is_attached)
+        assert set(draft.chosen) == before
+
+
+async def test_a_menu_closed_before_it_was_drawn_ends_nothing() -> None:
+    async with running_frame() as (app, pilot):
+        menu = Menu("Any", [Choice("one", 1)], filtered=True)
+        app.push_screen(menu)
+        menu.dismiss()
+        await until(pilot, lambda: not menu.is_attached)
+        assert app.is_running and app.screen is app.main
+
+
+async def test_a_key_that_comes_before_a_question_is_drawn_answers_nothing() -> None:
+    async with running_frame(FakeLink()) as (app, pilot):
+        app.main.ask(app.link.questions()[0])
+        dialog = app.screen
+        await app.run_action("next_page", dialog)
+        await until(pilot, lambda: dialog.is_mounted)
+        assert app.screen is dialog and isinstance(dialog, QuestionScreen)
+        assert dialog.page.is_attached
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keys", "name"),
+    [
+        (["m", "e", "space", "enter"], "me"),
+        (["m", "escape"], ""),
+        (["enter"], ""),
+        (["x"] * (LONGEST + 5) + ["enter"], "x" * LONGEST),
+    ],
+    ids=["trimmed", "closed", "empty", "long"],
+)
+async def test_it_ends_with_the_name(keys: list[str], name: str) -> None:
+    async with running_frame() as (app, pilot):
+        given: list[str | None] = []
+        app.push_screen(NamePrompt("Keep as"), given.append)
+        await pilot.pause()
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert given == [name]

@@ -18,9 +18,8 @@ from textual.widgets import Input, Static
 from mcpdesk.link.values import CatalogueItem, GrantView, ServerView, TokenView
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
@@ -70,18 +69,11 @@ class TokenPrompt(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", show=False)]
     DEFAULT_CSS = """
-    TokenPrompt { align: center top; background: $background 50%; }
-    TokenPrompt > Vertical {
-        width: 72; max-width: 96%; height: auto; margin-top: 4; padding: 0 1; background: $surface;
-        border: round $primary; border-title-color: $text-primary; border-title-style: bold;
-    }
+    TokenPrompt > .box { width: 72; margin-top: 4; }
     TokenPrompt Static { height: auto; color: $text-muted; }
-    TokenPrompt Input, TokenPrompt Input:focus {
-        border: none; height: 1; padding: 0 1; margin: 1 0; background: $foreground 8%;
-    }
+    TokenPrompt > .box > Input, TokenPrompt > .box > Input:focus { margin: 1 0; background: $foreground 8%; }
     TokenPrompt #trouble { display: none; margin-bottom: 1; color: $text-warning; }
     TokenPrompt #trouble.-shown { display: block; }
-    TokenPrompt:ansi { background: transparent; }
     """
 
     def __init__(self, link: Link, server: ServerView, item: CatalogueItem | None = None) -> None:
@@ -93,7 +85,7 @@ class TokenPrompt(Dialog[None]):
         self._insists = False
 
     def compose(self) -> ComposeResult:
-        with Vertical() as box:
+        with Vertical(classes="box") as box:
             box.border_title = Content(f"Token for {one_line(self._server.name, 40)}")
             box.border_subtitle = "enter checks · esc closes"
             yield Static(Content("\n".join(self._facts())))

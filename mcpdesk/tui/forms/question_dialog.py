@@ -20,8 +20,8 @@ from mcpdesk.tui.forms.question_page import AnswerDraft, LongWords, QuestionPage
 from mcpdesk.tui.forms.question_text import absence
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.menu import Dialog
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 if TYPE_CHECKING:

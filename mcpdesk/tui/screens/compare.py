@@ -15,8 +15,8 @@ from textual.widgets import Static
 
 from mcpdesk.tui.render.json_text import Path, compact, path_text
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.menu import Dialog
 
 _NEVER_COMPARED = ("jsonrpc", "id")
 _SHOWN = 2_000
@@ -51,14 +51,9 @@ class CompareScreen(Dialog[None]):
         Binding("escape,q,d", "dismiss(None)", "Close", show=False),
     ]
     DEFAULT_CSS = """
-    CompareScreen { align: center middle; background: $background 50%; }
-    CompareScreen > Vertical {
-        width: 110; max-width: 96%; height: auto; max-height: 90%;
-        border: round $border; border-title-color: $text-primary; border-title-style: bold;
-        background: $surface; padding: 0 1;
-    }
+    CompareScreen { align: center middle; }
+    CompareScreen > .box { width: 110; }
     CompareScreen .titles { height: 2; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
-    CompareScreen:ansi { background: transparent; }
     """
 
     def __init__(self, titles: tuple[str, str], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -73,7 +68,7 @@ class CompareScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Which two, then what differs."""
-        box = Vertical()
+        box = Vertical(classes="box")
         count = f"{MOST:,} or more" if len(self.found) >= MOST else f"{len(self.found):,}"
         box.border_title = f"{count} difference{'' if len(self.found) == 1 else 's'}"
         box.border_subtitle = "esc close"

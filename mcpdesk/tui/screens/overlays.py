@@ -20,8 +20,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.actions import SCREENS, Reachable, key_name, key_names, reachable
-from mcpdesk.tui.widgets.dialog import Dialog
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -51,14 +50,9 @@ class HelpScreen(Dialog[None]):
     HelpScreen > .help--head { color: $text-primary; text-style: bold; }
     HelpScreen > .help--key { color: $footer-key-foreground; text-style: bold; }
     HelpScreen > .help--muted { color: $text-muted; }
-    HelpScreen { align: center middle; background: $background 50%; }
-    HelpScreen > VerticalScroll {
-        width: 84; max-width: 96%; height: auto; max-height: 90%;
-        border: round $border; border-title-color: $text-primary; border-title-style: bold;
-        background: $surface; padding: 0 2; scrollbar-size-vertical: 1;
-    }
+    HelpScreen { align: center middle; }
+    HelpScreen > .box { width: 84; padding: 0 2; scrollbar-size-vertical: 1; }
     HelpScreen Static { height: auto; margin: 1 0; }
-    HelpScreen:ansi { background: transparent; }
     """
 
     def __init__(self, about: Screen[Any], root: Widget | None = None) -> None:
@@ -71,7 +65,7 @@ class HelpScreen(Dialog[None]):
         self.groups["Everywhere"] = list(EVERYWHERE)
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll() as box:
+        with VerticalScroll(classes="box") as box:
             box.border_title = "Keys"
             box.border_subtitle = "esc close"
             yield Static()
@@ -110,13 +104,12 @@ class JumpScreen(Dialog["Widget | str | None"]):
         Binding("escape,ctrl+o", "dismiss(None)", "Close", show=False),
     ]
     DEFAULT_CSS = """
-    JumpScreen { background: $background 60%; }
+    JumpScreen { align: left top; background: $background 60%; }
     JumpScreen .letter {
         position: absolute; width: 3; height: 1; content-align: center middle;
         background: $warning; color: $background; text-style: bold;
     }
     JumpScreen .hint { dock: bottom; width: 100%; height: 1; background: $panel; padding: 0 1; }
-    JumpScreen:ansi { background: transparent; }
     JumpScreen:ansi .letter { background: ansi_yellow; color: ansi_black; }
     """
 

@@ -1,24 +1,69 @@
-"""A small modal list to choose from: palette, copy menus, themes, servers, yes or no."""
+"""Dialogs: modal screens that close once; a list to choose from, and a question for a name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import App, ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.fuzzy import Matcher
+from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.dialog import Dialog
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
+
+Result = TypeVar("Result")
+
+
+class Dialog(ModalScreen[Result]):
+    """A modal screen. Keys that are typed while it opens or closes have no effect on it.
+
+    Its content stands in a container of the class `box`.
+    """
+
+    DEFAULT_CSS = """
+    Dialog { align: center top; background: $background 50%; }
+    Dialog:ansi { background: transparent; }
+    Dialog > .box {
+        max-width: 96%; height: auto; max-height: 90%; padding: 0 1; background: $surface;
+        border: round $border; border-title-color: $text-primary; border-title-style: bold;
+    }
+    Dialog > .box > Input, Dialog > .box > Input:focus {
+        border: none; height: 1; padding: 0 1; background: $surface;
+    }
+    """
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        """Close with a result. Does nothing when the dialog is no longer on top."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the dialog was closed: its widgets may be gone, or were never mounted."""
+        return self not in self.app.screen_stack
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Run no action before the widgets are mounted: such a key was typed for the screen below."""
+        return self.is_mounted
+
+    async def on_event(self, event: events.Event) -> None:
+        """Ignore keys after the dialog was closed, and do not start when it was closed before that."""
+        if isinstance(event, events.InputEvent):
+            is_late = not self.is_active
+        else:
+            is_late = isinstance(event, (events.Mount, events.Resize)) and self.has_left
+        if not is_late:
+            await super().on_event(event)
+
 
 LABEL_CELLS = 36
 """Column at which hints begin at the latest."""
@@ -85,18 +130,11 @@ class Menu(Dialog[Any]):
         Binding("pageup", "page(-1)", "Page up", show=False),
     ]
     DEFAULT_CSS = """
-    Menu { align: center top; background: $background 50%; }
-    Menu > Vertical {
-        width: 70; max-width: 96%; height: auto; max-height: 80%; margin: 2 0;
-        border: round $border; border-title-color: $text-primary; border-title-style: bold;
-        background: $surface; padding: 0;
-    }
-    Menu Input { border: none; height: 1; padding: 0 1; margin: 0 0 1 0; background: $surface; }
-    Menu Input:focus { border: none; }
+    Menu > .box { width: 70; max-height: 80%; margin: 2 0; padding: 0; }
+    Menu > .box > Input { margin-bottom: 1; }
     Menu ChoiceList { max-height: 1fr; }
     Menu .help { height: 1; color: $text-muted; padding: 0 1; margin-top: 1; text-wrap: nowrap; }
     Menu.-bare .help { display: none; }
-    Menu:ansi { background: transparent; }
     """
 
     def __init__(
@@ -118,7 +156,7 @@ class Menu(Dialog[Any]):
 
     def compose(self) -> ComposeResult:
         """Filter, lines, and help for the line under the cursor."""
-        box = Vertical()
+        box = Vertical(classes="box")
         box.border_title = Content(one_line(self.title_text))
         box.border_subtitle = "enter choose · esc close"
         with box:
@@ -194,3 +232,29 @@ def search(choices: Sequence[Choice], query: str) -> list[Choice]:
         for choice in choices
     ]
     return [choice for score, choice in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+
+
+LONGEST = 40
+"""Characters of a name."""
+
+
+class NamePrompt(Dialog[str]):
+    """Asks for a name in one line; the result is empty when the person closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Close", show=False)]
+    DEFAULT_CSS = "NamePrompt > .box { width: 60; margin-top: 4; }"
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = self._title
+            box.border_subtitle = "enter keeps · esc closes"
+            yield LineField(placeholder="a name", max_length=LONGEST, compact=True)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value.strip())

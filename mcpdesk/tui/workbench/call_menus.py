@@ -15,8 +15,7 @@ from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.result_content import Savable, plain_text, savables
-from mcpdesk.tui.widgets.dialog import NamePrompt
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.menu import Choice, Menu, NamePrompt
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_requests import shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
