@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from mcpdesk import paths
 from mcpdesk.cli import completion
 from mcpdesk.cli.options import Reach, is_url, reach_options, server_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
@@ -102,8 +103,7 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
 def new_command(name: str) -> None:
     """Make the server folder NAME, which may be a path, and say what to do next."""
     place = checked_place(name)
-    files = scaffold(place.name)
-    make(place, files)
+    files = make(place)
     told = shlex.quote(as_argument(name))
     lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
     lines += [f"  mcpdesk {told}", f"  mcpdesk call {told} greet name=Ada"]
@@ -127,24 +127,31 @@ def checked_place(name: str) -> Path:
     return place
 
 
-def make(place: Path, files: dict[str, str]) -> None:
-    """Write the files into a new folder; nothing stays when that fails.
+def make(place: Path) -> list[str]:
+    """Make a folder like the sample `starter` with a name of its own; nothing stays when that fails.
 
-    Raises: DeskUserError when it cannot be written.
+    Returns the relative paths of its files. Raises: DeskUserError when it cannot be written.
     """
+    starter = paths.sample_servers() / "starter"
+    found = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    files = [path.relative_to(starter) for path in found]
     try:
         place.mkdir()
         try:
-            for name, text in files.items():
-                path = place / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, "utf-8")
+            for path in files:
+                (place / path).parent.mkdir(parents=True, exist_ok=True)
+                (place / path).write_bytes((starter / path).read_bytes())
+            manifest = json.loads((starter / "mcp.json").read_text("utf-8"))
+            title = place.name.replace("-", " ").replace("_", " ").capitalize()
+            text = json.dumps(manifest | {"name": place.name, "title": title}, indent=2, ensure_ascii=False)
+            (place / "mcp.json").write_text(f"{text}\n", "utf-8")
         except OSError:
             shutil.rmtree(place, ignore_errors=True)
             raise
     except OSError as error:
         message = f"{place} cannot be written: {error.strerror}."
         raise DeskUserError(message, "Choose another place.") from None
+    return list(map(str, files))
 
 
 def as_argument(name: str) -> str:
@@ -152,19 +159,6 @@ def as_argument(name: str) -> str:
     from mcpdesk.cli.main import COMMANDS
 
     return f"./{name}" if name in COMMANDS else name
-
-
-def scaffold(name: str) -> dict[str, str]:
-    """Return relative path -> text, for a server of that name."""
-    manifest = {
-        "name": name,
-        "title": name.replace("-", " ").replace("_", " ").capitalize(),
-        "version": "0.1.0",
-        "description": "What this server is for, in one sentence.",
-        "instructions": "Call greet with a name. InvokeSkill knows the skill welcome.",
-        "builtins": ["InvokeSkill"],
-    }
-    return {"mcp.json": json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", **_FILES}
 
 
 @click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server folder.")
@@ -372,60 +366,3 @@ def _endpoint(url: str, name: str) -> str:
     parts = urlsplit(checked_url(url))
     bare = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     return bare if parts.path.strip("/") else f"{bare}/mcp/{name}"
-
-
-_FILES = {
-    "tools/greet.py": '''\
-"""A tool is a function: its type hints and its docstring are what clients see of it."""
-
-from typing import Annotated, Literal
-
-from mcpdesk import tool
-
-HELLO = {"english": "Hello", "german": "Hallo", "spanish": "Hola"}
-
-
-@tool(title="Greet", read_only=True, idempotent=True, open_world=False)
-async def greet(
-    name: Annotated[str, "Who is to be greeted."],
-    language: Annotated[Literal["english", "german", "spanish"], "The language to greet in."] = "english",
-) -> str:
-    """Greet somebody by name."""
-    return f"{HELLO[language]}, {name}!"
-''',
-    "resources/about.md": """\
----
-title: About this server
-description: What a model should know before it uses the tools.
----
-# About this server
-
-A file in `resources/` is a resource; the lines above the text describe it. Say here what your tools work on.
-""",
-    "prompts/introduce.md": """\
----
-title: Introduce somebody
-description: Writes a short introduction of a person.
-arguments:
-  - name: name
-    description: Who is to be introduced.
-    required: true
-  - name: tone
-    description: How it should sound.
-    choices: [friendly, formal, funny]
----
-Introduce {{name}} in three sentences. Begin with what the tool greet says. Tone: {{tone}}
-""",
-    "skills/welcome/SKILL.md": """\
----
-title: Welcome somebody
-description: Greet a newcomer and show them around this server.
----
-
-# Welcome $ARGUMENTS
-
-1. Call `greet` with their name, in the language they write in.
-2. Read `resource://about` and tell them in two sentences what this server is for.
-3. Ask what they want to do first.
-""",
-}

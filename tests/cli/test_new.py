@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mcpdesk.cli import folders
-from mcpdesk.cli.folders import scaffold
 from mcpdesk.errors import DeskUserError
 from tests.support.terminal import Desk
 
@@ -22,6 +22,8 @@ def test_new_folder_passes_check_and_runs(mcpdesk: Run, tmp_path: Path) -> None:
     place = tmp_path / "my-server.v2"
     made = mcpdesk("new", str(place))
     assert made.returncode == 0, made.stderr
+    manifest = json.loads((place / "mcp.json").read_text())
+    assert (manifest["name"], manifest["title"]) == ("my-server.v2", "My server.v2")
     checked = mcpdesk("check", str(place))
     assert checked.returncode == 0, checked.stdout
     for kind in ("tool ", "resource ", "prompt "):
@@ -83,14 +85,14 @@ def test_taken_place_stays_as_it_is(mcpdesk: Run, tmp_path: Path) -> None:
     assert "There is no folder" in mcpdesk("new", str(tmp_path / "no" / "where")).stderr
 
 
-def test_nothing_stays_of_a_folder_that_could_not_be_written(tmp_path: Path) -> None:
+def test_nothing_stays_of_a_folder_that_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(target: Path, data: bytes) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
     place = tmp_path / "half"
-    with pytest.raises(DeskUserError, match="cannot be written"):
-        folders.make(place, {"a": "x", "a/b": "a file is no folder"})
+    with pytest.raises(DeskUserError, match="cannot be written: No space left on device"):
+        folders.make(place)
     assert not place.exists()
-
-
-@pytest.mark.parametrize("name", ["demo", "A_b-c.d", "x"])
-def test_manifest_has_the_name(name: str) -> None:
-    manifest = json.loads(scaffold(name)["mcp.json"])
-    assert manifest["name"] == name and manifest["title"]

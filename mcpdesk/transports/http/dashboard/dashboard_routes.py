@@ -208,9 +208,7 @@ class DashboardRoutes:
         if len(updates.pages) >= MAX_PAGES:
             updates.make_room()
         stream = EventStream(request, PRIVATE)
-        page = DashboardPage(
-            stream, lambda: self._sign_ins.is_welcome(visitor, self._site.rules), visitor.word
-        )
+        page = DashboardPage(stream, lambda: self._sign_ins.is_welcome(visitor, self._site.rules))
         updates.add(page)
         try:
             await page.over.wait()

@@ -10,7 +10,6 @@ import json
 import logging
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -37,8 +36,7 @@ T = TypeVar("T")
 class DashboardPage:
     """One open page: what it watches, and the stream to it."""
 
-    def __init__(self, stream: EventStream, is_welcome: Callable[[], bool], sign_in: str = "") -> None:
-        """`sign_in` tells the pages of one sign-in from others."""
+    def __init__(self, stream: EventStream, is_welcome: Callable[[], bool]) -> None:
         self.id = secrets.token_urlsafe(12)
         self.stream = stream
         self.over = asyncio.Event()
@@ -50,7 +48,6 @@ class DashboardPage:
         self.knows_lines = False
         """Whether it was sent everything once, and now needs changes only."""
         self.is_welcome = is_welcome
-        self.sign_in = sign_in
 
     def send(self, name: str, data: bytes) -> None:
         """Send one event."""
@@ -89,11 +86,9 @@ class PageUpdates:
         self._wake.set()
 
     def make_room(self) -> None:
-        """Close the oldest page of the sign-in with the most open pages."""
-        pages = self.pages.values()
-        counts = Counter(page.sign_in for page in pages)
-        page = max(pages, key=lambda each: counts[each.sign_in])  # of equals the first, which is the oldest
-        page.send("closed", b'{"pages":%d}' % len(pages))
+        """Close the oldest page."""
+        page = next(iter(self.pages.values()))
+        page.send("closed", b'{"pages":%d}' % len(self.pages))
         page.over.set()
         self.remove(page)
 
