@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mcpdesk"
-EVERYWHERE = frozenset({"errors", "plain_text", "version"})
+EVERYWHERE = frozenset({"errors", "plain_text", "private_files", "version"})
 """Modules of the root that anything may import."""
 
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "plain_text": set(),
+    "private_files": set(),
     "version": set(),
     "paths": {"transports.rendezvous"},
     "setting": set(),

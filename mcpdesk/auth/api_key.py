@@ -8,6 +8,8 @@ import os
 import stat
 from pathlib import Path
 
+from mcpdesk import private_files
+
 FILE_NAME = "api-key"
 KEY_BYTES = 24
 
@@ -63,21 +65,11 @@ def _read(path: Path) -> str:
 
 def _keep(path: Path, key: str) -> str:
     """Write the key and return the one that is kept: another process may have been first."""
-    import secrets
-
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    data = f"{key}\n".encode()
     try:
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(key + "\n")
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            winner = _read(path)
-            if winner:
-                return winner
-            os.replace(draft, path)
-        return key
-    finally:
-        draft.unlink(missing_ok=True)
+        private_files.write(path, data, replaces=False)
+    except FileExistsError:
+        if winner := _read(path):
+            return winner
+        private_files.write(path, data)
+    return key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply, is_response
+from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply
 from mcpdesk.errors import CallError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -73,8 +73,4 @@ class InMemory(ClientTransport):
 
     def _received(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
-            message = codec.decode(frame)
-            if is_response(message):
-                self._replies.arrived(message, frame)
-            elif isinstance(message, dict):
-                self._receive(message)
+            self._replies.deliver(frame, self._receive)

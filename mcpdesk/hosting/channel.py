@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.handshake import Phase, SessionState
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.protocol.outlet import Reply
 from mcpdesk.protocol.revisions import BY_NAME
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Recorder
 from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.offer.server import Server
@@ -147,12 +147,12 @@ class HostedDialogue:
         """How its session stands, for a process that goes on with it."""
         return self.conversation.state
 
-    def take_up(self, state: SessionState) -> None:
+    def restore(self, state: SessionState) -> None:
         """Go on with a session of another process.
 
         Raises: RemoteProtocolError when such a session is not served any more.
         """
-        self.conversation.take_up(state)
+        self.conversation.restore(state)
 
     def end_listening(self) -> None:
         """The peer wants nothing more: what would never end by itself ends."""

@@ -12,8 +12,8 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.token_rules import Access
 from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
 from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.record import Recorder
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.conversation import Conversation

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import orjson
 
+from mcpdesk import private_files
 from mcpdesk.jobs.feed import ProgressReport
 
 WHOLE_BYTES = 1 << 20
@@ -132,7 +133,7 @@ class Output:
         self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
         self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
         self._lock = Lock()
-        self._descriptor: int | None = None if file is None else _open(file)
+        self._descriptor: int | None = None if file is None else private_files.create(file)
         self._listener: Callable[[], None] | None = None
 
     @property
@@ -248,12 +249,7 @@ def kept_text(folder: Path, text: str) -> Path:
 def _new_file(folder: Path) -> tuple[Path, int]:
     _make_room(folder)
     path = folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
-    return path, _open(path)
-
-
-def _open(path: Path) -> int:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return path, private_files.create(path)
 
 
 def _make_room(folder: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from mcpdesk.protocol.client_features import Terms, display_name
 from mcpdesk.protocol.jsonrpc import invalid, invalid_params
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import SERVED_NAMES, SESSIONLESS_DEFAULT, Revision, negotiate
-from mcpdesk.protocol.terms import Terms, display_name
 
 DEFAULT_LOG_LEVEL = LOG_LEVELS.index("info")
 
@@ -96,8 +96,8 @@ class Session:
         is_ready, subscribed = self.phase is Phase.READY, tuple(sorted(self.subscriptions))
         return SessionState(opening, is_ready, self.chosen_level, subscribed)
 
-    def take_up(self, state: SessionState) -> None:
-        """Stand as a session of another process stood.
+    def restore(self, state: SessionState) -> None:
+        """Continue a session of another process.
 
         Raises: RemoteProtocolError when such a session is not served any more.
         """

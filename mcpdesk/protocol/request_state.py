@@ -11,13 +11,13 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import orjson
 from msgspec import Struct, field
 
-from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.jsonrpc import invalid_params
 
-VERSION = "v1"
+VERSION = "v2"
 ROUND_MEMBERS = frozenset({"_meta", "inputResponses", "requestState"})
 """Members of `params` that differ between the rounds of one operation."""
 _SORTED = orjson.OPT_SORT_KEYS
@@ -53,14 +53,7 @@ def binding(server: str, method: str, params: Mapping[str, Any], principal: str)
 
 def seal(state: RequestState, secret: bytes) -> str:
     """The token of a state."""
-    body: JSONObject = {
-        "r": state.round,
-        "b": state.binding,
-        "e": state.expires,
-        "a": state.answers,
-        "q": state.questions,
-    }
-    text = f"{VERSION}.{urlsafe_b64encode(codec.encode(body)).decode()}"
+    text = f"{VERSION}.{urlsafe_b64encode(msgspec.json.encode(state)).decode()}"
     return f"{text}.{_signature(text, secret)}"
 
 
@@ -78,10 +71,10 @@ def unseal(token: object, secret: bytes, bound: str, now: float) -> RequestState
     version, _, packed = text.partition(".")
     if not hmac.compare_digest(_signature(text, secret), signature) or version != VERSION:
         raise refused
-    body = codec.decode(urlsafe_b64decode(packed))
-    if body["b"] != bound or body["e"] <= now:
+    state = msgspec.json.decode(urlsafe_b64decode(packed), type=RequestState)
+    if state.binding != bound or state.expires <= now:
         raise refused
-    return RequestState(body["r"], body["b"], body["e"], body["a"], body["q"])
+    return state
 
 
 def _signature(text: str, secret: bytes) -> str:

@@ -40,16 +40,16 @@ class Revision(Struct, frozen=True):
     resource_not_found: int
     has_batches: bool = False
     has_version_header: bool = False
-    has_progress_message: bool = True
-    has_content_meta: bool = True
-    has_last_modified: bool = True
-    has_completions: bool = True
+    has_progress_message: bool = False
+    has_content_meta: bool = False
+    has_last_modified: bool = False
+    has_completions: bool = False
     """Whether there is a capability for them; the method itself is in all."""
-    has_completion_context: bool = True
-    has_elicitation: bool = True
-    has_elicitation_modes: bool = True
+    has_completion_context: bool = False
+    has_elicitation: bool = False
+    has_elicitation_modes: bool = False
     """Forms with choices of several, titles and defaults; links to open."""
-    has_sampling_tools: bool = True
+    has_sampling_tools: bool = False
     """Sampling with tools, and messages of several blocks."""
     has_boolean_schemas: bool = False
     """Whether a property of a tool's schema may be `true` or `false` instead of an object."""
@@ -66,102 +66,70 @@ class Revision(Struct, frozen=True):
         return self.name
 
 
-_TOOL = frozenset({"name", "description", "inputSchema"})
-_RESOURCE = frozenset({"uri", "name", "description", "mimeType", "annotations", "size"})
-_TEMPLATE = frozenset({"uriTemplate", "name", "description", "mimeType", "annotations"})
-_PROMPT = frozenset({"name", "description", "arguments"})
-_ARGUMENT = frozenset({"name", "description", "required"})
-_IMPLEMENTATION = frozenset({"name", "version"})
 _TITLED = frozenset({"title", "_meta"})
 _ICONS = frozenset({"icons"})
-_CONTENT = frozenset({"text", "image", "resource"})
 
 R1 = Revision(
     name="2024-11-05",
     era=Era.HANDSHAKE,
-    tool_fields=_TOOL,
-    resource_fields=_RESOURCE,
-    template_fields=_TEMPLATE,
-    prompt_fields=_PROMPT,
-    argument_fields=_ARGUMENT,
-    implementation_fields=_IMPLEMENTATION,
-    content_types=_CONTENT,
+    tool_fields=frozenset({"name", "description", "inputSchema"}),
+    resource_fields=frozenset({"uri", "name", "description", "mimeType", "annotations", "size"}),
+    template_fields=frozenset({"uriTemplate", "name", "description", "mimeType", "annotations"}),
+    prompt_fields=frozenset({"name", "description", "arguments"}),
+    argument_fields=frozenset({"name", "description", "required"}),
+    implementation_fields=frozenset({"name", "version"}),
+    content_types=frozenset({"text", "image", "resource"}),
     structured="none",
     resource_not_found=-32002,
-    has_progress_message=False,
-    has_content_meta=False,
-    has_last_modified=False,
-    has_completions=False,
-    has_completion_context=False,
-    has_elicitation=False,
-    has_elicitation_modes=False,
-    has_sampling_tools=False,
 )
-R2 = Revision(
+R2 = replace(
+    R1,
     name="2025-03-26",
-    era=Era.HANDSHAKE,
-    tool_fields=_TOOL | {"annotations"},
-    resource_fields=_RESOURCE,
-    template_fields=_TEMPLATE,
-    prompt_fields=_PROMPT,
-    argument_fields=_ARGUMENT,
-    implementation_fields=_IMPLEMENTATION,
-    content_types=_CONTENT | {"audio"},
-    structured="none",
-    resource_not_found=-32002,
+    tool_fields=R1.tool_fields | {"annotations"},
+    content_types=R1.content_types | {"audio"},
     has_batches=True,
-    has_completion_context=False,
-    has_content_meta=False,
-    has_last_modified=False,
-    has_elicitation=False,
-    has_elicitation_modes=False,
-    has_sampling_tools=False,
+    has_progress_message=True,
+    has_completions=True,
 )
-R3 = Revision(
+R3 = replace(
+    R2,
     name="2025-06-18",
-    era=Era.HANDSHAKE,
     tool_fields=R2.tool_fields | _TITLED | {"outputSchema"},
-    resource_fields=_RESOURCE | _TITLED,
-    template_fields=_TEMPLATE | _TITLED,
-    prompt_fields=_PROMPT | _TITLED,
-    argument_fields=_ARGUMENT | {"title"},
-    implementation_fields=_IMPLEMENTATION | {"title"},
+    resource_fields=R2.resource_fields | _TITLED,
+    template_fields=R2.template_fields | _TITLED,
+    prompt_fields=R2.prompt_fields | _TITLED,
+    argument_fields=R2.argument_fields | {"title"},
+    implementation_fields=R2.implementation_fields | {"title"},
     content_types=R2.content_types | {"resource_link"},
     structured="object",
-    resource_not_found=-32002,
+    has_batches=False,
     has_version_header=True,
-    has_elicitation_modes=False,
-    has_sampling_tools=False,
+    has_content_meta=True,
+    has_last_modified=True,
+    has_completion_context=True,
+    has_elicitation=True,
 )
-R4 = Revision(
+R4 = replace(
+    R3,
     name="2025-11-25",
-    era=Era.HANDSHAKE,
     tool_fields=R3.tool_fields | _ICONS | {"execution"},
     resource_fields=R3.resource_fields | _ICONS,
     template_fields=R3.template_fields | _ICONS,
     prompt_fields=R3.prompt_fields | _ICONS,
-    argument_fields=R3.argument_fields,
     implementation_fields=R3.implementation_fields | _ICONS | {"description", "websiteUrl"},
-    content_types=R3.content_types,
-    structured="object",
-    resource_not_found=-32002,
-    has_version_header=True,
+    has_elicitation_modes=True,
+    has_sampling_tools=True,
     has_core_tasks=True,
 )
-R5 = Revision(
+R5 = replace(
+    R4,
     name="2026-07-28",
     era=Era.STATELESS,
-    tool_fields=R3.tool_fields | _ICONS,
-    resource_fields=R4.resource_fields,
-    template_fields=R4.template_fields,
-    prompt_fields=R4.prompt_fields,
-    argument_fields=R4.argument_fields,
-    implementation_fields=R4.implementation_fields,
-    content_types=R4.content_types,
+    tool_fields=R4.tool_fields - {"execution"},
     structured="any",
     resource_not_found=-32602,
-    has_version_header=True,
     has_boolean_schemas=True,
+    has_core_tasks=False,
 )
 
 REVISIONS: tuple[Revision, ...] = (R1, R2, R3, R4, R5)

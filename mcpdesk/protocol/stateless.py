@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.client_features import Terms, display_name
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid_params
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME, SERVED_NAMES, Revision
-from mcpdesk.protocol.terms import Terms, display_name
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = PREFIX + "protocolVersion"

@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.client_features import TASKS
+from mcpdesk.protocol.client_features import TASKS, Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
-from mcpdesk.protocol.terms import Terms
 
 EXTENSION = TASKS
 RELATED_KEY = "io.modelcontextprotocol/related-task"

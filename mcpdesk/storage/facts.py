@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from sqlite3 import Connection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 MOST_ID = (1 << 63) - 1
 """What an SQLite integer holds."""

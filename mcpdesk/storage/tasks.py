@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from sqlite3 import Connection
+from typing import TYPE_CHECKING
 
 from mcpdesk.storage.facts import MOST_ID, fact, keep
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 CURRENT = "task.current"
 MATCHING = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"

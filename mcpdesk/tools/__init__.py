@@ -7,6 +7,10 @@ of their result classes appear in the output schemas that clients get, so they s
 
 from __future__ import annotations
 
+import unicodedata
+
+from mcpdesk.errors import HandlerError
+
 BUILTINS = {
     "Bash": "mcpdesk.tools.shell",
     "AskUserQuestion": "mcpdesk.tools.ask",
@@ -23,3 +27,21 @@ BUILTINS = {
     "WebSearch": "mcpdesk.tools.web.search",
 }
 """Name, as in `builtins` of `mcp.json`, to the module with the tool of that name."""
+
+
+def given(parameter: str, value: str | None, limit: int) -> str:
+    """A text that a caller gave, without blanks around it.
+
+    Raises: HandlerError when it is missing or empty, has more than `limit` characters, or control characters.
+    """
+    text = (value or "").strip()
+    if not text:
+        raise HandlerError(f"{parameter}: is missing; give a text of 1 to {limit} characters")
+    if len(text) > limit:
+        raise HandlerError(f"{parameter}: has {len(text)} characters; at most {limit} are allowed")
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t":
+            raise HandlerError(
+                f"{parameter}: holds the control character U+{ord(character):04X}; plain text is allowed"
+            )
+    return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +13,7 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import resource, tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.tools.texts import given
+from mcpdesk.tools import given
 
 if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback as Kept
@@ -82,8 +81,13 @@ async def set_callback(
         repeat_count: Times to fire before cancel
         callback_id: Callback slot ID
     """
-    request = _Request(message, delay_seconds, repeat_count, callback_id)
-    found, said = await _RUNS[action](ctx, request)
+    match action:
+        case "set":
+            found, said = await _set(ctx, message, delay_seconds, repeat_count, callback_id)
+        case "list":
+            found, said = await _list(ctx)
+        case "cancel":
+            found, said = await _cancel(ctx, callback_id)
     shown = tuple(_shown(each) for each in found)
     return ToolResult((content.text("\n".join([said, *map(_line, shown)])),), Callbacks(shown))
 
@@ -95,33 +99,24 @@ async def callback(id: int, ctx: Context) -> Callback | None:
     return None if kept is None else _shown(kept)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    message: str | None
-    delay_seconds: int | None
-    repeat_count: int
-    callback_id: int | None
-
-
-async def _set(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
-    message = given("message", request.message, MESSAGE_LIMIT)
-    if request.delay_seconds is None:
+async def _set(
+    ctx: Context, message: str | None, delay_seconds: int | None, repeat_count: int, wanted: int | None
+) -> tuple[list[Kept], str]:
+    text = given("message", message, MESSAGE_LIMIT)
+    if delay_seconds is None:
         raise HandlerError("delay_seconds: is missing; 1 to 3600 are allowed")
     tell = ctx.log_later("callback")
-    kept = await ctx.hosted.callbacks.set(
-        message, request.delay_seconds, request.repeat_count, ctx.peer, tell, request.callback_id
-    )
+    kept = await ctx.hosted.callbacks.set(text, delay_seconds, repeat_count, ctx.peer, tell, wanted)
     return [kept], f"Callback {kept.id} is set:"
 
 
-async def _list(ctx: Context, _request: _Request) -> tuple[list[Kept], str]:
+async def _list(ctx: Context) -> tuple[list[Kept], str]:
     found = list(await ctx.hosted.callbacks.all())
     waiting = sum(1 for each in found if each.due is not None)
     return found, f"{waiting} waiting, {len(found) - waiting} over."
 
 
-async def _cancel(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
-    number = request.callback_id
+async def _cancel(ctx: Context, number: int | None) -> tuple[list[Kept], str]:
     if number is None:
         raise HandlerError("callback_id: is missing; `list` shows those there are")
     before = await ctx.hosted.callbacks.get(number)
@@ -130,13 +125,6 @@ async def _cancel(ctx: Context, request: _Request) -> tuple[list[Kept], str]:
         raise HandlerError(f"callback_id: there is no callback {number}; `list` shows those there are")
     was_over = before.due is None
     return [kept], f"Callback {number} was over already:" if was_over else f"Callback {number} is cancelled:"
-
-
-_RUNS: dict[str, Callable[[Context, _Request], Awaitable[tuple[list[Kept], str]]]] = {
-    "set": _set,
-    "list": _list,
-    "cancel": _cancel,
-}
 
 
 def _shown(kept: Kept) -> Callback:

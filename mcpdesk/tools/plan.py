@@ -20,7 +20,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import Plan, ServerState, forget_unreadable, recall, remember, written
-from mcpdesk.tools.texts import given
+from mcpdesk.tools import given
 
 GOAL_LIMIT = 2_000
 PATH_LIMIT = 1_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mcpdesk.errors import HandlerError
@@ -11,12 +12,11 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.tools.texts import given
+from mcpdesk.storage import tasks
+from mcpdesk.tools import given
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
-
-    from mcpdesk.storage.tasks import Task as Kept
 
 NAME_LIMIT = 500
 """Characters of a task's name."""
@@ -102,19 +102,17 @@ async def task_manager(
         text: Task name or step text
     """
     request = _Request(query, task_id, step_id, text)
-    tasks, said, step = await ctx.hosted.data.run(lambda connection: _RUNS[action](connection, request))
+    found, said, step = await ctx.hosted.data.run(lambda connection: _RUNS[action](connection, request))
     if action not in READING:
         ctx.hosted.todo.changed()
-    body = Tasks(tuple(_shown(task) for task in tasks), step)
+    body = Tasks(tuple(_shown(task) for task in found), step)
     return ToolResult((content.text("\n".join([said, *map(_lines, body.tasks)])),), body)
 
 
-_Done = tuple[list["Kept"], str, int | None]
+_Done = tuple[list[tasks.Task], str, int | None]
 
 
 def _create(connection: Connection, request: _Request) -> _Done:
-    from mcpdesk.storage import tasks
-
     name = given("query", request.query or request.text, NAME_LIMIT)
     if tasks.count(connection) >= MOST_TASKS:
         raise HandlerError(f"there are {MOST_TASKS} tasks already, which is the most")
@@ -123,8 +121,6 @@ def _create(connection: Connection, request: _Request) -> _Done:
 
 
 def _add(connection: Connection, request: _Request) -> _Done:
-    from mcpdesk.storage import tasks
-
     text = given("text", request.text or request.query, TEXT_LIMIT)
     task = _chosen(connection, request)
     if tasks.count(connection, task.id) >= MOST_STEPS:
@@ -134,8 +130,6 @@ def _add(connection: Connection, request: _Request) -> _Done:
 
 
 def _complete(connection: Connection, request: _Request) -> _Done:
-    from mcpdesk.storage import tasks
-
     task = _chosen(connection, request)
     step = request.step_id
     if step is not None and step not in [each.id for each in task.steps]:
@@ -146,26 +140,14 @@ def _complete(connection: Connection, request: _Request) -> _Done:
     return [_task(connection, task.id)], f"Completed {what}:", step
 
 
-def _list(connection: Connection, request: _Request) -> _Done:
-    from mcpdesk.storage import tasks
-
+def _list(connection: Connection, request: _Request, *, is_open: bool = False) -> _Done:
     word = request.query.strip()
-    found = tasks.named(connection, word, LISTED)
-    return found, _counted(len(found), tasks.count_named(connection, word), "task", word), None
-
-
-def _pending(connection: Connection, request: _Request) -> _Done:
-    from mcpdesk.storage import tasks
-
-    word = request.query.strip()
-    found = tasks.named(connection, word, LISTED, is_open=True)
-    total = tasks.count_named(connection, word, is_open=True)
-    return found, _counted(len(found), total, "pending task", word), None
+    found = tasks.named(connection, word, LISTED, is_open=is_open)
+    total = tasks.count_named(connection, word, is_open=is_open)
+    return found, _counted(len(found), total, "pending task" if is_open else "task", word), None
 
 
 def _switch(connection: Connection, request: _Request) -> _Done:
-    from mcpdesk.storage import tasks
-
     task = _chosen(connection, request, by_name=True)
     tasks.switch(connection, task.id)
     return [_task(connection, task.id)], f"Task {task.id} is the current one:", None
@@ -176,15 +158,13 @@ _RUNS: dict[str, Callable[[Connection, _Request], _Done]] = {
     "add": _add,
     "complete": _complete,
     "list": _list,
-    "pending": _pending,
+    "pending": partial(_list, is_open=True),
     "switch": _switch,
 }
 
 
-def _chosen(connection: Connection, request: _Request, *, by_name: bool = False) -> Kept:
+def _chosen(connection: Connection, request: _Request, *, by_name: bool = False) -> tasks.Task:
     """The task meant: by its number, else by `query` where that is asked for, else the current one."""
-    from mcpdesk.storage import tasks
-
     if request.task_id is not None:
         return _task(connection, request.task_id)
     if by_name:
@@ -200,9 +180,7 @@ def _chosen(connection: Connection, request: _Request, *, by_name: bool = False)
     return _task(connection, number)
 
 
-def _task(connection: Connection, number: int) -> Kept:
-    from mcpdesk.storage import tasks
-
+def _task(connection: Connection, number: int) -> tasks.Task:
     task = tasks.one(connection, number)
     if task is None:
         raise HandlerError(f"task_id: there is no task {number}; `list` shows those there are")
@@ -217,7 +195,7 @@ def _counted(found: int, total: int, what: str, word: str) -> str:
     return f"{total} {what}{'s' if total > 1 else ''}{matching}{newest}:"
 
 
-def _shown(task: Kept) -> Task:
+def _shown(task: tasks.Task) -> Task:
     steps = tuple(Step(step.id, step.text, step.completed is not None) for step in task.steps)
     return Task(task.id, task.name, task.completed is not None, task.is_current, steps)
 

@@ -59,7 +59,7 @@ class Dialogue(Protocol):
     def state(self) -> SessionState:
         """How its session stands, for a process that goes on with it."""
 
-    def take_up(self, state: SessionState) -> None:
+    def restore(self, state: SessionState) -> None:
         """Go on with a session of another process.
 
         Raises: ProtocolError when such a session is not served any more.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcpdesk import private_files
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.version import __version__
 
@@ -60,10 +60,7 @@ class Crash:
         )
         path = folder / f"{now:%Y%m%d-%H%M%S-%f}.txt"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(about + self.report)
+            private_files.write(path, (about + self.report).encode("utf-8", "backslashreplace"))
             for old in sorted(folder.glob("*.txt"))[:-REPORTS_KEPT]:
                 with suppress(OSError):
                     old.unlink()

@@ -14,12 +14,12 @@ from mcpdesk.protocol.client_features import (
     SAMPLING_TOOLS,
     TASKS,
     URL,
+    Terms,
     can_be_asked,
     declares,
     declares_tasks,
 )
 from mcpdesk.protocol.revisions import R1, R2, R3, R4, R5, Revision
-from mcpdesk.protocol.terms import Terms
 
 
 @pytest.mark.requirement("6.11")

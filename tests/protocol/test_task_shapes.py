@@ -9,10 +9,10 @@ import pytest
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, task_shapes
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R4, R5, REVISIONS
 from mcpdesk.protocol.task_shapes import EXTENSION, TaskStatus, TaskView
-from mcpdesk.protocol.terms import Terms
 from tests.support.official_schema import problems
 
 VIEW = TaskView("t1", TaskStatus.WORKING, 1785578400.0, 1785578401.25, 600.0, "half way")

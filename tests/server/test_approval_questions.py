@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.inbox.question import Answer, Approval, Question, QuestionKind, QuestionState
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.recorder.masking import mask_json
 from mcpdesk.server.asks import person_questions
 from mcpdesk.server.asks.approval_policies import Policy

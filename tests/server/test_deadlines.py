@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.deadlines import STOPPED, Deadlines
 from mcpdesk.server.calls.running_call import Call

@@ -15,8 +15,8 @@ from mcpdesk.errors import ClientError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.revisions import R3, R5
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.asks.person_questions import answers_of, form_of
 from mcpdesk.server.asks.question_wording import Elicited, form
 from mcpdesk.server.calls.context import Context

@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 import pytest
 
 from mcpdesk.errors import ClientError, MissingCapability
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.revisions import R1, R3, R4, R5
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.asks import question_wording
 from mcpdesk.server.asks.question_wording import Elicited, Root, read_roots, read_sampled
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.auth.token_rules import Access
 from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.revisions import R5
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.calls.running_call import Call
 from tests.support.served import Peer
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
+from mcpdesk import private_files
 from mcpdesk.recorder.capture.capture_lines import (
     Group,
     connection_line,
@@ -193,7 +194,7 @@ class CaptureFile:
     def _open_part(self, path: Path) -> None:
         """Begin the next part on disk."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        done, self._handle = self._handle, _opened(path)
+        done, self._handle = self._handle, private_files.create(path)
         os.close(done)
         self._written = 0
         # Only now: before, a file of that name is somebody else's.
@@ -225,14 +226,10 @@ def _created(path: Path) -> tuple[Path, int]:
     attempt = path
     for number in range(1, 1000):
         try:
-            return attempt, _opened(attempt)
+            return attempt, private_files.create(attempt)
         except FileExistsError:
             attempt = path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
     raise FileExistsError(f"too many captures are called {path.name}")
-
-
-def _opened(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
 _PART_BITS = 40

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_features, content
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.client_questions import check_turns, flat_schema, read_answer
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.schemas.validation import compile_schema
 
 T = TypeVar("T")

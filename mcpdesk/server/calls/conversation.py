@@ -17,6 +17,7 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.token_rules import INVALID
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, stateless
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.handshake import Phase, Session, SessionState, log_level
 from mcpdesk.protocol.jsonrpc import (
     ErrorCode,
@@ -31,7 +32,6 @@ from mcpdesk.protocol.jsonrpc import (
 )
 from mcpdesk.protocol.methods import METHODS, canonical
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
-from mcpdesk.protocol.terms import Terms
 from mcpdesk.server.asks.client_requests import AskingCall, ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.dispatch import Dispatcher
@@ -152,12 +152,12 @@ class Conversation:
         """How its session stands, for a process that goes on with it."""
         return replace(self.session.state, mark=self.requests.mark)
 
-    def take_up(self, state: SessionState) -> None:
+    def restore(self, state: SessionState) -> None:
         """Go on with a session of another process.
 
         Raises: RemoteProtocolError when such a session is not served any more.
         """
-        self.session.take_up(state)
+        self.session.restore(state)
         self.requests.mark = state.mark
         self.announce(self.session.terms)
         if state.is_ready:

@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.token_rules import INVALID, MISSING
 from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.outlet import Outlet
-from mcpdesk.protocol.terms import Terms
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed

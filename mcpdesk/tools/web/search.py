@@ -1,24 +1,32 @@
-"""WebSearch: the tool."""
+"""WebSearch: the tool, the engines it asks, and how their answers become one.
+
+Some engines have an interface for programs, whose answer is read here. The result pages of the others are
+read by the ddgs library, which the extra `search` brings.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import cache, partial
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import orjson
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.tools.texts import given
-from mcpdesk.tools.web.search_engines import Hit
-
-if TYPE_CHECKING:
-    from mcpdesk.tools.web.search_engines import Engine, Hit
+from mcpdesk.server.state.server_state import ToolOptions
+from mcpdesk.tools import given
+from mcpdesk.version import __version__
 
 QUERY_LIMIT = 1_000
 SHOWN = 20
@@ -82,29 +90,25 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
         query: The search query
     """
     wanted = given("query", query, QUERY_LIMIT)
-    engines = _engines(ctx)
     options = ctx.hosted.options
     asked = await asyncio.gather(
         *(
-            _ask(engine, wanted, options.search_urls.get(engine.name, ""), options.search_timeout_s)
-            for engine in engines
+            _ask(name, wanted, options.search_urls.get(name, ""), options.search_timeout_s)
+            for name in _engines(options)
         )
     )
     return _result(wanted, [status for status, _ in asked], {s.engine: hits for s, hits in asked if hits})
 
 
-def _engines(ctx: Context) -> list[Engine]:
-    from mcpdesk.tools.web.search_engines import ENGINES, USUAL
-
-    options = ctx.hosted.options
+def _engines(options: ToolOptions) -> Iterable[str]:
     names = options.search_engines or (*USUAL, *options.search_urls)
     unknown = [name for name in names if name not in ENGINES]
     if unknown:
         raise HandlerError(f"search_engines: there is no engine {unknown[0]!r}; known: {', '.join(ENGINES)}")
-    return [ENGINES[name] for name in dict.fromkeys(names)]
+    return dict.fromkeys(names)
 
 
-async def _ask(engine: Engine, query: str, url: str, timeout_s: float) -> tuple[Asked, list[Hit]]:
+async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Asked, list[Hit]]:
     """Never raises: what an engine does wrong is its status."""
     began = time.monotonic()
     status: Status = "failed"
@@ -112,7 +116,7 @@ async def _ask(engine: Engine, query: str, url: str, timeout_s: float) -> tuple[
     reason = ""
     try:
         async with asyncio.timeout(timeout_s):
-            hits = await engine.search(query, url, timeout_s)
+            hits = await ENGINES[engine](query, url, timeout_s)
         status = "ok" if hits else "empty"
     except TimeoutError:
         status, reason = "timeout", f"no answer within {timeout_s:g} s"
@@ -120,16 +124,11 @@ async def _ask(engine: Engine, query: str, url: str, timeout_s: float) -> tuple[
         # Parsers of a stranger's pages fail in many ways, and none may take the other engines along.
         reason = str(error)[:300] or type(error).__name__
     took_ms = round(1000 * (time.monotonic() - began))
-    return Asked(engine.name, status, len(hits), took_ms, reason), hits
+    return Asked(engine, status, len(hits), took_ms, reason), hits
 
 
 def _result(query: str, asked: list[Asked], lists: dict[str, list[Hit]]) -> ToolResult[Results]:
-    from mcpdesk.tools.web.search import merge
-
-    pages = tuple(
-        Page(each.title[:TITLE_LENGTH], each.url, each.snippet[:SNIPPET_LENGTH], each.engines)
-        for each in merge(lists)[:SHOWN]
-    )
+    pages = tuple(merge(lists)[:SHOWN])
     body = Results(query, pages, tuple(asked))
     has_failed = all(each.status in ("timeout", "failed") for each in asked)
     lines = [_lines(number, page) for number, page in enumerate(pages, 1)]
@@ -153,18 +152,7 @@ TRACKERS = frozenset({"gclid", "fbclid", "msclkid", "ref", "ref_src", "igshid", 
 """Query parameters that say where a visitor came from, besides all `utm_` ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A page, and which engines named it."""
-
-    title: str
-    url: str
-    snippet: str
-    engines: tuple[str, ...]
-    score: float
-
-
-def merge(lists: Mapping[str, Sequence[Hit]]) -> list[Found]:
+def merge(lists: Mapping[str, Sequence[Hit]]) -> list[Page]:
     """All pages, best first. Title and snippet are the longest that any engine gave."""
     scores: dict[str, float] = {}
     hits: dict[str, list[tuple[str, Hit]]] = {}
@@ -175,7 +163,7 @@ def merge(lists: Mapping[str, Sequence[Hit]]) -> list[Found]:
                 continue
             scores[key] = scores.get(key, 0.0) + 1 / (SMOOTHING + rank)
             hits.setdefault(key, []).append((engine, hit))
-    return [_found(hits[key], scores[key]) for key in sorted(scores, key=lambda key: -scores[key])]
+    return [_page(hits[key]) for key in sorted(scores, key=lambda key: -scores[key])]
 
 
 def canonical(url: str) -> str:
@@ -196,12 +184,265 @@ def _counts(key: str) -> bool:
     return key not in TRACKERS and not key.startswith("utm_")
 
 
-def _found(hits: list[tuple[str, Hit]], score: float) -> Found:
+def _page(hits: list[tuple[str, Hit]]) -> Page:
     _, first = hits[0]
-    return Found(
-        title=max((hit.title for _, hit in hits), key=len) or first.url,
-        url=first.url,
-        snippet=max((hit.snippet for _, hit in hits), key=len),
-        engines=tuple(engine for engine, _ in hits),
-        score=score,
-    )
+    title = max((hit.title for _, hit in hits), key=len) or first.url
+    snippet = max((hit.snippet for _, hit in hits), key=len)
+    engines = tuple(engine for engine, _ in hits)
+    return Page(title[:TITLE_LENGTH], first.url, snippet[:SNIPPET_LENGTH], engines)
+
+
+SIGNS_OF_A_CAPTCHA = (
+    "captcha",
+    "unusual traffic",
+    "anomaly-modal",
+    "are you a robot",
+    "not a robot",
+    "verify you are human",
+    "challenge-platform",
+    "automated queries",
+)
+"""Words on a page that has no results because the engine takes us for a machine."""
+REFUSALS = {
+    202: "it asks for a captcha",
+    401: "it wants a key",
+    403: "it refuses (HTTP 403)",
+    429: "it limits the rate (HTTP 429)",
+    503: "it is overloaded or limits the rate (HTTP 503)",
+}
+"""HTTP statuses that say more than that something failed."""
+
+
+class EngineError(Exception):
+    """An engine gave no answer; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result of one engine."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+Search = Callable[[str, str, float], Awaitable[list[Hit]]]
+"""Query, base of a mirror (empty: the engine itself) and seconds in; hits in their order out.
+
+Raises: EngineError; TimeoutError; what a parser makes of an answer that is not what it was.
+"""
+Parse = Callable[[bytes], list[Hit]]
+
+
+def at(base: str, url: str) -> str:
+    """The URL at a mirror: its path and query below `base`; as it is without one."""
+    if not base:
+        return url
+    parts = urlsplit(url)
+    return f"{base.rstrip('/')}{parts.path}{'?' if parts.query else ''}{parts.query}"
+
+
+def check_status(status: int) -> None:
+    """Raises: EngineError for an HTTP status that is no success."""
+    if status in REFUSALS:
+        raise EngineError(REFUSALS[status])
+    if not 200 <= status < 300:
+        raise EngineError(f"it answered with HTTP {status}")
+
+
+def check_page(page: str, hits: list[Hit]) -> None:
+    """Raises: EngineError for a page without results that asks whether we are human."""
+    if not hits and any(sign in page.lower() for sign in SIGNS_OF_A_CAPTCHA):
+        raise EngineError("it asks for a captcha")
+
+
+MOST_BYTES = 4 << 20
+MOST_HITS = 20
+AGENT = f"mcpdesk/{__version__}"
+TAG = re.compile(r"<[^>]+>")
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> Search:
+    """An engine with an interface for programs; `QUERY` in its parameters stands for the query."""
+
+    async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
+        asked = {name: value.replace(QUERY, query) for name, value in parameters.items()}
+        body = await _get(at(base, url), asked, timeout_s)
+        try:
+            return parse(body)[:MOST_HITS]
+        except (ValueError, TypeError, KeyError, AttributeError, SyntaxError) as error:
+            check_page(body.decode(errors="replace"), [])
+            raise EngineError(f"its answer cannot be read: {type(error).__name__}") from error
+
+    return search
+
+
+async def _get(url: str, parameters: dict[str, str], timeout_s: float) -> bytes:
+    import aiohttp
+
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(timeout_s), trust_env=True) as session,
+            session.get(url, params=parameters, headers={"User-Agent": AGENT}) as answer,
+        ):
+            check_status(answer.status)
+            pieces, size = [], 0
+            async for piece in answer.content.iter_chunked(65_536):
+                pieces.append(piece)
+                size += len(piece)
+                if size > MOST_BYTES:
+                    raise EngineError(f"its answer is larger than {MOST_BYTES >> 20} MiB")
+            return b"".join(pieces)
+    except TimeoutError:
+        raise TimeoutError from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise EngineError(f"it cannot be reached: {str(error)[:200] or type(error).__name__}") from error
+
+
+def plain(text: Any) -> str:
+    """A text without tags and entities, on one line."""
+    return " ".join(html.unescape(TAG.sub("", str(text or ""))).split())
+
+
+def address(value: Any) -> str:
+    """A URL as an engine gives it; empty for what is no text, which no page has."""
+    return value if isinstance(value, str) else ""
+
+
+def json_hits(
+    items: str, title: str, url: str, snippet: Callable[[Any], Any]
+) -> Callable[[bytes], list[Hit]]:
+    """What reads hits from JSON, given the names of its members."""
+
+    def parse(body: bytes) -> list[Hit]:
+        return [
+            Hit(plain(each[title]), address(each[url]), plain(snippet(each)))
+            for each in orjson.loads(body)[items]
+        ]
+
+    return parse
+
+
+def hacker_news(body: bytes) -> list[Hit]:
+    """Stories, of Algolia's interface; one without a link is its own page."""
+    return [
+        Hit(
+            plain(each["title"]),
+            address(each.get("url")) or f"https://news.ycombinator.com/item?id={each['objectID']}",
+            f"{each.get('points') or 0} points, {each.get('num_comments') or 0} comments",
+        )
+        for each in orjson.loads(body)["hits"]
+        if each.get("title")
+    ]
+
+
+def arxiv(body: bytes) -> list[Hit]:
+    """Papers, of its Atom feed. A document type could hold a bomb, and the feed has none."""
+    from xml.etree import ElementTree
+
+    if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+        raise ValueError("a document type")
+    return [
+        Hit(
+            plain(each.findtext(f"{ATOM}title")),
+            plain(each.findtext(f"{ATOM}id")),
+            plain(each.findtext(f"{ATOM}summary"))[:500],
+        )
+        for each in ElementTree.fromstring(body).iter(f"{ATOM}entry")
+    ]
+
+
+THREADS = 44
+"""Four searches at once. The loop's own pool has too few, and would ask the engines one after the other."""
+
+
+def page_engine(name: str) -> Search:
+    """An engine of the library."""
+
+    async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
+        work = partial(_search, name, query, base, timeout_s)
+        return await asyncio.get_running_loop().run_in_executor(_threads(), work)
+
+    return search
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="search")
+
+
+def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
+    try:
+        from ddgs.exceptions import DDGSException, TimeoutException
+    except ImportError:
+        raise EngineError("it needs an extra: pip install 'mcpdesk[search]'") from None
+
+    engine = _class(name)(timeout=max(1, round(timeout_s)))
+    engine.base = base
+    try:
+        found = engine.search(query) or []
+    except TimeoutException:
+        raise TimeoutError from None
+    except DDGSException as error:
+        raise EngineError(f"it cannot be reached: {str(error)[:200]}") from error
+    hits = [Hit(each.title, each.href, each.body) for each in found if each.href]
+    check_page(engine.page, hits)
+    return hits
+
+
+@cache
+def _class(name: str) -> Any:
+    """The library's class, made to tell us of every status and page, and to ask where it is told to."""
+    from ddgs.engines import ENGINES
+
+    usual: Any = ENGINES["text"][name]
+
+    class Watched(usual):  # type: ignore[misc]
+        base = ""
+        page = ""
+
+        def request(self, method: str, url: str, **options: Any) -> str:
+            answer = self.http_client.request(method, at(self.base, url), **options)
+            check_status(answer.status_code)
+            self.page = answer.text
+            return self.page
+
+        def get_sc(self) -> str:
+            # The library fetches its token past `request`, and so past a mirror.
+            return "" if self.base else str(super().get_sc())
+
+    return Watched
+
+
+PAGE_ENGINES = ("brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo")
+QUERY = "{query}"
+ENGINES: dict[str, Search] = {name: page_engine(name) for name in PAGE_ENGINES} | {
+    "stackexchange": interface_engine(
+        "https://api.stackexchange.com/2.3/search/advanced",
+        {"q": QUERY, "site": "stackoverflow", "order": "desc", "sort": "relevance"},
+        json_hits("items", "title", "link", lambda each: ", ".join(each.get("tags", ()))),
+    ),
+    "hackernews": interface_engine(
+        "https://hn.algolia.com/api/v1/search", {"query": QUERY, "tags": "story"}, hacker_news
+    ),
+    "github": interface_engine(
+        "https://api.github.com/search/repositories",
+        {"q": QUERY},
+        json_hits("items", "full_name", "html_url", lambda each: each.get("description")),
+    ),
+    "arxiv": interface_engine(
+        "https://export.arxiv.org/api/query",
+        {"search_query": f"all:{QUERY}", "max_results": "10"},
+        arxiv,
+    ),
+    # Its `json` format has to be switched on there.
+    "searxng": interface_engine(
+        "http://127.0.0.1:8080/search",
+        {"q": QUERY, "format": "json"},
+        json_hits("results", "title", "url", lambda each: each.get("content")),
+    ),
+}
+"""By name. `searxng`, an instance of one's own, is asked only where it is switched on."""
+USUAL = tuple(name for name in ENGINES if name != "searxng")
+"""The eleven that are asked where nothing else is set."""

@@ -192,7 +192,7 @@ class HttpSessions:
         )
         session.record = record
         try:
-            session.dialogue.take_up(record.state)
+            session.dialogue.restore(record.state)
         except ProtocolError:
             session.close("the session is not served any more")
             records.write((), [record.id])

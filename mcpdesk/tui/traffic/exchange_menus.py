@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from time import strftime
 
+from mcpdesk import private_files
 from mcpdesk.link.link import Link
 from mcpdesk.recorder.export import exchange_text as export
 from mcpdesk.recorder.export.har import har, posted
@@ -154,12 +155,8 @@ class SavedFilters:
         self._kept = kept
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fresh.write_text("".join(f"{one}\n" for one in kept), "utf-8")
-            fresh.chmod(0o600)
-            fresh.replace(self._path)
+            private_files.write(self._path, "".join(f"{one}\n" for one in kept).encode())
         except OSError as error:
             _log.warning("filters are kept in memory only: %s", error)
             self._path = None

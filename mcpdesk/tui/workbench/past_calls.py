@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from mcpdesk import private_files
 
 MAX_PER_ITEM = 100
 """Calls of one item that are kept."""
@@ -52,7 +54,7 @@ class History:
         """Append a call."""
         self._read()
         self._keep(call)
-        self._write([call], "ab")
+        self._write([call], private_files.append)
 
     def _read(self) -> None:
         """Read the file the first time that a call is needed."""
@@ -70,19 +72,16 @@ class History:
                 continue  # a line that is broken, or of another program
         if len(data) > _COMPACT_ABOVE:
             kept = (call for calls in self._calls.values() for call in calls)
-            self._write(sorted(kept, key=lambda call: call.time), "wb")
+            self._write(sorted(kept, key=lambda call: call.time), private_files.write)
 
     def _keep(self, call: PastCall) -> None:
         self._calls.setdefault((call.server, call.item), deque(maxlen=MAX_PER_ITEM)).append(call)
 
-    def _write(self, calls: Iterable[PastCall], mode: str) -> None:
+    def _write(self, calls: Iterable[PastCall], write: Callable[[Path, bytes], None]) -> None:
         if self._path is None:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._path.open(mode) as file:
-                file.writelines(map(_line, calls))
-            self._path.chmod(0o600)
+            write(self._path, b"".join(map(_line, calls)))
         except OSError as error:
             _log.warning("call history is kept in memory only: %s", error)
             self._path = None
@@ -136,12 +135,8 @@ class SavedCalls:
     def _write(self) -> None:
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fresh.write_bytes(orjson.dumps(self._saved, option=orjson.OPT_INDENT_2))
-            fresh.chmod(0o600)
-            fresh.replace(self._path)
+            private_files.write(self._path, orjson.dumps(self._saved, option=orjson.OPT_INDENT_2))
         except (OSError, TypeError) as error:
             _log.warning("saved calls are kept in memory only: %s", error)
             self._path = None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tools.web.search import canonical, merge
-from mcpdesk.tools.web.search_engines import Hit
+from mcpdesk.tools.web.search import Hit, canonical, merge
 
 
 def hits(*urls: str) -> list[Hit]:

@@ -15,7 +15,7 @@ from mcpdesk.errors import DeskUserError, HandlerError
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import resolve
-from mcpdesk.tools.web.search_engines import ENGINES, USUAL
+from mcpdesk.tools.web.search import ENGINES, USUAL
 from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, fields, use
 from tests.tools.web.search_fixtures import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tools.web.search_engines import (
+from mcpdesk.tools.web.search import (
     ENGINES,
     THREADS,
     USUAL,

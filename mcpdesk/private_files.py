@@ -1,0 +1,35 @@
+"""Files that only their owner can read: histories, keys and other state of a person."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def create(path: Path, flags: int = os.O_EXCL) -> int:
+    """Create a file, and its folder, and return a descriptor for appending to it.
+
+    Raises: FileExistsError when there is one already; OSError when it cannot be made.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add to a file, which is made if there is none. Raises: OSError when it cannot be written."""
+    with os.fdopen(create(path, flags=0), "ab") as file:
+        file.write(data)
+
+
+def write(path: Path, data: bytes, *, replaces: bool = True) -> None:
+    """Write a whole file: another process that reads it sees what was there before, or all of `data`.
+
+    Raises: FileExistsError for a file that must not be replaced; OSError when it cannot be written.
+    """
+    draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
+    try:
+        with os.fdopen(create(draft), "wb") as file:
+            file.write(data)
+        (os.replace if replaces else os.link)(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
