@@ -22,8 +22,7 @@ from mcpdesk.tui.forms.access_prompts import (
     NO_GRANTS,
     TokenInput,
     TokenPrompt,
-    grant_sentence,
-    grantee,
+    grant_choice,
     scope_words,
     scopes_for,
     token_line,
@@ -336,9 +335,9 @@ async def test_without_any_it_says_where_they_come_from() -> None:
 
 
 def test_a_name_of_a_client_and_the_holder_of_a_token_are_told_apart() -> None:
-    assert grant_sentence(CURSOR) == "Clients called cursor 1.4 may call Bash of profiles."
-    assert (
-        grant_sentence(ADAS_GRANT)
-        == "Whoever has the token of ada of https://id.example.org may call greet of hello."
-    )
-    assert grantee(GrantView("s", "t", "client:\x1b[31m" + "x" * 90, 0.0)).startswith("␛[31mx")
+    told = [grant_choice(each, NOW).help for each in (CURSOR, ADAS_GRANT)]
+    assert told == [
+        "Clients called cursor 1.4 may call Bash of profiles.",
+        "Whoever has the token of ada of https://id.example.org may call greet of hello.",
+    ]
+    assert grant_choice(GrantView("s", "t", "client:\x1b[31mx", 0.0), NOW).label == "t for ␛[31mx"

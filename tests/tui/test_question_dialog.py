@@ -175,7 +175,7 @@ async def test_a_link_is_agreed_to_copied_and_opened_by_key(monkeypatch: pytest.
     async def open_link(app: object, link: str) -> None:
         opened.append(link)
 
-    monkeypatch.setattr("mcpdesk.tui.forms.question_text.open_link", open_link)
+    monkeypatch.setattr("mcpdesk.tui.forms.question_dialog.open_link", open_link)
     async with asked(LINK) as desk:
         shown = str(desk.dialog.query_one(".link", Static).content)
         assert shown == LINK.link and opened == []

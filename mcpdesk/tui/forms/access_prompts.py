@@ -23,7 +23,6 @@ from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
-    from mcpdesk.link.values import ServerView
     from mcpdesk.tui.screens.main_screen import MainScreen
 
 _BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
@@ -54,7 +53,7 @@ class TokenInput(LineField):
         """Delete the selection without copying it."""
         self.delete_selection()
 
-    def _on_paste(self, event: events.Paste) -> None:
+    def on_paste(self, event: events.Paste) -> None:
         """Insert all lines, because terminals break long ones, without the header around the token."""
         event.prevent_default()
         event.stop()
@@ -81,8 +80,9 @@ class TokenPrompt(Dialog[None]):
         self._link = link
         self._server = server
         self._item = item
-        self._needs = (scopes_for(item, server) if item is not None else None) or ()
+        self._needs = None if item is None else scopes_for(item, server)
         self._insists = False
+        """Whether a token without the needed scopes is taken, too."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -98,13 +98,13 @@ class TokenPrompt(Dialog[None]):
         if token is None:
             yield f"The desk calls {server.name} as anybody."
         elif token.ended:
-            yield f"The token of {whose(token)} does not count any more: {token.ended}."
+            yield f"The token of {_subject(token)} does not count any more: {token.ended}."
         else:
             allowed = " ".join(one_line(each, 60) for each in sorted(token.scopes))
-            yield f"The desk calls {server.name} as {holder(token, time.time())}."
+            yield f"The desk calls {server.name} as {_holder(token, time.time())}."
             yield f"Scopes: {allowed or 'none'}. Enter without a token ends that."
-        if self._item is not None and scopes_for(self._item, server) is not None:
-            yield f"{one_line(self._item.title, 60)} needs one{with_scopes(self._needs)}."
+        if self._item is not None and self._needs is not None:
+            yield f"{one_line(self._item.title, 60)} needs one{scope_words(self._needs, ' with ')}."
 
     @on(Input.Changed)
     def _edited(self, event: Input.Changed) -> None:
@@ -127,7 +127,7 @@ class TokenPrompt(Dialog[None]):
 
     @work(exclusive=True)
     async def _check(self) -> None:
-        name, needs = self._server.name, () if self._insists else self._needs
+        name, needs = self._server.name, () if self._insists else self._needs or ()
         self._show_message("… checking")
         # Not kept in a local variable: tracebacks show local variables.
         given = self._link.give_token(name, self.query_one(TokenInput).value.strip(), needs)
@@ -143,7 +143,7 @@ class TokenPrompt(Dialog[None]):
             )
             return
         token = next((one.token for one in self._link.view().servers if one.name == name), None)
-        self.app.notify(f"{name} is called as {whose(token) if token else 'before'}", markup=False)
+        self.app.notify(f"{name} is called as {_subject(token) if token else 'before'}", markup=False)
         self.dismiss()
 
     def _show_message(self, text: str) -> None:
@@ -168,43 +168,32 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
     if needed is None:
         if token is None or token.ended:
             return "", ""
-        return f"called as {holder(token, now)}", "$text-muted"
+        return f"called as {_holder(token, now)}", "$text-muted"
     if not server.looks_at_tokens:
         return f"✕ needs a token, and {NO_JWT}", "$text-error"
-    wanted = f"needs a token{with_scopes(needed)}"
-    if token is None:
-        return f"● {wanted} · T gives one", "$text-warning"
-    if token.ended:
-        return f"● {wanted} · that of {whose(token)} ended: {token.ended} · T gives one", "$text-warning"
-    lacking = [scope for scope in needed if scope not in token.scopes]
+    if token is None or token.ended:
+        ended = f" · that of {_subject(token)} ended: {token.ended}" if token is not None else ""
+        return f"● needs a token{scope_words(needed, ' with ')}{ended} · T gives one", "$text-warning"
+    lacking = scope_words((scope for scope in needed if scope not in token.scopes), ", without ")
     if lacking:
-        told = f"✕ called as {holder(token, now)}, without {scope_words(lacking)} · T gives another token"
-        return told, "$text-warning"
-    allowed = f", with {scope_words(needed)}" if needed else ""
-    return f"✓ called as {holder(token, now)}{allowed}", "$text-success"
+        return f"✕ called as {_holder(token, now)}{lacking} · T gives another token", "$text-warning"
+    return f"✓ called as {_holder(token, now)}{scope_words(needed, ', with ')}", "$text-success"
 
 
-def holder(token: TokenView, now: float) -> str:
+def scope_words(scopes: Iterable[str], before: str = "") -> str:
+    """`scope wallet:send` or `scopes a, b` after the words `before`; empty without any."""
+    named = [one_line(scope, 60) for scope in scopes]
+    return f"{before}scope{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
+
+
+def _holder(token: TokenView, now: float) -> str:
     """Who the desk calls as, and for how long: `ada, 59 min left`."""
     left = f", {since(token.expires - now)} left" if token.expires is not None else ""
-    return whose(token) + left
+    return _subject(token) + left
 
 
-def whose(token: TokenView) -> str:
-    """The subject of a token, as it may be shown."""
+def _subject(token: TokenView) -> str:
     return one_line(token.name, 40)
-
-
-def with_scopes(scopes: Iterable[str]) -> str:
-    """` with scope wallet:send`; empty without any."""
-    words = scope_words(scopes)
-    return f" with {words}" if words else ""
-
-
-def scope_words(scopes: Iterable[str]) -> str:
-    """`scope wallet:send`, `scopes a, b`; empty without any."""
-    named = [one_line(scope, 60) for scope in scopes]
-    return f"scope{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
 
 
 NO_GRANTS = "Nothing is approved for good. Tools of policy ask offer that with each call of a client."
@@ -216,25 +205,17 @@ async def choose_grant(main: MainScreen) -> None:
     if not granted:
         main.notify(NO_GRANTS, markup=False)
         return
-    now = time.time()
-    choices = [
-        Choice(
-            f"{one.tool} for {grantee(one)}", one, f"{since(now - one.granted)} ago", help=grant_sentence(one)
-        )
-        for one in granted
-    ]
+    choices = [grant_choice(grant, time.time()) for grant in granted]
     grant = await main.app.push_screen_wait(Menu("Approved for good: enter ends it", choices))
     if grant is not None:
         main.link.revoke(grant)
 
 
-def grantee(grant: GrantView) -> str:
-    """The name of the client or of the holder of the token."""
-    return one_line(grant.peer.partition(":")[2], 40)
-
-
-def grant_sentence(grant: GrantView) -> str:
-    """What a standing approval allows, in a sentence."""
+def grant_choice(grant: GrantView, now: float) -> Choice:
+    """The line of a standing approval, with a sentence that says what it allows. `now` is Unix time."""
     kind, _, name = grant.peer.partition(":")
     who = f"Whoever has the token of {name}" if kind == "token" else f"Clients called {name}"
-    return one_line(f"{who} may call {grant.tool} of {grant.server}.")
+    allows = one_line(f"{who} may call {grant.tool} of {grant.server}.")
+    return Choice(
+        f"{grant.tool} for {one_line(name, 40)}", grant, f"{since(now - grant.granted)} ago", help=allows
+    )

@@ -16,8 +16,8 @@ from textual.widgets import Input, Static
 from mcpdesk.inbox.question import Approval, Question, QuestionKind, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.forms.question_page import AnswerDraft, LongWords, QuestionPage, WordsLeft
-from mcpdesk.tui.forms.question_text import absence
+from mcpdesk.tui.forms.question_page import AnswerDraft, QuestionPage
+from mcpdesk.tui.forms.question_text import absence, open_link
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -31,13 +31,12 @@ LOOK_S = 0.1
 """Seconds between two updates from the core."""
 SOON_S = 60
 """Seconds before the deadline from which the dialog shows the time left."""
-ENDINGS = {
-    QuestionState.DECLINED: "was {word} by {by}",
+_ENDINGS = {
     QuestionState.CANCELLED: "was closed by {by}",
     QuestionState.TIMED_OUT: "timed out",
     QuestionState.WITHDRAWN: "was withdrawn: {reason}",
-    QuestionState.ANSWERED: "was {word} by {by}",
 }
+"""How a question ended elsewhere, where it was neither answered nor declined."""
 
 
 class QuestionScreen(Dialog[None]):
@@ -90,11 +89,9 @@ class QuestionScreen(Dialog[None]):
             yield self.page
             yield Static(classes="note", markup=False)
             with Horizontal(classes="reason"):
-                no, nos = ("deny", "denies") if self._is_approval else ("decline", "declines")
-                yield Static(f"{no}, because", markup=False)
-                yield LineField(
-                    placeholder=f"optional · enter {nos} · esc goes back", compact=True, id="reason"
-                )
+                yield Static(f"{_decline_verb(self.question)}, because", markup=False)
+                hint = f"optional · enter {'denies' if self._is_approval else 'declines'} · esc goes back"
+                yield LineField(placeholder=hint, compact=True, id="reason")
             yield PartLine()
 
     def on_mount(self) -> None:
@@ -138,7 +135,9 @@ class QuestionScreen(Dialog[None]):
         elif self._is_approval and self.page.draft.answer.selected == (Approval.DENY,):
             self.action_decline()
         else:
-            self._answer()
+            self._start_sending()
+            self.link.answer(self.question.id, [draft.answer for draft in self._drafts])
+            self._update()
 
     async def action_previous_page(self) -> None:
         """Go to the previous page."""
@@ -153,14 +152,12 @@ class QuestionScreen(Dialog[None]):
 
     def action_cancel(self) -> None:
         """Cancel the question, which is neither yes nor no."""
-        self._send()
+        self._start_sending()
         self.link.cancel_question(self.question.id)
         self._update()
 
     async def action_open_link(self) -> None:
         """Open the link of the page in a browser."""
-        from mcpdesk.tui.forms.question_text import open_link
-
         await open_link(self.app, self.page.draft.page.link)
 
     def action_copy_link(self) -> None:
@@ -202,18 +199,13 @@ class QuestionScreen(Dialog[None]):
             del self.drafts[ended]
         self.drafts[self.question.id] = (self.question, self._drafts)
 
-    @on(WordsLeft)
-    def _words_left(self) -> None:
+    def action_leave_words(self) -> None:
+        """Go from the free answer back to the options."""
         self.page.leave_words()
 
-    @on(LongWords.Submitted)
-    async def _text_submitted(self) -> None:
-        await self.action_next_page()
-
-    def on_descendant_focus(self) -> None:
-        self._show_keys()
-
-    def on_descendant_blur(self) -> None:
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _focus_moved(self) -> None:
         self._show_keys()
 
     @on(QuestionPage.Changed)
@@ -224,35 +216,26 @@ class QuestionScreen(Dialog[None]):
     async def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.input.id == "reason":
-            self._decline(event.value.strip())
+            self._start_sending()
+            self.link.decline(self.question.id, event.value.strip())
+            self._update()
         else:
             await self.action_next_page()
 
     async def _go_to(self, at: int) -> None:
         self._at = at
         self._note("")
-        old, self.page = self.page, QuestionPage(self._drafts[at])
-        fresh = self.page
+        old, fresh = self.page, QuestionPage(self._drafts[at])
+        self.page = fresh
         self.set_focus(None)
         await old.remove()
+        if not self.has_left and fresh is self.page:
+            await self.query_one(Vertical).mount(fresh, before=0)
         if self.has_left or fresh is not self.page:
             return  # it ended or another page was opened meanwhile
-        await self.query_one(Vertical).mount(fresh, before=0)
-        if self.has_left or fresh is not self.page:
-            return
         self._fit()
         self._show_keys()
         self._show_title()
-
-    def _answer(self) -> None:
-        self._send()
-        self.link.answer(self.question.id, [draft.answer for draft in self._drafts])
-        self._update()
-
-    def _decline(self, reason: str) -> None:
-        self._send()
-        self.link.decline(self.question.id, reason)
-        self._update()
 
     def _fit(self) -> None:
         """Give the page the rows that border, padding, note and reason leave."""
@@ -261,7 +244,7 @@ class QuestionScreen(Dialog[None]):
         around = (3 if low else 7) + note + 2 * declining
         self.page.fit(max(3, self.size.height - around))
 
-    def _send(self) -> None:
+    def _start_sending(self) -> None:
         self._sent = True
         self._note("Sending …")
 
@@ -287,9 +270,9 @@ class QuestionScreen(Dialog[None]):
         elif self._sent and self._is_mine(ended):
             self.notify(f"{ended.word.capitalize()}. {one_line(ended.asker, 40)} goes on.", markup=False)
         else:
-            by = ended.answered_by or "somebody"
-            said = ENDINGS[ended.state].format(by=by, reason=ended.reason, word=ended.word)
-            text = one_line(f"The question of {one_line(ended.asker, 40)} {said}", 110)
+            form = _ENDINGS.get(ended.state, "was {word} by {by}")
+            how = form.format(by=ended.answered_by or "somebody", reason=ended.reason, word=ended.word)
+            text = one_line(f"The question of {one_line(ended.asker, 40)} {how}", 110)
             self.notify(text, severity="warning", markup=False)
 
     def _is_mine(self, ended: Question) -> bool:
@@ -304,17 +287,11 @@ class QuestionScreen(Dialog[None]):
         self._fit()
 
     def _show_keys(self) -> None:
-        hints = question_keys(self.question, self._at, is_writing=self.page.is_writing)
-        self.query_one(PartLine).show(
-            [
-                LinePart(
-                    Content.assemble((hint.key, "bold $footer-key-foreground"), f" {hint.title}   "),
-                    hint.action,
-                    rank=hint.rank,
-                )
-                for hint in hints
-            ]
-        )
+        parts = []
+        for hint in question_keys(self.question, self._at, is_writing=self.page.is_writing):
+            text = Content.assemble((hint.key, "bold $footer-key-foreground"), f" {hint.title}   ")
+            parts.append(LinePart(text, hint.action, rank=hint.rank))
+        self.query_one(PartLine).show(parts)
 
     def _show_title(self) -> None:
         """Show `peer asks · waiting 12 s ──── 1 of 2`, with the line in the colour of the border."""
@@ -366,19 +343,15 @@ def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[
         yield KeyHint("ctrl+j", "new line", "", 3)
     if at and not is_writing:
         yield KeyHint("⌫", "back", "screen.previous_page", 4)
-    yield KeyHint(f"{lead}d", declining(question), "screen.decline", 6)
+    yield KeyHint(f"{lead}d", _decline_verb(question), "screen.decline", 6)
     if page.detail.count("\n") >= LONG and not page.is_long:
         yield KeyHint("pgdn", "scrolls", "screen.scroll(1)", 2)
     if question.may_cancel:
         yield KeyHint(f"{lead}c", "cancel", "screen.cancel", 5)
-    if is_writing:
-        yield KeyHint("esc", "stops writing", "", 7)
-    else:
-        yield KeyHint("esc", "later", "screen.later", 7)
+    yield KeyHint("esc", "stops writing", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
 
 
-def declining(question: Question) -> str:
-    """The verb for saying no to a question."""
+def _decline_verb(question: Question) -> str:
     return "deny" if question.kind is QuestionKind.APPROVAL else "decline"
 
 

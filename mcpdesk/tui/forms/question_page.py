@@ -17,7 +17,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.inbox.answers import problem
 from mcpdesk.inbox.question import Answer, Page, oddities
-from mcpdesk.tui.forms.question_text import link_text
+from mcpdesk.tui.forms.question_text import link_text, mark
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField, TextField
 
@@ -25,6 +25,56 @@ AROUND_DETAIL = 6
 """Rows besides the detail: question, margins and the field for the answer."""
 LABEL_CELLS = 26
 """Cells of a label beside its description; longer labels wrap."""
+
+
+class AnswerDraft:
+    """The answer to one page, as far as the person has chosen and written it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.count = len(page.options)
+        """The number of options, which is also the index of the free answer."""
+        filled = page.default
+        self.chosen = {at for at, option in enumerate(page.options) if option.label in filled.selected}
+        """Indices of what is chosen."""
+        self.other = ""
+        """The free answer, whether it is chosen or not."""
+        self.write(filled.other)
+
+    def toggle(self, index: int) -> None:
+        """Choose an option or undo that; on a page with a single choice the others are undone."""
+        if index in self.chosen:
+            self.chosen.discard(index)
+        else:
+            self._choose(index)
+
+    def write(self, text: str) -> None:
+        """Store the free answer; it is chosen unless it is empty."""
+        self.other = text
+        if text.strip():
+            self._choose(self.count)
+        else:
+            self.chosen.discard(self.count)
+
+    def _choose(self, index: int) -> None:
+        if not self.page.multi_select:
+            self.chosen.clear()
+        self.chosen.add(index)
+
+    @property
+    def answer(self) -> Answer:
+        """The answer as it stands."""
+        labels = tuple(option.label for at, option in enumerate(self.page.options) if at in self.chosen)
+        return Answer(labels, self.other.strip() if self.count in self.chosen else "")
+
+    @property
+    def problem(self) -> str:
+        """Why the page cannot be answered yet; empty when it can."""
+        return problem(self.page, self.answer)
+
+    def mark(self, index: int) -> str:
+        """The glyph before an option or the free answer."""
+        return mark(self.page, index in self.chosen)
 
 
 class OptionRow(Horizontal):
@@ -48,21 +98,22 @@ class OptionRow(Horizontal):
         index: int
 
     def __init__(self, index: int, draft: AnswerDraft, label_cells: int) -> None:
+        """`label_cells` is the width of the label; 0: no option of the page has a description."""
         super().__init__()
         self.index = index
         self._draft = draft
         self._label_cells = label_cells
-        self._option = draft.page.options[index]
 
     def compose(self) -> ComposeResult:
+        option = self._draft.page.options[self.index]
         yield Static(str(self.index + 1), markup=False)
         yield Static(self._draft.mark(self.index), classes="mark", markup=False)
-        label = Static(clean(self._option.label), classes="label", markup=False)
+        label = Static(clean(option.label), classes="label", markup=False)
         label.set_class(not self._label_cells, "wide")
         label.styles.width = self._label_cells or None
         yield label
         if self._label_cells:
-            yield Static(clean(self._option.description), classes="description wide", markup=False)
+            yield Static(clean(option.description), classes="description wide", markup=False)
 
     def on_click(self) -> None:
         self.post_message(self.Clicked(self.index))
@@ -101,7 +152,9 @@ class QuestionPage(VerticalScroll, can_focus=False):
         super().__init__()
         self.draft = draft
         self.cursor = 0
-        self._count = len(draft.page.options)
+        self._count = draft.count
+        self._last = draft.count if draft.page.own_words else draft.count - 1
+        """The last row of the cursor; -1 when there is nothing to choose or write."""
 
     def compose(self) -> ComposeResult:
         page = self.draft.page
@@ -187,18 +240,16 @@ class QuestionPage(VerticalScroll, can_focus=False):
     @on(TextArea.Changed)
     def _words_changed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
-        if self.words is not None:
-            self._store_words(self.words.true_text)
+        text = self.words.true_text if self.words is not None else ""
+        if text != self.draft.other:
+            self.draft.write(text)
+            self._show()
+            self.post_message(self.Changed())
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         if event.widget is self.words:
             self.cursor = self._count
             self._show()
-
-    @property
-    def _last(self) -> int:
-        """The last row of the cursor; -1 when there is nothing to choose or write."""
-        return self._count if self.draft.page.own_words else self._count - 1
 
     def _answer_widgets(self) -> Iterator[Widget]:
         if self.draft.page.is_long:
@@ -209,12 +260,6 @@ class QuestionPage(VerticalScroll, can_focus=False):
         yield Static(self.draft.mark(self._count), classes="mark", markup=False)
         yield Static(label, classes="label", markup=False)
         yield OwnWords(self.draft.other, compact=True, classes="words")
-
-    def _store_words(self, text: str) -> None:
-        if text != self.draft.other:
-            self.draft.write(text)
-            self._show()
-            self.post_message(self.Changed())
 
     def _follow(self) -> None:
         self._show()
@@ -229,88 +274,32 @@ class QuestionPage(VerticalScroll, can_focus=False):
         for row in self.query(OptionRow):
             row.show(row.index == self.cursor)
         for own in self.query(".own"):
-            own.set_class(self.draft.other_chosen, "-chosen")
-            for mark in own.query(".mark").results(Static):
-                mark.update(self.draft.mark(self._count))
-
-
-class AnswerDraft:
-    """The answer to one page, as far as the person has chosen and written it."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        filled = page.default
-        self.chosen = {at for at, option in enumerate(page.options) if option.label in filled.selected}
-        """Indices of the chosen options."""
-        self.other = filled.other
-        """The free answer, whether it is chosen or not."""
-        self.other_chosen = bool(filled.other)
-
-    def toggle(self, index: int) -> None:
-        """Choose an option or undo that; on a page with a single choice the others are undone."""
-        if index in self.chosen:
-            self.chosen.discard(index)
-            return
-        if not self.page.multi_select:
-            self.chosen.clear()
-            self.other_chosen = False
-        self.chosen.add(index)
-
-    def write(self, text: str) -> None:
-        """Store the free answer; it is chosen unless it is empty."""
-        self.other = text
-        self.other_chosen = bool(text.strip())
-        if self.other_chosen and not self.page.multi_select:
-            self.chosen.clear()
-
-    @property
-    def answer(self) -> Answer:
-        """The answer as it stands."""
-        labels = tuple(self.page.options[index].label for index in sorted(self.chosen))
-        return Answer(labels, self.other.strip() if self.other_chosen else "")
-
-    @property
-    def problem(self) -> str:
-        """Why the page cannot be answered yet; empty when it can."""
-        return problem(self.page, self.answer)
-
-    def mark(self, index: int) -> str:
-        """The glyph before an option; the index after the last option is that of the free answer."""
-        on = self.other_chosen if index == len(self.page.options) else index in self.chosen
-        return ("[x]" if on else "[ ]") if self.page.multi_select else ("(•)" if on else "( )")
-
-
-NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
-"""Keys that begin a new line; which of them differ from enter depends on the terminal."""
-
-
-class WordsLeft(Message):
-    """The person leaves the field for a free answer."""
+            own.set_class(self._count in self.draft.chosen, "-chosen")
+            for glyph in own.query(".mark").results(Static):
+                glyph.update(self.draft.mark(self._count))
 
 
 class OwnWords(LineField):
     """A free answer of one line. Up and esc lead back to the options."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "leave", "Options", show=False),
-        Binding("escape", "leave", "Options", show=False),
+        Binding("up,escape", "screen.leave_words", "Options", show=False),
     ]
     DEFAULT_CSS = """
     OwnWords, OwnWords:focus { border: none; height: 1; padding: 0 1; width: 1fr; background: $panel; }
     """
-
-    def action_leave(self) -> None:
-        """Go back to the options."""
-        self.post_message(WordsLeft())
 
 
 class LongWords(TextField):
     """A free answer of several lines. Enter answers, ctrl+j begins a new line, esc leaves the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave the text", show=False),
+        Binding("escape", "screen.leave_words", "Leave the text", show=False),
         Binding("pageup", "screen.scroll(-1)", "Page up", show=False),
         Binding("pagedown", "screen.scroll(1)", "Page down", show=False),
+        Binding("enter", "screen.next_page", "Answer", show=False, priority=True),
+        # Which of these differ from enter depends on the terminal.
+        Binding("ctrl+j,shift+enter,alt+enter", "begin_line", "New line", show=False, priority=True),
     ]
     DEFAULT_CSS = """
     LongWords, LongWords:focus {
@@ -319,21 +308,6 @@ class LongWords(TextField):
     }
     """
 
-    class Submitted(Message):
-        """Enter was pressed."""
-
-    async def _on_key(self, event: events.Key) -> None:
-        if event.key == "enter":
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Submitted())
-        elif event.key in NEW_LINE:
-            event.stop()
-            event.prevent_default()
-            self.insert("\n")
-        else:
-            await super()._on_key(event)
-
-    def action_leave(self) -> None:
-        """Leave the text."""
-        self.post_message(WordsLeft())
+    def action_begin_line(self) -> None:
+        """Begin a new line."""
+        self.insert("\n")

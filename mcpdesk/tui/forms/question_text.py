@@ -73,27 +73,27 @@ def ended_line(question: Question) -> str:
 
 def _page(page: Page, answer: Answer) -> Content:
     header = f"  [{one_line(page.header, 30)}]" if page.header else ""
-    head = Content.assemble((clean(page.question), "bold"), (header, "$text-accent"))
-    about = [Content.styled(clean(page.detail), "$text-muted")] if page.detail else []
-    about += [link_text(page.link)] if page.link else []
-    rows = [_option(page, option.label, option.description, answer) for option in page.options]
+    lines = [Content.assemble((clean(page.question), "bold"), (header, "$text-accent"))]
+    if page.detail:
+        lines.append(Content.styled(clean(page.detail), "$text-muted"))
+    if page.link:
+        lines.append(link_text(page.link))
+    for option in page.options:
+        is_chosen = option.label in answer.selected
+        about = f"  {clean(option.description, newlines=False)}" if option.description else ""
+        label = (clean(option.label), "bold $text-success" if is_chosen else "")
+        lines.append(Content.assemble(f"  {mark(page, is_chosen)} ", label, (about, "$text-muted")))
     if answer.other:
-        rows.append(
-            Content.assemble((f"  {_mark(page, True)} ", ""), (clean(answer.other), "bold $text-success"))
-        )
-    return Content("\n").join([head, *about, *rows])
+        other = (clean(answer.other), "bold $text-success")
+        lines.append(Content.assemble(f"  {mark(page, True)} ", other))
+    return Content("\n").join(lines)
 
 
-def _option(page: Page, label: str, description: str, answer: Answer) -> Content:
-    chosen = label in answer.selected
-    said = f"  {clean(description, newlines=False)}" if description else ""
-    style = "bold $text-success" if chosen else ""
-    return Content.assemble(f"  {_mark(page, chosen)} ", (clean(label), style), (said, "$text-muted"))
-
-
-def _mark(page: Page, chosen: bool) -> str:
-    pair = ("[ ]", "[x]") if page.multi_select else ("( )", "(•)")
-    return pair[chosen]
+def mark(page: Page, is_chosen: bool) -> str:
+    """The glyph before an option."""
+    if page.multi_select:
+        return "[x]" if is_chosen else "[ ]"
+    return "(•)" if is_chosen else "( )"
 
 
 def _clock(moment: float) -> str:
