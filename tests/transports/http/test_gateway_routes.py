@@ -34,22 +34,6 @@ async def ask(ws: Any, method: str, params: Any = None, number: Any = 1) -> None
     await ws.send_str(orjson.dumps(asked if params is None else asked | {"params": params}).decode())
 
 
-@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
-async def test_discovery_lists_every_tool_with_its_parameters(method: str) -> None:
-    async with gateway() as gate:
-        gate.served.peer.server.description = "Draws."
-        answer = await gate.client.request(method, f"{gate.url}/v1/mcp")
-        found = await answer.json()
-        assert answer.status == 200 and answer.content_type == "application/json"
-        assert (found["mcp_version"], found["name"], found["description"]) == ("0.1", "sample", "Draws.")
-        commands = {each["name"]: each for each in found["capabilities"]["commands"]}
-        assert set(commands) == {tool.name for tool in gate.served.peer.server.tools}
-        assert commands["echo"]["description"] == "Say it again."
-        assert commands["echo"]["parameters"]["required"] == ["text"]
-        gate.served.peer.server.tools.replace([])
-        assert (await gate.get("/v1/mcp"))["capabilities"]["commands"] == []
-
-
 async def test_methods_go_by_both_names() -> None:
     async with gateway() as gate:
         first = (await gate.rpc("tools/list"))["result"]
@@ -105,33 +89,6 @@ async def test_stage_and_command_call_the_tool() -> None:
         assert called["result"]["stdout"] == "xxx"
         error = (await gate.rpc("callTool", {"stage": "nowhere", "command": "huge"}))["error"]
         assert error["code"] == -32602 and "nowhere-huge" in error["message"]
-
-
-async def test_mistakes_are_errors_that_say_what_is_wrong() -> None:
-    async with gateway() as gate:
-        error = (await gate.rpc("tools/call", {"name": "echo", "arguments": {"text": 5}}))["error"]
-        assert error["code"] == -32602 and "text" in error["message"]
-        assert error["data"]["failures"][0]["path"] == "text"
-        error = (await gate.rpc("tools/call", {"name": "echo", "arguments": {"text": 5}, "mode": "async"}))[
-            "error"
-        ]
-        assert error["code"] == -32602 and "text" in error["message"]
-        error = (await gate.rpc("tools/call", {"name": "echo", "arguments": {}, "mode": "later"}))["error"]
-        assert error["code"] == -32602 and "later" in error["message"]
-        error = (await gate.rpc("tools/call", {"name": "deep-exit"}))["error"]
-        assert error["code"] == -32000
-        assert error["data"] == {
-            "exit_code": 3, "stdout": "half", "stderr": "no such file", "stage": "deep", "command": "exit",
-        }  # fmt: skip
-
-
-async def test_a_program_that_failed_is_a_result_on_the_standard_endpoint() -> None:
-    async with gateway() as gate:
-        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "deep-exit"}}
-        answer = await gate.client.post(f"{gate.url}/mcp/sample", json=call)
-        result = (await answer.json())["result"]
-        assert result["isError"] is True and result["structuredContent"]["exit_code"] == 3
-        assert "status" not in result
 
 
 async def test_a_tool_that_failed_otherwise_is_a_result_that_says_so() -> None:
@@ -216,12 +173,6 @@ async def test_without_the_key_nobody_is_told_anything(method: str) -> None:
         assert await gate.status("GET", "/v1/mcp", headers={"X-API-Key": "open-sesame"}) == 200
 
 
-async def test_switched_off_it_is_not_there() -> None:
-    async with gateway(rules=Rules(enable_mcp=False)) as gate:
-        for path in ("/v1/mcp", "/v1/ws/mcp", "/jobs/x", "/v1/mcp/progress/x", "/ws/jobs/x"):
-            assert await gate.status("GET", path) == 404
-
-
 METHODS = (
     "initialize", "tools/list", "listTools", "tools/call", "callTool", "statusReport", "status/report",
     "ping", "notifications/initialized", "tasks/get", "tools.call", "", "\U0001f600",
@@ -275,24 +226,6 @@ async def test_whatever_is_sent_gets_an_answer_of_the_protocol(seed: int) -> Non
         await ws.close()
 
 
-async def test_a_socket_says_it_is_ready_right_behind_the_handshake() -> None:
-    async with gateway() as gate:
-        ws = await opened(gate)
-        await ask(ws, "initialize", {})
-        await ask(ws, "tools/list", {}, 2)
-        result = await message_of(ws)
-        assert result["id"] == 1 and result["result"]["protocolVersion"] == "2025-06-18"
-        assert await message_of(ws) == {"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}}
-        assert (await message_of(ws))["result"]["tools"][0]["name"] == "echo"
-        await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "a"}, "mode": "sync"}, 3)
-        assert (await message_of(ws))["result"]["stdout"] == "a"
-        await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "b"}}, 4)
-        assert (await message_of(ws))["result"]["stdout"] == "b"
-        await ask(ws, "initialize", {}, 5)
-        assert (await message_of(ws))["error"]["code"] == -32600
-        await ws.close()
-
-
 async def test_a_socket_needs_no_handshake() -> None:
     async with gateway() as gate:
         ws = await opened(gate, "/v1/ws/mcp?server=sample")
@@ -305,33 +238,6 @@ async def test_a_socket_needs_no_handshake() -> None:
         await ask(standard, "tools/list")
         assert "error" in await message_of(standard)
         await standard.close()
-
-
-async def test_a_socket_hears_of_its_jobs_after_it_was_told_their_name() -> None:
-    async with gateway() as gate:
-        ws = await opened(gate)
-        await ask(ws, "initialize", {})
-        await message_of(ws), await message_of(ws)
-        params = {"name": "deep-talk", "arguments": {}, "mode": "async", "_meta": {"progressToken": "p"}}
-        await ask(ws, "tools/call", params, 2)
-        accepted = (await message_of(ws))["result"]
-        assert accepted["status"] == "accepted"
-        heard: list[dict[str, Any]] = []
-        while not any("stderr" in each for each in heard):
-            told = await message_of(ws)
-            assert told["method"] == "notifications/progress" and "id" not in told
-            heard.append(told["params"])
-        gate.gates.go_on.set()
-        while "exit_code" not in heard[-1]:
-            heard.append((await message_of(ws))["params"])
-        assert all(each["job_id"] == accepted["job_id"] for each in heard)
-        assert all(each["progressToken"] == "p" for each in heard)
-        assert heard[0]["progress"] == 0.0 or heard[0]["status"] == "running"
-        assert "".join(each.get("stdout", "") for each in heard) == "line 0\nline 1\nline 2\n"
-        assert (heard[-1]["status"], heard[-1]["exit_code"]) == ("succeeded", 0)
-        await ask(ws, "tools/call", {"name": "echo", "arguments": {"text": "still here"}}, 3)
-        assert (await message_of(ws))["result"]["stdout"] == "still here"
-        await ws.close()
 
 
 async def test_a_job_outlives_the_socket_it_began_on() -> None:

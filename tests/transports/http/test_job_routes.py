@@ -331,27 +331,6 @@ async def test_there_is_nothing_to_download_before_the_end_or_without_files() ->
         await gate.get(job["download"], 404)
 
 
-async def test_progress_comes_as_events_until_the_end() -> None:
-    async with gateway() as gate:
-        job = await gate.begin("deep-talk")
-        answer = await gate.client.get(f"{gate.url}/v1/mcp/progress/{job['job_id']}?interval_ms=10")
-        assert answer.content_type == "text/event-stream"
-        text = ""
-        async with asyncio.timeout(WITHIN_S):
-            while text.count("\n\n") < 4:
-                text += (await answer.content.readany()).decode()
-            gate.gates.go_on.set()
-            text += (await answer.content.read()).decode()
-        events = sent(text)
-        assert "".join(each.get("stdout", "") for each in events) == "line 0\nline 1\nline 2\n"
-        assert "".join(each.get("stderr", "") for each in events) == "careful\n"
-        assert all(each["job_id"] == job["job_id"] and each["status"] in STATES for each in events)
-        shares = [each["progress"] for each in events]
-        assert shares == sorted(shares) and shares[-1] == 1.0
-        assert [each["status"] for each in events].count("succeeded") == 1
-        assert events[-1]["status"] == "succeeded" and events[-1]["exit_code"] == 0
-
-
 async def test_an_event_comes_within_its_interval_and_the_end_at_once() -> None:
     async with gateway() as gate:
         job = await gate.begin("deep-wait")
@@ -361,19 +340,6 @@ async def test_an_event_comes_within_its_interval_and_the_end_at_once() -> None:
         began = time.monotonic()
         assert sent((await answer.content.read()).decode())[-1]["status"] == "succeeded"
         assert time.monotonic() - began < WITHIN_S
-
-
-async def test_progress_ends_after_its_time_and_can_be_taken_up_again() -> None:
-    async with gateway() as gate:
-        job = await gate.begin("deep-wait")
-        path = f"{gate.url}/v1/mcp/progress/{job['job_id']}"
-        for most in (0, 60):
-            answer = await gate.client.get(f"{path}?interval_ms=20&max_ms={most}")
-            events = sent((await answer.read()).decode())
-            assert 1 <= len(events) <= 6 and events[-1]["status"] in ("queued", "running")
-        gate.gates.go_on.set()
-        events = sent((await (await gate.client.get(path)).read()).decode())
-        assert events[-1]["status"] == "succeeded" and events[-1]["stdout"] == "went on"
 
 
 @pytest.mark.parametrize(

@@ -34,16 +34,6 @@ STEPS = {
 }
 
 
-async def test_a_plain_curl_is_served_without_any_ceremony() -> None:
-    async with serving() as served:
-        headers = {"Content-Type": "application/json", "Accept": "*/*"}
-        async with served.client.post(f"{served.url}/mcp", json=CALL, headers=headers) as answer:
-            assert answer.status == 200
-            assert answer.content_type == "application/json"
-            assert (await answer.json())["result"]["content"][0]["text"] == "hi"
-        assert "Mcp-Session-Id" not in answer.headers
-
-
 @pytest.mark.requirement("4.2", "4.8", "4.9")
 async def test_a_session_lives_until_it_is_deleted() -> None:
     async with serving() as served:
@@ -86,17 +76,6 @@ async def test_streaming_can_be_switched_off() -> None:
         answer = await served.post(STEPS)
         assert answer.content_type == "application/json"
         assert (await answer.json())["result"]["isError"] is False
-
-
-@pytest.mark.parametrize("query", ["?stream=1", ""])
-async def test_a_stream_can_be_asked_for(query: str) -> None:
-    async with serving() as served:
-        accept = "text/event-stream" if not query else "application/json, text/event-stream"
-        headers = {"Content-Type": "application/json", "Accept": accept}
-        async with served.client.post(f"{served.url}/mcp{query}", json=CALL, headers=headers) as answer:
-            text = await answer.text()
-        assert text.startswith("event: message\ndata: {")
-        assert events(text)[0]["id"] == 7
 
 
 @pytest.mark.requirement("5.2")
@@ -164,14 +143,6 @@ async def test_a_body_over_the_limit_names_size_and_limit() -> None:
         error = (await answer.json())["error"]
         assert error["code"] == -32600
         assert "30000" in error["message"] and "1000" in error["message"]
-
-
-@pytest.mark.requirement("4.4", "5.1")
-async def test_get_without_a_session_explains_the_endpoint() -> None:
-    async with serving() as served, served.client.get(f"{served.url}/mcp/sample") as answer:
-        assert answer.status == 405
-        assert answer.headers["Allow"] == "POST"
-        assert "POST" in (await answer.json())["error"]
 
 
 @pytest.mark.requirement("4.4", "4.6")
@@ -271,17 +242,6 @@ async def test_what_is_not_the_usual_answer_is_recorded_with_status_and_headers(
 async def test_what_a_request_must_bring(headers: dict[str, str], status: int) -> None:
     async with serving() as served:
         assert (await served.post(CALL, **headers)).status == status
-
-
-@pytest.mark.requirement("12.4")
-@pytest.mark.parametrize(
-    ("given", "status"), [({}, 403), ({"X_API_Key": "wrong"}, 403), ({"X_API_Key": "s3cret"}, 200)]
-)
-async def test_the_key_is_asked_for_when_there_is_one(given: dict[str, str], status: int) -> None:
-    async with serving(Rules(api_key="s3cret")) as served:
-        answer = await served.post(CALL, **given)
-        assert answer.status == status
-        assert "s3cret" not in await answer.text()
 
 
 @pytest.mark.parametrize("path", ["/sample/mcp", "/sample/mcp/"])
