@@ -46,35 +46,20 @@ def test_every_action_has_a_widget_that_can_do_it(action: Action) -> None:
     )
 
 
-def test_ids_are_unique() -> None:
-    assert len(BY_ID) == len(ACTIONS)
-
-
 @pytest.mark.parametrize("scope", sorted({action.scope for action in ACTIONS}))
 def test_no_key_means_two_things_in_one_scope(scope: str) -> None:
     keys = [key for action in ACTIONS if action.scope == scope for key in action.keys.split(",")]
     assert sorted(keys) == sorted(set(keys))
 
 
-def test_every_action_says_what_it_does() -> None:
+def test_every_action_has_an_id_a_title_and_keys_with_names() -> None:
+    assert len(BY_ID) == len(ACTIONS)
+    known = {"esc", "tab", "space", "home", "end", "pgup", "pgdn", "del", "f10"}
     for action in ACTIONS:
         assert action.title and action.group, action.id
         assert not action.help or action.help.endswith("."), action.id
-
-
-def test_bindings_carry_the_table() -> None:
-    binding = next(one for one in bindings_for("main") if isinstance(one, Binding) and one.action == "jump")
-    assert (binding.key, binding.description, binding.id) == ("ctrl+o", "jump", "main.jump")
-
-
-def test_no_key_is_called_by_the_name_of_a_sign() -> None:
-    shown = {name for action in ACTIONS for name in key_names(action.keys).split()}
-    assert {name for name in shown if len(name.lstrip("^⇧⌥")) > 2 and not is_known(name)} == set()
-
-
-def is_known(name: str) -> bool:
-    """Whether keyboards have a key of that name."""
-    return name.lstrip("^⇧⌥") in {"esc", "tab", "space", "home", "end", "pgup", "pgdn", "del", "f10"}
+        names = {name.lstrip("^⇧⌥") for name in key_names(action.keys).split()}
+        assert {name for name in names if len(name) > 2} <= known, action.id
 
 
 @pytest.mark.parametrize("screen", ["clients", "logs"])
@@ -110,33 +95,19 @@ def test_the_apps_own_bindings_are_replaced() -> None:
     assert {"quit", "help_quit"} <= inherited and {"ctrl+q", "ctrl+c"} <= ours
 
 
-async def test_inner_widgets_come_before_outer_ones() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("5")
-        await pilot.pause()
-        scopes = list(dict.fromkeys(found.action.scope for found in reachable(app.main, app.main.pane)))
-        assert scopes == ["logs", "main", "app"]
-
-
-async def test_panes_that_are_not_up_are_left_out() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("5", "4")
-        await pilot.pause()
-        scopes = {found.action.scope for found in reachable(app.main, app.main.pane)}
-        assert "clients" in scopes and "logs" not in scopes
-
-
-async def test_widgets_beside_the_focus_count_as_well() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("5")
-        await pilot.pause()
-        app.main.set_focus(None)
-        found = {one.action.id: one for one in reachable(app.main, app.main.pane)}
-        assert not found["logs.follow"].focused and found["main.jump"].focused
-
-
 async def test_action_a_widget_refuses_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame() as (app, _):
         monkeypatch.setattr(type(app.main), "check_action", lambda self, name, given: name != "zoom")
         ids = {found.action.id for found in reachable(app.main, app.main.pane)}
         assert "main.zoom" not in ids and "main.jump" in ids
+
+
+async def test_what_can_be_done_is_that_of_the_pane_that_is_up_inner_widgets_first() -> None:
+    async with running_frame() as (app, pilot):
+        await pilot.press("4", "5")
+        await pilot.pause()
+        scopes = list(dict.fromkeys(found.action.scope for found in reachable(app.main, app.main.pane)))
+        assert scopes == ["logs", "main", "app"]
+        app.main.set_focus(None)
+        ids = {one.action.id for one in reachable(app.main, app.main.pane)}
+        assert {"logs.follow", "main.jump"} <= ids

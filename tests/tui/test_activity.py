@@ -50,9 +50,6 @@ async def test_tabs_count_what_goes_on() -> None:
     async with activity(link) as (_, _, pane):
         assert tabs(pane) == ["Inbox ?1", "Jobs ▸2", "Callbacks ◷1", "Tasks ○1", "Plan on"]
         assert pane.shown == "inbox"
-
-
-async def test_the_first_part_is_one_where_something_goes_on() -> None:
     async with activity(busy_link()) as (app, _, pane):
         assert pane.shown == "jobs" and app.focused is pane.section.listing
 
@@ -102,6 +99,9 @@ async def test_a_notice_leads_to_its_part() -> None:
         await until(pilot, lambda: pane.shown == "callbacks")
 
 
+CALL: dict[str, Any] = {"kind": JobKind.CALL, "number": 0}
+
+
 async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
     link = quiet_link()
     link.job_list = [job("make"), job("broken before", JobState.FAILED)]
@@ -115,24 +115,9 @@ async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
         await pilot.press("3")
         await until(pilot, lambda: pane.shown == "jobs")
         assert not any("broken before" in text for text in toasts(app))
-
-
-async def test_a_job_that_fails_at_once_is_told_as_well() -> None:
-    link = quiet_link()
-    async with activity(link, show="inbox") as (app, pilot, _):
-        link.job_list = [job("mkae", JobState.FAILED, message="exit code 127")]
+        failed = job("Bash", JobState.FAILED, message="Bash failed with exit code 3", **CALL)
+        link.job_list = [failed, *link.job_list]
         link.works()
-        await until(pilot, lambda: toasts(app) == ["Job 1 of profiles failed (exit code 127): mkae"])
-
-
-async def test_a_call_that_fails_is_told_in_few_words() -> None:
-    link = quiet_link()
-    call: dict[str, Any] = {"kind": JobKind.CALL, "number": 0}
-    link.job_list = [job("Bash", **call)]
-    link.works(running_jobs=1)
-    async with activity(link, show="inbox") as (app, pilot, _):
-        link.job_list = [job("Bash", JobState.FAILED, message="Bash failed with exit code 3", **call)]
-        link.works(running_jobs=0)
         await until(pilot, lambda: toasts(app)[-1:] == ["Call of profiles failed (exit code 3): Bash"])
 
 

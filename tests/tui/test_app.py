@@ -24,66 +24,44 @@ from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, OUT, call, connection, text
 from tests.support.widgets import until
 
-
-async def test_quit_leaves_at_once_when_nothing_would_be_lost() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("ctrl+q")
-        await pilot.pause()
-        assert not app.is_running
+LOSSES = ("2 running calls", "1 connected client")
 
 
-async def test_quit_asks_when_something_would_be_lost() -> None:
+@pytest.mark.parametrize(
+    ("losses", "keys", "stays"),
+    [
+        ((), ["ctrl+q"], False),
+        (LOSSES, ["ctrl+q", "escape"], True),
+        (LOSSES, ["ctrl+q", "enter"], True),
+        (LOSSES, ["ctrl+q", "ctrl+q", "n"], True),
+        (LOSSES, ["ctrl+q", "y"], False),
+    ],
+)
+async def test_quitting_asks_once_when_something_would_be_lost(
+    losses: tuple[str, ...], keys: list[str], stays: bool
+) -> None:
     link = quiet_link()
-    link.losses = ("2 running calls", "1 connected client")
+    link.losses = losses
     async with running_frame(link) as (app, pilot):
-        await pilot.press("ctrl+q")
-        menu: object = app.screen
-        assert isinstance(menu, Menu)
-        assert "2 running calls, 1 connected client" in menu.choices[1].hint
-        await pilot.press("escape")
+        await pilot.press(keys[0])
+        if losses:
+            menu: object = app.screen
+            assert isinstance(menu, Menu) and "2 running calls, 1 connected client" in menu.choices[1].hint
+        await pilot.press(*keys[1:])
         await pilot.pause()
-        assert app.is_running and app.screen == app.main
-        await pilot.press("ctrl+q", "y")
-        await pilot.pause()
-        assert not app.is_running
+        assert app.is_running == stays
+        assert not stays or app.screen is app.main
 
 
-async def test_enter_on_the_quit_question_stays() -> None:
-    link = quiet_link()
-    link.losses = ("1 running call",)
-    async with running_frame(link) as (app, pilot):
-        await pilot.press("ctrl+q", "enter")
-        await pilot.pause()
-        assert app.is_running and app.screen == app.main
-
-
-async def test_quit_pressed_twice_asks_once() -> None:
-    link = quiet_link()
-    link.losses = ("1 running call",)
-    async with running_frame(link) as (app, pilot):
-        await pilot.press("ctrl+q", "ctrl+q")
-        await pilot.pause()
-        assert sum(isinstance(screen, Menu) for screen in app.screen_stack) == 1
-
-
-async def test_first_ctrl_c_warns_and_the_second_quits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first", ["3", "question_mark"], ids=["screen", "dialog"])
+async def test_first_ctrl_c_warns_and_the_second_quits(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "INSIST_S", WITHIN_S)
     link = quiet_link()
     link.losses = ("1 running call",)
     async with running_frame(link) as (app, pilot):
-        await pilot.press("ctrl+c")
+        await pilot.press(first, "ctrl+c")
         assert app.is_running and "Ctrl+C again" in toasts(app)[-1]
         await pilot.press("ctrl+c")
-        await pilot.pause()
-        assert not app.is_running
-
-
-async def test_ctrl_c_quits_out_of_a_dialog_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "INSIST_S", WITHIN_S)
-    async with running_frame() as (app, pilot):
-        await pilot.press("question_mark")
-        assert isinstance(app.screen, HelpScreen)
-        await pilot.press("ctrl+c", "ctrl+c")
         await pilot.pause()
         assert not app.is_running
 
@@ -96,22 +74,18 @@ async def test_ctrl_c_copies_what_is_selected_in_an_input() -> None:
         assert app.is_running and app.clipboard == "abc"
 
 
-async def test_copy_says_what_was_copied() -> None:
+async def test_copying_goes_out_as_osc_52_and_says_what_was_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame() as (app, pilot):
-        app.copy("[b]text", "[b]this[/x]")
+        written: list[str] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(app._driver, "write", written.append)
+            app.copy("[b]text", "[b]this[/x]")
+        assert written == ["\x1b]52;c;W2JddGV4dA==\x07"]
         await pilot.pause()
         assert app.clipboard == "[b]text" and toasts(app) == ["copied [b]this[/x]"]
         app.copy("x" * 100_000, "much")
         await pilot.pause()
         assert toasts(app)[-1] == "copied much (long: some terminals refuse)"
-
-
-async def test_copy_goes_out_as_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running_frame() as (app, _):
-        written: list[str] = []
-        monkeypatch.setattr(app._driver, "write", written.append)
-        app.copy("hello", "greeting")
-        assert written == ["\x1b]52;c;aGVsbG8=\x07"]
 
 
 @pytest.mark.slow
@@ -129,14 +103,6 @@ async def test_tiny_terminal_shows_a_message_and_survives(size: tuple[int, int])
         assert not app.main.has_class("-too-small") and not app.main.query_one("#too-small").display
 
 
-async def test_terminal_may_shrink_while_in_use() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("5")
-        await pilot.resize_terminal(20, 5)
-        await pilot.pause()
-        assert app.main.has_class("-too-small") and app.is_running
-
-
 async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running_frame(theme="plum") as (app, pilot):
@@ -145,12 +111,6 @@ async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> Non
         styles = re.findall(r"-r\d+ \{ fill: #(..)(..)(..)", app.export_screenshot())
         default = ("c5", "c8", "c6")
         assert len(styles) > 3 and all(len(set(rgb)) == 1 for rgb in styles if rgb != default), styles
-
-
-async def test_the_wanted_theme_is_worn_from_the_first_paint() -> None:
-    async with running_frame(theme="paper") as (app, _):
-        assert app.theme == "paper" and not app.current_theme.dark
-        assert app.theme_variables["background"].lower().startswith("#fafaf7")
 
 
 @pytest.mark.parametrize("theme", ["night", "terminal"])
@@ -263,13 +223,3 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
         await pilot.press("escape", "ctrl+q")
         await pilot.pause()
         assert app.return_code == 0
-
-
-async def test_a_capture_without_a_message_says_so(tmp_path: Path) -> None:
-    app = app_on(tmp_path / "a.jsonl", calls=0)
-    async with app.run_test() as pilot:
-        await until(pilot, lambda: app.main.pane is not None)
-        pane = app.main.pane
-        assert isinstance(pane, TrafficPane)
-        pane.show_view(app.link.view())
-        assert "No message has passed" in "".join(cell for cell, _ in pane.listing.empty_text)

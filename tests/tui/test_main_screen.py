@@ -7,7 +7,6 @@ import logging
 import math
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,26 +20,35 @@ from textual.widgets import ContentSwitcher, Input, Static
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.link.values import Severity
 from mcpdesk.tui.actions import SCREENS
+from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.screens import main_screen
-from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.frame_lines import DeskTabs
-from mcpdesk.tui.screens.logs import LogsPane
-from mcpdesk.tui.screens.main_screen import PANES, RESTING_BEATS, MainScreen, ScreenRefresher
+from mcpdesk.tui.screens.main_screen import RESTING_BEATS, MainScreen, ScreenRefresher
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
 
 
-async def test_panes_are_mounted_at_their_first_visit() -> None:
+async def test_panes_are_mounted_at_their_first_visit_and_keep_their_focus() -> None:
     async with running_frame() as (app, pilot):
         switcher = app.main.query_one(ContentSwitcher)
         assert [child.id for child in switcher.children] == ["workbench"]
+        assert app.focused is not None and app.focused.id == "go", "what has the focus first is no input"
         for action, name in zip(SCREENS.values(), SCREENS, strict=True):
             await pilot.press(action.keys)
             await pilot.pause()
             assert app.main.shown == name and app.main.pane is not None and app.main.pane.display
         assert [child.id for child in switcher.children] == list(SCREENS)
+        await pilot.press("1")
+        field = app.main.query_one("#workbench #field", Input)
+        field.focus()
+        await pilot.press("2", "t", "question_mark", "z")
+        assert field.value == "2t?z" and app.main.shown == "workbench"
+        await app.main.show_screen("clients")
+        await app.main.show_screen("workbench")
+        await pilot.pause()
+        assert app.focused is field
 
 
 async def test_a_pane_that_is_asked_for_twice_at_once_is_mounted_once() -> None:
@@ -60,39 +68,29 @@ async def test_tabs_can_be_clicked_and_show_where_one_is() -> None:
         assert [part.text.plain.strip() for part in current] == ["4 Clients"]
 
 
-async def test_tab_of_the_inbox_counts_what_waits() -> None:
+async def test_another_server_is_picked_its_url_copied_and_its_folder_read_again() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
-        app.main.query_one("#field").focus()
+        await pilot.press("u")
         await pilot.pause()
-        link.ask(Page("one?"))
-        link.ask(Page("two?"))
+        assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
+        assert toasts(app) == ["copied http://127.0.0.1:3333/mcp/profiles"]
+        await pilot.press("S")
+        assert isinstance(app.screen, Menu)
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert app.server == "hello" and isinstance(app.screen, MainScreen)
+        await pilot.press("f5")
+        assert link.reloads == ["hello"]
+        link.core = replace(link.core, servers=link.core.servers[:1])
         app.main.refresher.refresh()
+        assert app.server == "profiles"
+        link.core = replace(link.core, servers=())
+        app.main.refresher.refresh()
+        assert app.server == ""
+        await pilot.press("u")
         await pilot.pause()
-        assert "3 Activity ?2" in app.main.query_one(DeskTabs).render().plain
-
-
-async def test_something_that_is_no_input_has_the_focus_at_first() -> None:
-    async with running_frame() as (app, _):
-        assert app.focused is not None and app.focused.id == "go"
-
-
-async def test_focus_returns_to_where_it_was_in_a_pane() -> None:
-    async with running_frame() as (app, pilot):
-        app.main.query_one("#workbench #field").focus()
-        await pilot.pause()
-        await app.main.show_screen("clients")
-        await app.main.show_screen("workbench")
-        await pilot.pause()
-        assert app.focused is app.main.query_one("#workbench #field")
-
-
-async def test_digits_are_typed_inside_inputs() -> None:
-    async with running_frame() as (app, pilot):
-        field = app.main.query_one("#field", Input)
-        field.focus()
-        await pilot.press("2", "t", "question_mark", "z")
-        assert field.value == "2t?z" and app.main.shown == "workbench"
+        assert "no URL" in toasts(app)[-1]
 
 
 async def test_zoom_gives_a_pane_the_screen_and_takes_it_back() -> None:
@@ -106,44 +104,6 @@ async def test_zoom_gives_a_pane_the_screen_and_takes_it_back() -> None:
         await pilot.press("z", "1")
         await pilot.pause()
         assert app.main.maximized is None and app.main.shown == "workbench"
-
-
-async def test_another_server_can_be_picked() -> None:
-    async with running_frame() as (app, pilot):
-        assert app.server == "profiles"
-        await pilot.press("S")
-        assert isinstance(app.screen, Menu)
-        await pilot.press("down", "enter")
-        await pilot.pause()
-        assert app.server == "hello" and isinstance(app.screen, MainScreen)
-
-
-async def test_url_is_copied() -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        await pilot.press("u")
-        await pilot.pause()
-        assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
-        assert toasts(app) == ["copied http://127.0.0.1:3333/mcp/profiles"]
-        app.main.server = "nowhere"
-        app.main.action_copy_url()
-        await pilot.pause()
-        assert "no URL" in toasts(app)[-1]
-
-
-async def test_reload_asks_the_core() -> None:
-    link = quiet_link()
-    async with running_frame(link) as (_, pilot):
-        await pilot.press("f5")
-        assert link.reloads == ["profiles"]
-
-
-async def test_panes_are_told_how_much_room_there_is() -> None:
-    async with running_frame(size=(80, 24)) as (app, pilot):
-        assert {"-narrow", "-low"} <= app.main.classes
-        await pilot.resize_terminal(200, 60)
-        await pilot.pause()
-        assert {"-wide", "-tall"} <= app.main.classes
 
 
 class FakeDialog(ModalScreen[None]):
@@ -165,6 +125,11 @@ def dialog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QuestionScreen", FakeDialog)
 
 
+def opened(app: DeskApp) -> Question | None:
+    """The question whose dialog is open."""
+    return app.screen.question if isinstance(app.screen, FakeDialog) else None
+
+
 PAGE = Page("Which one?")
 
 
@@ -178,8 +143,11 @@ async def test_only_the_visible_pane_is_looked_at() -> None:
         assert len(work.seen) == before and traffic.seen
 
 
-async def test_pane_that_fails_is_logged_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    async with running_frame() as (app, pilot):
+async def test_a_pane_or_core_that_fails_is_logged_and_named_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
         pane = app.main.query_one("#workbench", StubPane)
         pane.trouble = KeyError("[oops]")
         with caplog.at_level(logging.ERROR):
@@ -190,69 +158,111 @@ async def test_pane_that_fails_is_logged_and_named_once(caplog: pytest.LogCaptur
         said = [text for text in toasts(app) if "workbench" in text]
         assert said == ["The workbench pane could not be shown: KeyError: '[oops]'"]
         assert len([record for record in caplog.records if record.exc_info]) == 1
-
-
-async def test_core_that_fails_does_not_take_the_screen_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
         monkeypatch.setattr(link, "view", lambda: 1 / 0)
         app.main.refresher.refresh()
         await pilot.pause()
         assert app.is_running and "ZeroDivisionError" in toasts(app)[-1]
 
 
-async def test_notice_becomes_a_toast_with_the_key_to_its_detail() -> None:
+@pytest.mark.parametrize(
+    ("notices", "said"),
+    [
+        ([("tools/[x].py:3:\nSyntaxError", "logs")], ["tools/[x].py:3:⏎SyntaxError · 5 logs"]),
+        ([("reloaded", "workbench")], ["reloaded"]),
+        (
+            [(f"n{number}", "logs") for number in range(10)],
+            ["n7 · 5 logs", "n8 · 5 logs", "n9 · 5 logs", "and 7 more · 5 logs"],
+        ),
+    ],
+    ids=["elsewhere", "here", "many"],
+)
+async def test_notices_become_toasts_with_the_key_to_their_detail(
+    notices: list[tuple[str, str]], said: list[str]
+) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
-        link.tell("tools/[x].py:3:\nSyntaxError", Severity.ERROR, "logs")
+        for text, screen in notices:
+            link.tell(text, Severity.ERROR, screen)
         app.main.refresher.refresh()
         app.main.refresher.refresh()
         await pilot.pause()
-        assert toasts(app) == ["tools/[x].py:3:⏎SyntaxError · 5 logs"]
+        assert toasts(app) == said
 
 
-async def test_notice_of_the_screen_one_is_on_names_no_key() -> None:
+async def test_a_question_opens_by_itself_once_and_is_counted_until_it_ends(dialog: None) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
-        link.tell("reloaded", screen="workbench")
-        app.main.refresher.refresh()
+        await pilot.press("a")
         await pilot.pause()
-        assert toasts(app) == ["reloaded"]
-
-
-async def test_flood_of_notices_is_summed_up() -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        for number in range(10):
-            link.tell(f"n{number}")
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert [text.split(" ")[0] for text in toasts(app)] == ["n7", "n8", "n9", "and"]
-        assert "and 7 more" in toasts(app)[-1]
-
-
-async def test_question_opens_by_itself_when_nobody_types(dialog: None) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
+        assert toasts(app) == ["No question is waiting."]
+        app.main.last_key = -math.inf
         question = link.ask(PAGE)
         app.main.refresher.refresh()
         await pilot.pause()
-        assert isinstance(app.screen, FakeDialog) and app.screen.question == question
-
-
-async def test_question_put_off_is_not_opened_again_by_itself(dialog: None) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        link.ask(PAGE)
-        app.main.refresher.refresh()
-        await pilot.pause()
+        assert opened(app) == question
         await pilot.press("escape")
         app.main.last_key = -math.inf
         app.main.refresher.refresh()
         await pilot.pause()
         assert app.screen is app.main and not app.main.query_one(QuestionBanner).display
+        assert "3 Activity ?1" in app.main.query_one(DeskTabs).render().plain
         await pilot.press("a")
-        assert isinstance(app.screen, FakeDialog)
+        assert opened(app)
+        link.decline(question.id)
+        app.main.refresher.refresh()
+        assert not app.main.questions.waiting
+
+
+NEVER, JUST_NOW = -math.inf, math.inf
+
+
+@pytest.mark.parametrize(
+    ("peer", "key", "call", "opens"),
+    [
+        ("claude-code 2.1", NEVER, NEVER, True),
+        ("claude-code 2.1", JUST_NOW, NEVER, False),
+        ("desk", JUST_NOW, NEVER, False),
+        ("desk", JUST_NOW, JUST_NOW, True),
+    ],
+    ids=["quiet hands", "typing", "went on to type after the call", "own call"],
+)
+async def test_a_question_opens_when_nobody_types(
+    peer: str, key: float, call: float, opens: bool, dialog: None
+) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        app.main.last_key, app.main.last_call = key, call
+        question = link.ask(PAGE)
+        link.asked = [structs.replace(question, peer=peer)]
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert bool(opened(app)) == opens and app.main.query_one(QuestionBanner).display != opens
+
+
+async def test_a_question_stays_away_from_dialogs_and_the_banner_announces_the_next(dialog: None) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("ctrl+p")
+        palette = app.screen
+        app.main.last_key = NEVER
+        link.ask(PAGE)
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert app.screen is palette
+        await pilot.press("escape")
+        app.main.last_key = NEVER
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert opened(app)
+        await pilot.press("escape")
+        app.main.last_key = JUST_NOW
+        second = link.ask(Page("The second?"))
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert "The second?" in app.main.query_one(QuestionBanner).render().plain
+        app.main.action_open_question()
+        await pilot.pause()
+        assert opened(app) == second
 
 
 async def test_question_never_takes_keys_from_a_person_who_types(
@@ -272,67 +282,7 @@ async def test_question_never_takes_keys_from_a_person_who_types(
         await pilot.press("a")
         assert app.screen is app.main
         await pilot.press("f2")
-        assert isinstance(app.screen, FakeDialog)
-
-
-async def test_question_waits_for_quiet_hands(dialog: None) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        await pilot.press("2")
-        app.main.last_key = math.inf  # hands that are never quiet
-        link.ask(PAGE)
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert app.screen is app.main and app.main.query_one(QuestionBanner).display
-        app.main.last_key = -math.inf
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert isinstance(app.screen, FakeDialog)
-
-
-async def test_question_stays_away_from_open_dialogs(dialog: None) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        await pilot.press("ctrl+p")
-        palette = app.screen
-        link.ask(PAGE)
-        app.main.last_key = -math.inf
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert app.screen is palette
-
-
-async def test_waiting_questions_are_counted_when_their_version_grows(dialog: None) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        app.main.query_one("#field").focus()
-        await pilot.pause()
-        first = link.ask(PAGE)
-        app.main.refresher.refresh()
-        assert app.main.questions.waiting == (first,)
-        link.decline(first.id)
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert not app.main.questions.waiting and not app.main.query_one(QuestionBanner).display
-
-
-async def test_answering_with_no_question_says_so() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("a")
-        await pilot.pause()
-        assert toasts(app) == ["No question is waiting."]
-
-
-async def test_server_that_goes_away_is_replaced_by_one_that_is_there() -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, _):
-        assert app.server == "profiles"
-        link.core = replace(link.core, servers=link.core.servers[1:])
-        app.main.refresher.refresh()
-        assert app.server == "hello"
-        link.core = replace(link.core, servers=())
-        app.main.refresher.refresh()
-        assert app.server == ""
+        assert opened(app)
 
 
 async def test_screen_at_rest_looks_less_often_and_wakes_when_a_frame_comes() -> None:
@@ -403,40 +353,6 @@ def test_the_screen_looks_less_often_while_very_much_comes() -> None:
     assert looks_in(60, frames_a_beat=1_000, is_calm=False) == 60
 
 
-async def test_the_banner_and_its_key_open_the_same_question(dialog: None) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        link.ask(PAGE)
-        app.main.refresher.refresh()
-        await pilot.pause()
-        await pilot.press("escape")
-        app.main.last_key = math.inf
-        second = link.ask(Page("The second?"))
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert "The second?" in app.main.query_one(QuestionBanner).render().plain
-        app.main.action_open_question()
-        await pilot.pause()
-        assert isinstance(app.screen, FakeDialog) and app.screen.question == second
-
-
-async def test_a_question_of_the_desks_own_call_opens_at_once_though_a_key_was_just_pressed(
-    dialog: None,
-) -> None:
-    link = quiet_link()
-    async with running_frame(link) as (app, pilot):
-        app.main.last_key = time.monotonic() + 1_000  # the key that called was pressed just now
-        link.ask(PAGE)
-        link.asked = [structs.replace(link.asked[0], peer="desk")]
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert app.screen is app.main, "somebody went on to type after the call"
-        app.main.last_call = app.main.last_key
-        app.main.refresher.refresh()
-        await pilot.pause()
-        assert isinstance(app.screen, FakeDialog)
-
-
 def test_frame_imports_no_pane() -> None:
     code = "import sys, mcpdesk.tui.app; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
@@ -452,9 +368,3 @@ def test_frame_imports_no_pane() -> None:
         "mcpdesk.tui.screens.overlays",
         "mcpdesk.tui.widgets.menu",
     }
-
-
-def test_table_makes_panes() -> None:
-    link = quiet_link()
-    assert isinstance(PANES["clients"](link), ClientsPane)
-    assert isinstance(PANES["logs"](link), LogsPane)

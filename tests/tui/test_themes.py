@@ -61,11 +61,6 @@ def test_theme_can_be_read(name: str) -> None:
         for mark in MARKS:
             ratio = contrast(Color.parse(colours[ground]), Color.parse(colours[mark]))
             assert ratio >= 3.5, f"{mark} on {ground}: {ratio:.1f}"
-
-
-@pytest.mark.parametrize("name", [name for name, theme in OURS.items() if not theme.ansi])
-def test_cursor_line_can_be_read(name: str) -> None:
-    colours = variables_of(OURS[name])
     ground, text = colours["block-cursor-background"], colours["block-cursor-foreground"]
     assert contrast(Color.parse(ground), Color.parse(text)) >= 4.5
 
@@ -120,11 +115,6 @@ def test_ansi_theme_is_completed(tmp_path: Path) -> None:
     assert isinstance(theme, Theme) and theme.variables["ansi-background"] == "ansi_black"
 
 
-def test_muted_text_becomes_a_colour() -> None:
-    colours = variables_of(Theme("plain", primary="#336699", background="#000000", foreground="#ffffff"))
-    assert Color.parse(colours["text-muted"]).hex == "#A3A3A3"
-
-
 @pytest.mark.parametrize("theme", ["ansi-light", "ansi-dark", "terminal", "night"])
 async def test_the_chosen_line_of_a_menu_with_a_filter_is_seen_in_every_theme(theme: str) -> None:
     async with running_frame() as (app, pilot):
@@ -135,38 +125,6 @@ async def test_the_chosen_line_of_a_menu_with_a_filter_is_seen_in_every_theme(th
         chosen, other = (next(iter(menu.listing.render_line(y))).style for y in (0, 1))
         assert chosen is not None and other is not None
         assert chosen.reverse or (chosen.bgcolor != other.bgcolor and chosen.bgcolor is not None)
-
-
-async def test_screen_wears_each_theme_the_cursor_passes() -> None:
-    async with running_frame(theme="amber") as (app, pilot):
-        await pilot.press("t")
-        assert isinstance(app.screen, Menu)
-        await pilot.press("down")
-        await pilot.pause()
-        assert app.theme == "contrast"
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.theme == "amber"
-
-
-async def test_chosen_theme_is_remembered() -> None:
-    async with running_frame(theme="amber") as (app, pilot):
-        await pilot.press("t", *"paper", "enter")
-        await pilot.pause()
-        assert app.theme == "paper"
-    async with running_frame() as (app, _):
-        assert app.theme == "paper"
-    async with running_frame(theme="plum") as (app, _):
-        assert app.theme == "plum"
-
-
-async def test_ours_come_first_and_textuals_are_there_too() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("t")
-        assert isinstance(app.screen, Menu)
-        names = [choice.label for choice in app.screen.choices]
-        assert names[:8] == sorted(load_themes([package_themes()])[0]) and "nord" in names
-        await pilot.press("escape")
 
 
 @pytest.mark.slow
@@ -190,19 +148,39 @@ async def test_person_s_own_theme_is_offered_and_a_broken_one_named(own_folders:
         assert "broken.toml:2: unknown key 'colour'" in toasts(app)[-1]
 
 
-async def test_built_in_theme_can_be_asked_for() -> None:
-    async with running_frame(theme="nord") as (app, _):
-        assert app.theme == "nord"
-
-
-async def test_unknown_theme_falls_back_and_says_so() -> None:
-    async with running_frame(theme="nonesuch") as (app, pilot):
+async def test_each_theme_the_cursor_passes_is_worn_and_the_chosen_one_remembered() -> None:
+    async with running_frame(theme="amber") as (app, pilot):
+        await pilot.press("t")
+        assert isinstance(app.screen, Menu)
+        names = [choice.label for choice in app.screen.choices]
+        assert names[:8] == sorted(OURS) and "nord" in names
+        await pilot.press("down")
         await pilot.pause()
-        assert app.theme == "night" and toasts(app) == ["There is no theme called nonesuch."]
-
-
-async def test_garbage_in_the_memory_is_ignored(own_folders: Path) -> None:
-    (own_folders / "state").mkdir()
-    (own_folders / "state" / "theme").write_bytes(b"../../\xff")
+        assert app.theme == "contrast"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.theme == "amber"
+        await pilot.press("t", *"paper", "enter")
+        await pilot.pause()
+        assert app.theme == "paper"
     async with running_frame() as (app, _):
-        assert app.theme == "night"
+        assert app.theme == "paper"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "memory", "worn", "said"),
+    [
+        ("plum", b"paper\n", "plum", []),
+        ("nord", b"", "nord", []),
+        ("nonesuch", b"", "night", ["There is no theme called nonesuch."]),
+        (None, b"../../\xff", "night", []),
+    ],
+)
+async def test_what_is_worn_first(
+    wanted: str | None, memory: bytes, worn: str, said: list[str], own_folders: Path
+) -> None:
+    (own_folders / "state").mkdir()
+    (own_folders / "state" / "theme").write_bytes(memory)
+    async with running_frame(theme=wanted) as (app, pilot):
+        await pilot.pause()
+        assert app.theme == worn and toasts(app) == said
