@@ -281,7 +281,7 @@ async def caller(server: Server, token: str | None) -> Principal:
     Raises: RpcError (-32001), with the words a server has for it.
     """
     from mcpdesk.auth.keys import KeysMissing
-    from mcpdesk.auth.token_rules import INVALID
+    from mcpdesk.auth.principal import INVALID
     from mcpdesk.auth.tokens import Rejected
 
     if token is None or not server.access.is_asked:

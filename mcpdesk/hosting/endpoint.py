@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.client_features import Terms

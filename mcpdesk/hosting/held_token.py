@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import HostedEndpoint
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, Load, constant, jwk_keys, secret_keys
-from mcpdesk.auth.token_rules import NOTHING_ASKED, Access
+from mcpdesk.auth.principal import NOTHING_ASKED, Access
 from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, audiences
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.settings import BY_NAME

@@ -114,9 +114,7 @@ class MadeFiles:
         self._used: Counter[Path] = Counter()
         """How many running calls are to write each file."""
         self._marks: dict[Path, str] = {}
-        """Marks of files on file systems that keep none; the one used last comes last."""
-        self._doubt = ""
-        """A note for refusals once a mark was forgotten."""
+        """The newest marks of files on file systems that keep none."""
 
     def claim(self, paths: Iterable[Path], roots: Iterable[Path]) -> tuple[Path, ...]:
         """Reserve files below `roots` for a call, until `release` is given what this returns.
@@ -150,15 +148,15 @@ class MadeFiles:
         identity = _identity(path)
         is_in_the_way = identity in (_FOLDER, _NO_FILE)
         if is_in_the_way or (identity and path not in self._used and identity != self._marked(path)):
-            told = f"{str(path)!r} is there already and was not made here, or changed since"
-            raise NotMadeHere(told + self._doubt)
+            raise NotMadeHere(f"{str(path)!r} is there already and was not made here, or changed since")
         for root in shared:
             if not path.is_relative_to(root):
                 continue
             for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
                 if _identity(folder) and self._marked(folder) != _FOLDER:
-                    told = f"the folder {str(folder)!r} was not made here, and {root} is everybody's"
-                    raise NotMadeHere(told + self._doubt)
+                    raise NotMadeHere(
+                        f"the folder {str(folder)!r} was not made here, and {root} is everybody's"
+                    )
 
     def _make_folders(self, folder: Path) -> None:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -172,24 +170,15 @@ class MadeFiles:
         except PermissionError:  # it is somebody else's
             return
         except (OSError, AttributeError):  # neither every file system nor every system has them
-            self._keep(path, text)
+            self._marks[path] = text
+            if len(self._marks) > MOST_MARKS:
+                del self._marks[next(iter(self._marks))]
 
     def _marked(self, path: Path) -> str:
         try:
             return os.getxattr(path, MARK, follow_symlinks=False).decode("ascii", "replace")
         except (OSError, AttributeError):
-            text = self._marks.get(path, "")
-            if text:
-                self._keep(path, text)
-            return text
-
-    def _keep(self, path: Path, text: str) -> None:
-        """Keep a mark in memory. Of too many, the one that was unused for longest is forgotten."""
-        self._marks.pop(path, None)
-        self._marks[path] = text
-        if len(self._marks) > MOST_MARKS:
-            del self._marks[next(iter(self._marks))]
-            self._doubt = f" (the last {MOST_MARKS} made are known)"
+            return self._marks.get(path, "")
 
 
 def _is_shared(root: Path) -> bool:

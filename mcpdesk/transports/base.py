@@ -17,7 +17,7 @@ from mcpdesk.recorder.record import CaptureHealth, Recorder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcpdesk.auth.token_rules import Access
+    from mcpdesk.auth.principal import Access
     from mcpdesk.protocol.handshake import SessionState
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board

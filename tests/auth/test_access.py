@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.auth.principal import KEY, OPEN, Principal
-from mcpdesk.auth.token_rules import NOTHING_ASKED, Access
+from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Access, Principal
 from mcpdesk.auth.tokens import Rejected
 
 GIVER = Access(

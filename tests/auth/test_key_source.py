@@ -99,13 +99,6 @@ async def test_keys_that_are_not_fresh_serve_while_the_place_is_asked() -> None:
     assert not await place.knows("a") and place.asked == 2
 
 
-async def test_a_token_waits_for_a_quick_place_to_be_looked_at_again() -> None:
-    place = Place(RefreshPace(fresh_s=1, pause_s=0.1, waits=True))
-    assert await place.knows("a")
-    place.now, place.answer = 1.5, keys("b")
-    assert not await place.knows("a") and await place.knows("b")
-
-
 async def test_a_place_that_says_nothing_new_confirms_what_is_known() -> None:
     place = Place(RefreshPace(fresh_s=1, pause_s=0.1, waits=True))
     assert await place.knows("a")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from multidict import CIMultiDict
 
-from mcpdesk.auth.token_rules import INVALID, MISSING
+from mcpdesk.auth.principal import INVALID, MISSING
 from mcpdesk.transports.base import Rules
 from tests.support.callers import PASSED, WITHOUT_BODY, checking, everywhere, good_headers, guarding
 from tests.support.tokens import AUDIENCE, base64, claims, pem, private_key, signed, token, unsigned

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.keys import CONSTANT, Key, KeySet, KeySource, constant, jwk_keys, secret_keys
-from mcpdesk.auth.tokens import MOST_READ, Rejected, TokenTerms, Verifier
-from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token, unsigned
+from mcpdesk.auth.tokens import Rejected, TokenTerms, Verifier
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
 
 TERMS = TokenTerms(frozenset({"RS256"}), ISSUER, frozenset({AUDIENCE, "spare"}), leeway_s=10)
 
@@ -17,24 +17,6 @@ TERMS = TokenTerms(frozenset({"RS256"}), ISSUER, frozenset({AUDIENCE, "spare"}),
 def verifier(terms: TokenTerms = TERMS, keys: KeySet | None = None, clock: Any = time.time) -> Verifier:
     found = keys or jwk_keys(jwks(jwk("RS256"), jwk("RS256", "second")), terms.algorithms, with_secrets=False)
     return Verifier(terms, KeySource(constant(found), CONSTANT), clock)
-
-
-async def test_a_token_that_counts_says_who_calls() -> None:
-    principal = await verifier().verify(token(scope="read", role="admin"))
-    assert (principal.kind, principal.name) == ("token", "ada") and principal.scopes == {"read"}
-    assert principal.claims is not None and principal.claims["role"] == "admin"
-
-
-async def test_every_claim_may_name_several_and_a_little_time_is_given() -> None:
-    now = int(time.time())
-    for changes in (
-        {"aud": ["other", "spare"]},
-        {"exp": now - 5},
-        {"nbf": now + 5, "iat": now + 5},
-        {"iat": None, "jti": None},
-        {"exp": now + 0.5},
-    ):
-        assert (await verifier().verify(token(**changes))).name == "ada"
 
 
 @pytest.mark.parametrize(
@@ -62,20 +44,6 @@ async def test_a_claim_that_is_wrong_is_named_to_the_server(changes: dict[str, A
         await verifier().verify(token(**changes))
 
 
-async def test_a_signature_counts_for_its_key_and_its_algorithm_alone() -> None:
-    checker = verifier()
-    for text, why in (
-        (token("RS256", "third"), "key is not known"),
-        (token("RS256", "second", header={"kid": "first"}), "fits no key"),
-        (token("PS256"), "algorithm is not allowed"),
-        (token("HS256"), "algorithm is not allowed"),
-        (unsigned(), "form of a token"),
-        (unsigned() + "AAAA", "algorithm is not allowed"),
-    ):
-        with pytest.raises(Rejected, match=why):
-            await checker.verify(text)
-
-
 async def test_a_token_seen_before_is_checked_again() -> None:
     now = [1000.0]
     terms = TokenTerms(frozenset({"HS256"}))
@@ -90,24 +58,6 @@ async def test_a_token_seen_before_is_checked_again() -> None:
     now[0] = 2000
     with pytest.raises(Rejected, match="expired"):
         await checker.verify(text)
-
-
-async def test_what_is_kept_of_tokens_is_bounded_and_only_of_those_that_counted() -> None:
-    checker = verifier(TokenTerms(frozenset({"HS256"})), secret_keys(SECRET.encode(), ["HS256"]))
-    for number in range(MOST_READ + 5):
-        await checker.verify(token("HS256", sub=f"user {number}"))
-    assert len(checker._read) == 5
-    with pytest.raises(Rejected):
-        await checker.verify(token("HS256", exp=1))
-    assert len(checker._read) == 5
-
-
-async def test_a_broad_scope_is_widened() -> None:
-    terms = TokenTerms(frozenset({"HS256"}), includes={"all": frozenset({"read"})})
-    principal = await verifier(terms, secret_keys(SECRET.encode(), ["HS256"])).verify(
-        token("HS256", scope="all")
-    )
-    assert principal.scopes == {"all", "read"}
 
 
 async def test_a_token_is_recognized_as_long_as_its_keys_and_its_time_are_the_same() -> None:

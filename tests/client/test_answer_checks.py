@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
-from mcpdesk.client.transport import ServerReply, excerpt, is_error, is_response
+from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, RpcError
 
 
@@ -17,11 +17,6 @@ def response(**members: Any) -> dict[str, Any]:
 
 def value(message: Any, identifier: Any = 1) -> dict[str, Any]:
     return ServerReply(message).response(identifier).value()
-
-
-def test_result_is_handed_on() -> None:
-    assert value(response(result={"a": 1})) == {"a": 1}
-    assert value(response(id="1", result={"resultType": "complete"}), "1")
 
 
 @pytest.mark.parametrize(
@@ -59,12 +54,6 @@ def test_errors_carry_code_message_and_data(identifier: Any) -> None:
         value(response(id=identifier, error=error))
     assert (caught.value.code, caught.value.data) == (-32602, {"a": 1})
     assert str(caught.value) == "no␛[31m such tool (-32602)"
-
-
-def test_kinds_of_messages_are_told_apart() -> None:
-    assert is_response(response(result=5)) and is_response(response(error=5))
-    assert not is_response({"method": "ping", "id": 1}) and not is_response(5)
-    assert is_error(response(error={"code": 1, "message": ""})) and not is_error(response(error=5))
 
 
 def test_excerpt_is_one_short_line_that_shows_control_characters() -> None:

@@ -11,7 +11,6 @@ import pytest
 from mcpdesk.bridge.client import IDENTITY
 from mcpdesk.client.connection import ResourceWatch, ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.client.negotiation import shaken
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S
@@ -281,11 +280,6 @@ async def test_error_of_the_handshake_is_the_servers(met: Meet) -> None:
     async with serving(answer) as server:
         with pytest.raises(RpcError, match="too old"):
             await met(server)
-
-
-def test_what_a_server_says_of_itself_may_be_nonsense() -> None:
-    told = shaken({"protocolVersion": "2025-06-18", "serverInfo": 5, "instructions": 5})
-    assert (told.revision.name, told.server, told.instructions) == ("2025-06-18", {}, "")
 
 
 async def test_session_hears_what_belongs_to_no_request_on_a_stream_that_is_resumed(met: Meet) -> None:

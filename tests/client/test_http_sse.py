@@ -113,21 +113,6 @@ async def test_server_without_anything_newer_is_found_by_its_stream() -> None:
     assert old.seen[0]["params"]["protocolVersion"] == "2024-11-05"
 
 
-async def test_questions_on_the_stream_are_answered() -> None:
-    def ask(old: Old, message: dict[str, Any]) -> None:
-        old.send({"jsonrpc": "2.0", "id": "p", "method": "ping"})
-        old.send({"jsonrpc": "2.0", "id": "r", "method": "roots/list"})
-        old.send({"jsonrpc": "2.0", "id": 99, "result": {"content": []}})
-        content(old, message)
-
-    async with old_server(ask) as old, Client(old.url) as client:
-        await client.call_tool("x")
-        async with asyncio.timeout(WITHIN_S):
-            await until(lambda: len(old.seen) == 5)
-    assert old.seen[3] == {"jsonrpc": "2.0", "id": "p", "result": {}}
-    assert old.seen[4]["error"]["code"] == -32601
-
-
 async def test_end_of_the_stream_ends_what_waits() -> None:
     async with old_server(lambda old, message: old.end()) as old, Client(old.url) as client:
         with pytest.raises(HttpError, match="ended the connection"):
@@ -164,15 +149,6 @@ async def test_closing_ends_what_waits() -> None:
             await work
 
 
-async def test_cancelled_call_is_told() -> None:
-    async with old_server(lambda old, message: None) as old, Client(old.url, timeout_s=5) as client:
-        await client.connect()
-        with pytest.raises(CallError, match="no answer within"):
-            await client.call_tool("x", timeout_s=0.2)
-        await until(lambda: old.seen[-1]["method"] == "notifications/cancelled")
-        assert old.seen[-1]["params"]["requestId"] == old.seen[-2]["id"]
-
-
 async def test_nobody_waits_for_a_server_to_hear_that_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpdesk.client.timing.FAREWELL_S", 0.1)
     async with old_server(lambda old, message: None) as old, asyncio.timeout(WITHIN_S):
@@ -188,13 +164,6 @@ async def test_nobody_waits_for_a_server_to_hear_that_nobody_waits(monkeypatch: 
 async def test_place_on_another_server_is_not_posted_to(place: str) -> None:
     async with old_server(content, place) as old, Client(old.url, token="t0k") as client:
         with pytest.raises(InvalidAnswer, match="posted to another server"):
-            await client.connect()
-    assert old.seen == []
-
-
-async def test_place_that_is_no_url_is_told() -> None:
-    async with old_server(content, "//[nowhere") as old, Client(old.url, token="t0k") as client:
-        with pytest.raises(InvalidAnswer, match="where no URL leads"):
             await client.connect()
     assert old.seen == []
 

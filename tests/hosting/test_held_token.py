@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
-from mcpdesk.auth.principal import OPEN
-from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.principal import OPEN, Access
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.hosting.held_token import CHANGED, EXPIRED, HeldToken
 from tests.support.patience import WITHIN_S

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.keys import KeysMissing, KeySource, RefreshPace
-from mcpdesk.auth.token_rules import NOTHING_ASKED
+from mcpdesk.auth.principal import NOTHING_ASKED
 from mcpdesk.auth.tokens import Rejected, Verifier
 from mcpdesk.hosting import server_access
 from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, Needs

@@ -111,11 +111,6 @@ async def test_a_flood_of_questions_is_refused(monkeypatch: pytest.MonkeyPatch) 
     withdraw_waiting(inbox)
 
 
-async def test_a_question_without_pages_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one page"):
-        Inbox().ask(server="s", peer="p", tool="t", pages=(), timeout_s=1)
-
-
 async def test_only_a_question_that_allows_it_can_be_cancelled() -> None:
     inbox = Inbox()
     for may_cancel in (False, True):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.jobs import call_files
 from mcpdesk.jobs.call_files import CallFolders, MadeFiles, NotMadeHere
 
 
@@ -54,16 +53,6 @@ def test_what_an_earlier_run_left_counts(tmp_path: Path) -> None:
         earlier.end(folder)
     CallFolders(tmp_path, most=3).begin()
     assert [folder.exists() for folder in left] == [False, True, True]
-
-
-def test_a_folder_that_could_not_be_made_is_not_in_use(tmp_path: Path) -> None:
-    folders = CallFolders(tmp_path / "made")
-    folders.end(folders.begin())
-    folders.root.rmdir()
-    folders.root.write_text("in the way")
-    with pytest.raises(OSError, match=r"made"):
-        folders.begin()
-    assert folders._sizes == {}
 
 
 def make(made: MadeFiles, path: Path, text: str, *roots: Path) -> None:
@@ -190,44 +179,3 @@ def test_in_a_folder_of_everybody_the_folders_of_others_are_theirs(tmp_path: Pat
     # Of another root its rules say nothing.
     (tmp_path / "own" / "theirs").mkdir(parents=True)
     make(made, tmp_path / "own" / "theirs" / "a", "", root, tmp_path / "own")
-
-
-def test_of_too_many_marks_the_one_not_used_for_longest_is_forgotten_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_marks(monkeypatch)
-    monkeypatch.setattr(call_files, "MOST_MARKS", 3)
-    made, paths = MadeFiles(), [tmp_path / name for name in "abcd"]
-    for path in paths[:3]:
-        make(made, path, "one")
-    (tmp_path / "theirs").touch()
-    with pytest.raises(NotMadeHere) as refused:
-        made.claim([tmp_path / "theirs"], ())
-    assert "are known" not in str(refused.value)
-    make(made, paths[0], "two")
-    make(made, paths[3], "one")
-    assert len(made._marks) == 3
-    for path in (paths[0], paths[2], paths[3]):
-        make(made, path, "anew")
-    with pytest.raises(NotMadeHere, match=r"changed since \(the last 3 made are known\)"):
-        made.claim([paths[1]], ())
-    assert paths[1].read_text() == "one"
-
-
-def test_a_folder_that_is_used_is_known_for_longer_than_files_that_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_marks(monkeypatch)
-    monkeypatch.setattr(call_files, "MOST_MARKS", 3)
-    root, made = tmp_path / "all", MadeFiles()
-    root.mkdir()
-    root.chmod(0o1777)
-    for number in range(10):
-        make(made, root / "ours" / str(number), "", root)
-    assert len(made._marks) == 3
-    for number in range(3):
-        make(made, root / str(number), "", root)
-    with pytest.raises(
-        NotMadeHere, match=r"'/.*/all/ours' was not made here, .* \(the last 3 made are known\)"
-    ):
-        made.claim([root / "ours" / "more"], [root])

@@ -80,21 +80,6 @@ def test_two_files_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> Non
     assert [file.name for file in found] == ["a.txt", "a-2.txt", "a-3.txt"]
 
 
-def test_names_that_no_text_can_tell_apart_are_told_apart(home: Path) -> None:
-    paths = [home / os.fsdecode(name) for name in (b"\xff.txt", b"\xfe.txt")]
-    for path in paths:
-        path.write_text("x")
-    assert [file.name for file in downloads.record_files(paths, [home])] == ["?.txt", "?-2.txt"]
-
-
-def test_a_folder_that_is_a_link_itself_still_holds_its_files(home: Path) -> None:
-    link = home.parent / "link"
-    link.symlink_to(home)
-    made(home)
-    (file,) = downloads.record_files([link / "out.txt"], [link])
-    assert file.name == "out.txt"
-
-
 @pytest.mark.parametrize("change", ["rewritten", "replaced", "removed", "linked", "grown"])
 def test_a_file_that_is_another_one_now_is_not_given_out(home: Path, change: str) -> None:
     file = made(home)
@@ -133,23 +118,6 @@ def test_nothing_stays_open(home: Path) -> None:
             use(changed, [home])
     downloads.digest(file, [home])
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_a_file_that_changes_while_it_is_read_has_no_digest(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = made(home)
-
-    class Disturbed:
-        def update(self, piece: bytes) -> None:
-            file.path.write_text("something else")
-
-        def hexdigest(self) -> str:
-            return "wrong"
-
-    monkeypatch.setattr(hashlib, "sha256", Disturbed)
-    with pytest.raises(FileGone, match="while it was read"):
-        downloads.digest(file, [home])
 
 
 def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
@@ -201,17 +169,6 @@ def test_several_are_packed_the_same_way_each_time(tmp_path: Path) -> None:
             "a.txt": b"this is a.txt",
             "sub/b.txt": b"this is sub/b.txt",
         }
-
-
-def test_another_content_has_another_tag(tmp_path: Path) -> None:
-    before = downloads.archive_download(several_files(tmp_path, "a", "b"), [tmp_path], "job")
-    (tmp_path / "a").write_text("something else")
-    after = downloads.archive_download(
-        downloads.record_files([tmp_path / "a", tmp_path / "b"], [tmp_path]), [tmp_path], "job"
-    )
-    assert before.tag != after.tag
-    for each in (before, after):
-        os.close(each.descriptor)
 
 
 def test_a_file_of_a_time_archives_do_not_know_is_packed_all_the_same(tmp_path: Path) -> None:

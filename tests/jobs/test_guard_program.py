@@ -9,13 +9,9 @@ from secrets import token_hex
 import pytest
 
 from mcpdesk.jobs import guard_program
-from mcpdesk.jobs.guard_program import marked_processes, marks, read_groups
+from mcpdesk.jobs.guard_program import marked_processes, marks
 from mcpdesk.jobs.process_table import MARK
 from tests.support.patience import WITHIN_S
-
-
-def test_groups_that_were_released_are_forgotten() -> None:
-    assert read_groups([b"+10\n", b"+11\n", b"-10\n", b"+12\n", b"-99\n"]) == {11, 12}
 
 
 def test_only_processes_with_the_mark_are_found() -> None:
@@ -47,19 +43,6 @@ def test_who_is_between_two_programs_is_waited_for(monkeypatch: pytest.MonkeyPat
             assert marks(sleeper.pid) == b"MCPDESK_JOB=a.1;" and not unready
         finally:
             sleeper.kill()
-
-
-def test_who_has_ended_and_who_shows_nothing_for_good_are_not_waited_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(guard_program, "EXEC_S", 0.002)
-    with subprocess.Popen(["true"]) as child:
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert not guard_program._is_between_programs(child.pid) and marks(child.pid) == b""
-    assert not guard_program._is_between_programs(child.pid)
-    unready: dict[str, bytes] = {"stat": b"7 (a) b) R 1 7 7 0 -1 4194304 9"}
-    monkeypatch.setattr(guard_program, "_read", lambda _pid, name: unready.get(name, b""))
-    assert guard_program._is_between_programs(7) and marks(7) == b""
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.jobs import job as module
 from mcpdesk.jobs.feed import CallFeed
-from mcpdesk.jobs.job import MESSAGE_LENGTH, Job, JobEnding, JobStore, NoRoom
+from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
 from mcpdesk.protocol.task_shapes import TaskStatus
 from tests.support.patience import WITHIN_S
 
@@ -35,13 +35,6 @@ def test_nothing_follows_an_end(end: TaskStatus, other: TaskStatus) -> None:
     assert one.message == "over"
 
 
-def test_working_and_waiting_for_input_alternate() -> None:
-    one = job()
-    assert one.move(S.INPUT_REQUIRED, 101.0) and one.move(S.WORKING, 102.0)
-    assert not one.move(S.WORKING, 103.0)
-    assert one.updated == 102.0
-
-
 def test_listeners_hear_every_change_until_they_leave() -> None:
     one, heard = job(), []
     forget = one.listen(lambda: heard.append(one.status))
@@ -51,14 +44,6 @@ def test_listeners_hear_every_change_until_they_leave() -> None:
     one.move(S.COMPLETED, 103.0)
     assert heard == [S.INPUT_REQUIRED, S.INPUT_REQUIRED]
     forget()
-
-
-def test_time_never_runs_backwards_and_messages_are_short() -> None:
-    one = job()
-    one.say("x" * 1000)
-    assert len(one.message) == MESSAGE_LENGTH
-    one.touch(5.0)
-    assert one.updated == one.created
 
 
 def test_a_lifetime_counts_from_the_beginning() -> None:
@@ -199,21 +184,6 @@ async def test_what_an_owner_left_behind_is_ended() -> None:
     assert len(shelf) == 0
 
 
-async def test_every_change_grows_the_version() -> None:
-    shelf = Shelf()
-    seen = [shelf.version]
-    job = shelf.new()
-    seen.append(shelf.version)
-    shelf.wait_for_input(job, waits=True)
-    seen.append(shelf.version)
-    shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
-    seen.append(shelf.version)
-    shelf.cancel(shelf.new(), "enough")
-    seen.append(shelf.version)
-    assert seen == sorted(set(seen)) and seen[-1] == seen[-2] + 2
-    shelf.close()
-
-
 async def test_listeners_hear_that_something_else_is_asked_until_it_is_over() -> None:
     shelf = Shelf()
     job, heard = shelf.new(), list[TaskStatus]()
@@ -226,15 +196,6 @@ async def test_listeners_hear_that_something_else_is_asked_until_it_is_over() ->
     shelf.wait_for_input(job, waits=True)
     assert heard == [asked, asked, works, TaskStatus.CANCELLED]
     shelf.close()
-
-
-async def test_a_store_that_is_closed_looks_for_expired_jobs_no_more() -> None:
-    shelf = Shelf()
-    shelf.new()
-    timer = shelf._timer
-    assert timer is not None and not timer.cancelled()
-    shelf.close()
-    assert timer.cancelled()
 
 
 def call(shelf: Shelf, owner: str = "", most: int = 4, size: int = 0, ttl_s: float = 60.0) -> Job:

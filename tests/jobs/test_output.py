@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.jobs import output
 from mcpdesk.jobs import output as module
 from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output import END_BYTES, LONGEST, WHOLE_BYTES, Excerpt, Output, Reports, Stream
@@ -125,10 +122,6 @@ def taken(*pieces: bytes) -> Excerpt:
     return excerpt
 
 
-def test_a_small_stream_is_kept_as_it_is() -> None:
-    assert taken(b"one ", b"two").text() == "one two"
-
-
 def test_bytes_that_are_no_text_are_replaced() -> None:
     assert taken(b"\xff\xfe ok \xc3").text() == "\ufffd\ufffd ok \ufffd"
 
@@ -140,28 +133,9 @@ def test_a_large_stream_keeps_its_ends_and_says_what_is_missing() -> None:
     assert f"[... {left_out:,} bytes left out, see elsewhere ...]" in text
 
 
-def test_memory_is_bounded_however_the_pieces_come() -> None:
-    pieces = random.Random(7)
-    excerpt, everything = Excerpt(), bytearray()
-    while len(everything) < 3 * WHOLE_BYTES:
-        piece = pieces.randbytes(pieces.choice((1, 500, 65_536)))
-        everything += piece
-        excerpt.add(piece)
-    assert len(excerpt.head) == END_BYTES
-    assert len(excerpt._tail) <= 3 * END_BYTES
-    assert excerpt.head == everything[:END_BYTES]
-    assert excerpt._tail[-END_BYTES:] == everything[-END_BYTES:]
-
-
 def test_a_cut_never_shows_half_a_character() -> None:
     text = taken(b"x" + "€".encode() * WHOLE_BYTES + b"yz").text()
     assert "\ufffd" not in text
-
-
-def test_the_end_of_what_came_so_far() -> None:
-    assert taken(b"abcdef").end(3) == "def"
-    assert taken("a€".encode()).end(2) == ""
-    assert taken(b"x" * 2 * WHOLE_BYTES, b"last").end(4) == "last"
 
 
 class Heard:
@@ -240,22 +214,6 @@ def test_percentages_are_found_and_what_was_written_over_is_left_out(cuts: list[
     values = [each.value for each in heard.progress]
     assert {0, 45.5, 100} <= set(values)
     assert heard.progress[-1].total == 100
-
-
-def test_a_long_line_is_looked_at_when_a_percentage_may_be_new_and_not_with_every_piece(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looked, look = list[int](), output._Percent._look
-
-    def counted(reader: Any, line: bytes, found: list[ProgressReport]) -> None:
-        looked.append(len(line))
-        look(reader, line, found)
-
-    monkeypatch.setattr(output._Percent, "_look", counted)
-    heard = Heard("percent", [b".", b".", b" 7", b"%", *[b"."] * 5000, b" 8%", b"\n"])
-    assert [each.value for each in heard.progress] == [7, 8]
-    assert heard.kept == ".. 7%" + "." * 5000 + " 8%\n"
-    assert len(looked) == 2
 
 
 def test_whole_percentages_are_told_once_each() -> None:

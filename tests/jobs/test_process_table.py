@@ -88,23 +88,6 @@ def test_who_ends_while_it_is_looked_at_is_not_waited_for(
     assert marks(sleeper.pid) == "" and time.monotonic() - began < WITHIN_S
 
 
-def test_who_has_just_become_a_program_is_looked_at_again(
-    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unready, read = [b""], process_table._read
-    monkeypatch.setattr(
-        process_table, "_read",
-        lambda pid, name: unready.pop() if unready and name == "environ" else read(pid, name),
-    )  # fmt: skip
-    assert marks(sleeper.pid) == "s.1;" and not unready
-
-
-def test_who_never_becomes_a_program_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_table, "_read", lambda pid, name: b"")
-    monkeypatch.setattr(process_table, "EXEC_S", 0.002)
-    assert process_table._marks_of_linux(os.getpid()) == ""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 def test_the_newest_number_follows_each_process() -> None:
     with subprocess.Popen(["true"]) as child:

@@ -19,17 +19,9 @@ def feed_all(framer: LineFramer, pieces: list[bytes]) -> list[bytes]:
     return [frame for piece in pieces for frame in framer.feed(piece)]
 
 
-def test_one_chunk_yields_every_frame_without_newlines_and_blank_lines() -> None:
-    assert LineFramer().feed(STREAM) == FRAMES
-
-
 @pytest.mark.parametrize("at", range(len(STREAM) + 1))
 def test_every_split_in_two_yields_the_same_frames(at: int) -> None:
     assert feed_all(LineFramer(), [STREAM[:at], STREAM[at:]]) == FRAMES
-
-
-def test_single_bytes_yield_the_same_frames() -> None:
-    assert feed_all(LineFramer(), [STREAM[at : at + 1] for at in range(len(STREAM))]) == FRAMES
 
 
 def test_random_bytes_yield_the_same_frames_in_every_split() -> None:
@@ -69,14 +61,6 @@ def test_oversized_unfinished_line_leaves_nothing_at_the_close() -> None:
     assert framer.close() == b""
 
 
-def test_large_line_in_small_pieces_is_joined_once() -> None:
-    framer = LineFramer()
-    piece = b"x" * 4096
-    for _ in range(2048):
-        assert framer.feed(piece) == []
-    assert framer.feed(b"\n") == [piece * 2048]
-
-
 EVENT_STREAM = (
     "\ufeff: hello\n\ndata: one\n\nid: a7:0\ndata:\n\nretry: 20\n\nevent: endpoint\ndata: /x\r\n\r\n"
     "data: two\r\ndata:  lines\r\rid: a7:1\ndata: é日\nunknown: x\n\ndata: never ended"
@@ -93,15 +77,6 @@ def test_whole_stream_gives_its_events_id_and_retry() -> None:
     events, framer = read([EVENT_STREAM])
     assert events == EVENTS
     assert (framer.last_id, framer.retry_ms) == ("a7:1", 20)
-
-
-def test_every_split_gives_the_same_events() -> None:
-    assert read([EVENT_STREAM[at : at + 1] for at in range(len(EVENT_STREAM))])[0] == EVENTS
-    dice = random.Random(7)
-    for _ in range(300):
-        cuts = sorted(dice.sample(range(len(EVENT_STREAM)), 6))
-        pieces = [EVENT_STREAM[a:b] for a, b in zip([0, *cuts], [*cuts, len(EVENT_STREAM)], strict=True)]
-        assert read(pieces)[0] == EVENTS
 
 
 NEWLINES = [b"\r", b"\n", b"\r\n"]
@@ -122,13 +97,6 @@ def whole_and_apart(data: bytes, cuts: list[int]) -> None:
 @given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=4)).map(b"".join), st.lists(st.integers(0, 99)))
 def test_any_bytes_are_the_same_events_in_every_split(data: bytes, cuts: list[int]) -> None:
     whole_and_apart(data, cuts)
-
-
-def test_random_bytes_are_the_same_events_in_every_split() -> None:
-    dice = random.Random(3)
-    for _ in range(3_000):
-        data = b"".join(dice.choices(PIECES, k=dice.randrange(12))) + dice.randbytes(dice.randrange(4))
-        whole_and_apart(data, [dice.randrange(40) for _ in range(3)])
 
 
 def test_an_empty_line_behind_a_newline_that_came_in_two_pieces_ends_its_event() -> None:
@@ -179,7 +147,3 @@ def test_mark_of_the_byte_order_is_left_out_at_the_beginning_alone() -> None:
     mark = "\ufeff".encode()
     events = [b"data: a\n\n", mark + b"data: b\n\n", b"data: " + mark + b"c\n\n"]
     assert read([mark, *events])[0] == [Event(b"a"), Event(mark + b"c")]
-
-
-def test_many_small_events_are_no_large_one() -> None:
-    assert len(read([b"data: 12345678\n\n"] * 1000, 90)[0]) == 1000

@@ -116,8 +116,3 @@ def test_only_a_program_that_failed_is_an_error() -> None:
     assert gateway_dialect.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 0}) is None
     for other in (None, {}, {"exit_code": "3"}, {"exit_code": True}, [3]):
         assert gateway_dialect.execution_error("draw-map", FAILED, other) is None
-
-
-def test_times_are_told_in_utc() -> None:
-    assert gateway_dialect.timestamp(0.5) == "1970-01-01T00:00:00.500Z"
-    assert gateway_dialect.timestamp(None) is None

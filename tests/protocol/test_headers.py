@@ -84,11 +84,6 @@ def test_a_long_value_is_not_repeated(version: str, method: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-def test_agreeing_headers_pass() -> None:
-    headers = {"mcp-protocol-version": V, "mcp-method": "tools/call", "mcp-name": encode_value("écho")}
-    check_routing(headers, V, "tools/call", {"name": "écho"})
-
-
 REGION = {"type": "string", "x-mcp-header": "Region"}
 
 

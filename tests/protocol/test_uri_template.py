@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.protocol.methods import LONGEST_URI
-from mcpdesk.protocol.uri_template import Expression, UriTemplate, _read, expand, match
+from mcpdesk.protocol.uri_template import Expression, UriTemplate, _read
 
 VALUES = {"var": "value", "hello": "Hello World!", "path": "/foo/bar", "x": "1024", "y": "768", "empty": ""}
 
@@ -132,45 +131,14 @@ def test_earlier_parts_take_as_much_as_they_can(shapes: list[str], pieces: list[
     assert UriTemplate("".join(parts)).match(uri) == values
 
 
-class Watched(str):
-    """A text that counts how often it, or a part of it, is looked at."""
-
-    looks: list[Any]
-
-    def __getitem__(self, key: Any) -> Watched:
-        self.looks.append(key)
-        return watched(super().__getitem__(key), self.looks)
-
-    def find(self, *given: Any) -> int:
-        self.looks.append(given)
-        return super().find(*given)
-
-
-def watched(text: str, looks: list[Any]) -> Watched:
-    found = Watched(text)
-    found.looks = looks
-    return found
-
-
 @pytest.mark.parametrize(
-    ("shape", "most"),
-    [
-        ("x://{a}{b}{c}{d}/end", 4),
-        ("x://{+a}{+b}{+c}{+d}/end", 4),
-        ("x://{+a}v{+b}v{+c}/end", 5),
-        ("x://{a,b,c}{d,e}/end", 5),
-        ("x://{;a}{;b}{;c}/end", 3),
-        ("x://{?a}{&b}{#c}/end", 3),
-    ],
+    "shape",
+    ["x://{a}{b}{c}{d}/end", "x://{+a}v{+b}v{+c}/end", "x://{a,b,c}{d,e}/end", "x://{;a}{;b}{;c}/end"],
 )
 @pytest.mark.parametrize("text", ["v", "v,", ";", "?&#"])
-def test_a_long_uri_is_looked_at_once_for_each_part(shape: str, most: int, text: str) -> None:
-    template = UriTemplate(shape)
-    for size in (40, LONGEST_URI // 2, LONGEST_URI):
-        looks: list[Any] = []
-        assert template.match(watched(("x://" + text * size)[:size], looks)) is None
-        # And once more where the separator of a part, or its first sign, stands at every place.
-        assert size <= len(looks) <= 2 * most * size + 20
+@pytest.mark.timeout(10)
+def test_a_long_uri_is_not_tried_in_every_way(shape: str, text: str) -> None:
+    assert UriTemplate(shape).match(("x://" + text * LONGEST_URI)[:LONGEST_URI]) is None
 
 
 @given(st.text(), st.text())
@@ -181,8 +149,3 @@ def test_any_text_is_a_template_or_a_value_error(text: str, uri: str) -> None:
         return
     template.match(uri)
     assert UriTemplate(text).expand({}) is not None
-
-
-def test_templates_are_used_by_their_text_as_well() -> None:
-    assert expand("users://{id}", {"id": "a b"}) == "users://a%20b"
-    assert match("users://{id}", "users://a%20b") == {"id": "a b"}

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.auth.principal import Principal
-from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.principal import Access, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.revisions import R5

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from sqlite3 import Connection, connect
-
-import pytest
+from sqlite3 import Connection
 
 from mcpdesk.storage.approvals import Grant, grant, grants, is_granted, keep_policy, policies, revoke
-from mcpdesk.storage.database import MIGRATIONS
-
-
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    opened = connect(":memory:")
-    for script in MIGRATIONS:
-        opened.executescript(script)
-    yield opened
-    opened.close()
 
 
 def test_a_grant_is_of_one_tool_and_one_peer(connection: Connection) -> None:

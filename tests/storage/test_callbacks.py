@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from sqlite3 import Connection, connect
+from sqlite3 import Connection
 
 import pytest
 
 from mcpdesk.storage.callbacks import Callback, add, cancel, count, everything, fire, one
-from mcpdesk.storage.database import MIGRATIONS
-
-
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    opened = connect(":memory:")
-    for script in MIGRATIONS:
-        opened.executescript(script)
-    yield opened
-    opened.close()
 
 
 def fired(connection: Connection, callback: Callback, now: float) -> Callback:

@@ -62,11 +62,6 @@ async def test_what_was_written_is_there_for_the_next_to_open_the_file(data: Dat
     again.close()
 
 
-async def test_nothing_touches_the_disk_before_the_first_use(tmp_path: Path) -> None:
-    Database(tmp_path / "state.sqlite").close()
-    assert list(tmp_path.iterdir()) == []
-
-
 async def test_only_its_owner_may_read_it(data: Database) -> None:
     await data.run(add)
     for path in [data.path, *data.path.parent.glob("*-wal")]:
@@ -81,11 +76,6 @@ async def test_work_that_fails_leaves_nothing_behind(data: Database) -> None:
     with pytest.raises(LookupError):
         await data.run(fail)
     assert await data.run(names) == []
-
-
-async def test_work_runs_in_the_order_it_was_given(data: Database) -> None:
-    numbers = await asyncio.gather(*(data.run(add) for _ in range(50)))
-    assert numbers == list(range(1, 51))
 
 
 def garbage(path: Path) -> None:
@@ -124,24 +114,6 @@ async def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
     assert aside.read_bytes() == damaged
     assert len(told) == 1 and str(aside) in told[0] and str(path) in told[0]
     data.close()
-
-
-async def test_damage_that_shows_while_the_file_is_used_sets_it_aside_too(data: Database) -> None:
-    told: list[str] = []
-    data._tell = told.append
-    await data.run(add)
-    attempts = iter([sqlite3.SQLITE_CORRUPT])
-
-    def work(connection: sqlite3.Connection) -> list[str]:
-        for code in attempts:
-            error = sqlite3.DatabaseError("database disk image is malformed")
-            error.sqlite_errorcode = code
-            raise error
-        return names(connection)
-
-    assert await data.run(work) == []
-    assert len(told) == 1 and "malformed" in told[0]
-    assert len(list(data.path.parent.glob("*.damaged-*"))) >= 1
 
 
 async def test_two_that_find_the_same_damage_set_it_aside_once(tmp_path: Path) -> None:
@@ -214,13 +186,6 @@ async def test_a_file_of_an_older_version_is_brought_up_and_keeps_what_it_holds(
     newer = Database(data.path, (*MIGRATIONS, "ALTER TABLE tasks ADD COLUMN colour TEXT"))
     assert await newer.run(names) == ["tea"]
     newer.close()
-
-
-async def test_a_closed_file_says_so(data: Database) -> None:
-    await data.run(add)
-    data.close()
-    with pytest.raises(StorageError, match="is closed"):
-        await data.run(add)
 
 
 @pytest.mark.slow

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from sqlite3 import Connection, connect
+from sqlite3 import Connection
 
 import pytest
 
-from mcpdesk.storage.database import MIGRATIONS
 from mcpdesk.storage.tasks import add, complete, count, count_named, create, current, named, one, switch
-
-
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    opened = connect(":memory:")
-    for script in MIGRATIONS:
-        opened.executescript(script)
-    yield opened
-    opened.close()
 
 
 def test_steps_are_numbered_within_their_task(connection: Connection) -> None:
@@ -75,8 +64,3 @@ def test_the_last_created_is_current_until_another_is_chosen(connection: Connect
     assert current(connection) == second
     switch(connection, first)
     assert current(connection) == first
-
-
-@pytest.mark.parametrize("number", [0, -1, 5, 1 << 70])
-def test_a_number_nothing_has_is_nothing(connection: Connection, number: int) -> None:
-    assert one(connection, number) is None

@@ -12,7 +12,7 @@ import orjson
 from multidict import CIMultiDict
 
 from mcpdesk.auth.keys import CONSTANT, KeySet, KeySource, constant, jwk_keys
-from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.principal import Access
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta

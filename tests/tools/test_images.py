@@ -109,12 +109,6 @@ async def test_a_picture_that_is_scaled_stands_upright(tmp_path: Path) -> None:
     assert isinstance(top, tuple) and isinstance(bottom, tuple) and top[0] > 200 and bottom[2] > 200
 
 
-async def test_odd_metadata_does_not_matter(tmp_path: Path) -> None:
-    Image.new("RGB", (3000, 1500)).save(tmp_path / "odd.jpg", exif=b"Exif\0\0nonsense, not a TIFF header")
-    _, _, given = await read(tmp_path / "odd.jpg")
-    assert given.size == (2000, 1000)
-
-
 async def test_an_animated_picture_says_so(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (2200, 10), colour) for colour in ("red", "green", "blue")]
     frames[0].save(tmp_path / "big.gif", save_all=True, append_images=frames[1:])
@@ -130,14 +124,6 @@ async def test_a_picture_that_is_cut_off_is_broken(tmp_path: Path, format: str) 
     path.write_bytes(path.read_bytes()[:600])
     with pytest.raises(HandlerError, match=f"is a broken {format.upper()} file"):
         await read(path)
-
-
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("start", [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"RIFF1234WEBP", b"BM"])
-async def test_what_only_begins_like_a_picture_is_broken(tmp_path: Path, start: bytes, seed: int) -> None:
-    (tmp_path / "fake").write_bytes(start + Random(seed).randbytes(500))
-    with pytest.raises(HandlerError, match=r"is a broken|unfolds to"):
-        await read(tmp_path / "fake")
 
 
 async def test_a_header_that_makes_no_sense_is_told_as_such(tmp_path: Path) -> None:

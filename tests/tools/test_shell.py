@@ -59,16 +59,6 @@ async def test_a_timeout_returns_what_there_was(home: ServerState) -> None:
     assert text(result).startswith("so far\n[timed out after 2000 ms")
 
 
-async def test_large_output_is_cut_and_whole_in_a_file(home: ServerState) -> None:
-    result = await call(home, command="seq 1 300000")
-    assert fields(result)["truncated"]
-    path = Path(fields(result)["output_file"])
-    assert path.is_relative_to(home.state)
-    assert path.read_text() == "".join(f"{number}\n" for number in range(1, 300_001))
-    assert text(result).startswith("1\n2\n") and text(result).endswith("\n299999\n300000")
-    assert f"left out; all of it is in {path}" in text(result)
-
-
 @pytest.mark.parametrize("command", ["seq 1 9999", "seq 1 9999 >&2; exit 3", "yes € | head -c 60000"])
 async def test_output_for_a_model_is_bounded_in_every_form(home: ServerState, command: str) -> None:
     home.options = ToolOptions(output_chars=3000)
@@ -79,10 +69,6 @@ async def test_output_for_a_model_is_bounded_in_every_form(home: ServerState, co
     assert fields(result)["truncated"]
     assert all(f"left out; all of it is in {path}" in each for each in shown if len(each) > 2500)
     assert Path(path).stat().st_size > 40_000
-
-
-async def test_output_that_is_no_text_is_replaced(home: ServerState) -> None:
-    assert fields(await call(home, command=r"printf 'a\xffb'"))["stdout"] == "a\ufffdb"
 
 
 async def test_background_processes_are_said_to_be_ended(home: ServerState) -> None:
@@ -99,12 +85,6 @@ async def test_output_so_far_is_sent_as_progress(home: ServerState) -> None:
     assert context.reports == [(6, "first\n")]
     gate.write_text("go\n")
     assert fields(await running)["stdout"] == "first\nsecond\n"
-
-
-async def test_nothing_is_sent_to_who_did_not_ask(home: ServerState) -> None:
-    context = ToolContext(home=home)
-    await call(home, context, command="echo x")
-    assert context.reports == []
 
 
 async def test_a_folder_that_is_gone_is_named(home: ServerState) -> None:

@@ -15,7 +15,7 @@ from mcpdesk.server.offer.server import RequestView, Server
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 
 if TYPE_CHECKING:
-    from mcpdesk.auth.token_rules import Access
+    from mcpdesk.auth.principal import Access
     from mcpdesk.inbox.question import Page, Question
     from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.protocol.trace import Trace

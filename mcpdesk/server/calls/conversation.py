@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.auth.token_rules import INVALID
+from mcpdesk.auth.principal import INVALID, OPEN, Principal
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, stateless
 from mcpdesk.protocol.client_features import Terms

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.auth.token_rules import INVALID, MISSING
+from mcpdesk.auth.principal import INVALID, MISSING, OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id

@@ -17,8 +17,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from mcpdesk.auth.keys import KeysMissing
-from mcpdesk.auth.principal import KEY, OPEN, Principal
-from mcpdesk.auth.token_rules import INVALID, MISSING, WELL_KNOWN, Access
+from mcpdesk.auth.principal import INVALID, KEY, MISSING, OPEN, WELL_KNOWN, Access, Principal
 from mcpdesk.auth.tokens import Rejected
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode

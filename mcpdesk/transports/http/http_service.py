@@ -12,8 +12,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
-from mcpdesk.auth.principal import KEY, OPEN, Principal
-from mcpdesk.auth.token_rules import NOTHING_ASKED
+from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Rules, Site

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from mcpdesk.auth.principal import Principal
-from mcpdesk.auth.token_rules import WELL_KNOWN
+from mcpdesk.auth.principal import WELL_KNOWN, Principal
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.figure import Figure, Sample

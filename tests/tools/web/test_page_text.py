@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import bs4
 import pytest
 
 from mcpdesk.tools.web import page_text
@@ -17,21 +14,6 @@ def test_elements_without_end_do_not_end_us() -> None:
     deep = "<div>" * 20_000 + "deep" + "</div>" * 20_000
     assert "deep" in plain(deep).text
     assert "deep" in markdown(f"<html><body>{deep}</body></html>").text
-
-
-def test_articles_within_each_other_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[object] = []
-    longest = "<article>" * 50 + "word " * 100 + "</article>" * 50
-    words = bs4.Tag.get_text
-
-    def get_text(self: bs4.Tag, *more: Any, **named: Any) -> str:
-        counted.append(self)
-        return words(self, *more, **named)
-
-    monkeypatch.setattr(bs4.Tag, "get_text", get_text)
-    page = plain(f"<article>short</article>{longest}<article>short</article>")
-    assert page.text.startswith("word word") and "short" not in page.text
-    assert len(counted) < 10
 
 
 def test_a_page_that_is_one_form_is_read_without_its_fields() -> None:

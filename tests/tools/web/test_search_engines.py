@@ -8,11 +8,7 @@ from mcpdesk.tools.web.search import (
     ENGINES,
     THREADS,
     USUAL,
-    EngineError,
-    Hit,
     at,
-    check_page,
-    check_status,
     hacker_news,
     plain,
 )
@@ -28,19 +24,6 @@ from mcpdesk.tools.web.search import (
 )
 def test_a_mirror_is_asked_below_its_base(base: str, url: str, asked: str) -> None:
     assert at(base, url) == asked
-
-
-def test_only_a_page_without_results_is_held_for_a_captcha() -> None:
-    check_page("how captcha works", [Hit("t", "u", "s")])
-    check_page("nothing here", [])
-    with pytest.raises(EngineError, match="captcha"):
-        check_page("Please solve the CAPTCHA", [])
-
-
-@pytest.mark.parametrize("status", [301, 404, 418, 500])
-def test_a_status_that_says_nothing_more_is_told(status: int) -> None:
-    with pytest.raises(EngineError, match=f"HTTP {status}"):
-        check_status(status)
 
 
 def test_texts_lose_tags_entities_and_lines() -> None:

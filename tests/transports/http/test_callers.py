@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.keys import KeySet, KeySource, RefreshPace
-from mcpdesk.auth.token_rules import NOTHING_ASKED
+from mcpdesk.auth.principal import NOTHING_ASKED
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mcpdesk.auth.token_rules import Access
+from mcpdesk.auth.principal import Access
 from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Rules
 from tests.support.site import Served, serving
