@@ -16,7 +16,7 @@ import pytest
 
 from mcpdesk.cli.command_client import client, progress_line, with_hint
 from mcpdesk.cli.options import Reach
-from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
+from mcpdesk.errors import DeskUserError, HttpError, RpcError
 from mcpdesk.paths import sample_servers
 from tests.support.folders import write
 from tests.support.scripted import DISCOVERED
@@ -43,18 +43,6 @@ async def steps(ctx: Context) -> str:
         await asyncio.sleep(0.01)
     return "there"
 '''
-
-
-def test_results_errors_and_time_limits_are_told_apart(folder: Path) -> None:
-    with client(str(folder), Reach()) as peer:
-        answer = peer.request("tools/call", {"name": "greet", "arguments": {"name": "Ada"}}, 10)
-        assert answer["content"] == [{"type": "text", "text": "Hello, Ada!"}]
-        with pytest.raises(RemoteProtocolError) as unknown:
-            peer.request("tools/call", {"name": "nothing"}, 10)
-        assert unknown.value.code == -32602
-        with pytest.raises(DeskUserError) as late:
-            peer.request("tools/call", {"name": "wait", "arguments": {"seconds": 20}}, 0.1)
-        assert late.value.exit_code == 5
 
 
 def test_all_pages_are_fetched_and_unknown_lists_are_empty(folder: Path) -> None:

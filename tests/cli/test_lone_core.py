@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import mcp
 import pytest
-from mcp.client.stdio import StdioServerParameters
 
 from mcpdesk.transports import rendezvous
 from tests.support.patience import WITHIN_S
-from tests.support.person import said
 from tests.support.stdio_server import PROGRAM, Server, noisy_folder
 
 if TYPE_CHECKING:
@@ -110,17 +107,6 @@ def test_no_input_at_all_ends_at_once(folder: Path) -> None:
     assert (answer.returncode, answer.stdout) == (0, b"")
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_official_client_is_served_in_both_eras(folder: Path, mode: str) -> None:
-    parameters = StdioServerParameters(command=PROGRAM[0], args=[*PROGRAM[1:], "stdio", str(folder)], cwd="/")
-    async with mcp.Client(parameters, mode=mode) as client:
-        tools = await client.list_tools()
-        assert {tool.name for tool in tools.tools} == {"noisy", "who"}
-        result = await client.call_tool("noisy", {"text": "ada"})
-        assert not result.is_error
-        assert said(result) == "ada"
-
-
 def test_nothing_heavy_is_imported_before_the_first_call(folder: Path) -> None:
     code = PROGRAM[2].replace("main()", "")  # the same start, with a look at the modules at the end
     code += (
@@ -173,28 +159,6 @@ protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
         "mcpdesk.server.asks.question_wording",
         "mcpdesk.transports.unix",
     }
-
-
-def test_hostile_lines_are_answered_and_the_next_request_too(folder: Path, servers: list[Server]) -> None:
-    server = Server(folder)
-    servers.append(server)
-    server.shake_hands()
-    for line in (b"x" * (30 << 20), b'{"jsonrpc":"2.0","id":9,"method":"\xff"}', b"[" * 100_000, b"no json"):
-        server.stdin.write(line + b"\n")
-        server.stdin.flush()
-        assert json.loads(server.stdout.readline())["error"]["code"] in (-32600, -32700)
-    assert server.ask("ping", {}, 3)["result"] == {}
-
-
-def test_many_requests_at_once_are_all_answered(folder: Path, servers: list[Server]) -> None:
-    server = Server(folder)
-    servers.append(server)
-    server.shake_hands()
-    request = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"who","arguments":{}}}\n'
-    server.stdin.write("".join(request % number for number in range(10, 510)).encode())
-    server.stdin.flush()
-    answered = {json.loads(server.stdout.readline())["id"] for _ in range(500)}
-    assert answered == set(range(10, 510))
 
 
 STUCK = """import os

@@ -81,14 +81,6 @@ def test_what_a_built_in_tool_refuses_is_told_without_a_stack(mcpdesk: Run, tmp_
     assert 'File "' not in told
 
 
-def test_broken_manifest_is_told_with_line_and_column(mcpdesk: Run, folder: Path) -> None:
-    (folder / "mcp.json").write_text('{\n  "name": "small",\n}')
-    finished = mcpdesk("call", str(folder), "greet")
-    assert finished.returncode == 2
-    assert "mcp.json:" in finished.stderr.splitlines()[0]
-    assert "Traceback" not in finished.stderr
-
-
 def test_a_folder_is_imported_and_run_by_one_thread(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools/rows.py").write_text(
         "import sqlite3\n\nrows = sqlite3.connect(':memory:')\n\n\n"

@@ -334,16 +334,6 @@ async def test_files_of_the_process_bound_its_connections(monkeypatch: pytest.Mo
         assert await all_of(first) == b""
 
 
-async def test_hundreds_who_connect_and_wait_keep_nobody_out() -> None:
-    async with serving(Rules(max_connections=20)) as served:
-        idle = [connected(served) for _ in range(200)]
-        for each in idle:
-            await each.__aenter__()
-        assert (await served.modern("tools/list")).status == 200
-        for each in idle:
-            await each.__aexit__(None, None, None)
-
-
 LARGE = 1 << 20
 
 

@@ -181,11 +181,3 @@ async def test_the_official_client_speaks_it() -> None:
             result = await session.call_tool("echo", {"text": "hi"})
             assert result.model_dump()["content"][0]["text"] == "hi"
         await until(lambda: not served.hosted.dialogues)
-
-
-async def test_the_end_of_the_service_ends_the_stream() -> None:
-    async with serving() as served, listening(served) as stream:
-        await stream.shake_hands()
-        await served.service.close()
-        async with asyncio.timeout(WITHIN_S):
-            assert b"message" not in await stream.answer.content.read()

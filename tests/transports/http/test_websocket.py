@@ -241,13 +241,3 @@ async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.Monkey
         writer.transport.abort()
         with suppress(ConnectionError):
             await writer.wait_closed()
-
-
-async def test_the_end_of_the_service_closes_with_1001() -> None:
-    async with serving() as served:
-        ws = await opened(served)
-        await shake_hands(ws)
-        closing = asyncio.create_task(served.service.close())
-        assert (await ws.receive(WITHIN_S)).type is aiohttp.WSMsgType.CLOSE
-        assert ws.close_code == 1001
-        await closing
