@@ -171,6 +171,9 @@ FRAMES: list[tuple[str, bytes, int, str]] = [
     ("a null id", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, "id"),
     ("a fraction as id", b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, "id"),
     ("a huge id", b'{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}', -32600, "id"),
+    ("a boolean as id", b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, "id"),
+    ("an object as id", b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', -32600, "id"),
+    ("an endless id", b'{"jsonrpc":"2.0","id":1e400,"method":"ping"}', -32700, "Parse error"),
     ("a list as params", b'{"jsonrpc":"2.0","id":5,"method":"ping","params":[1]}', -32600, "params"),
     ("a number as method", b'{"jsonrpc":"2.0","id":5,"method":7}', -32600, "method"),
     ("an unknown method", b'{"jsonrpc":"2.0","id":5,"method":"tools/dance"}', -32601, "tools/dance"),
@@ -201,6 +204,7 @@ ARGUMENTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.requirement("6.3")
 @pytest.mark.parametrize(("arguments", "words"), ARGUMENTS)
 def test_wrong_arguments_are_named_one_by_one(
     wire: Wire, arguments: dict[str, Any], words: tuple[str, ...]
@@ -210,6 +214,7 @@ def test_wrong_arguments_are_named_one_by_one(
     assert [word for word in words if word not in said(result)] == [], said(result)
 
 
+@pytest.mark.requirement("6.4")
 def test_output_that_violates_its_schema_is_an_error_that_says_so(wire: Wire) -> None:
     assert wire.call("lying", sum=3)["structuredContent"] == {"sum": 3}
     for arguments, words in (({"sum": "three"}, "sum"), ({}, "returned nothing")):

@@ -78,6 +78,7 @@ FOREIGN = {
 """Understood, and not served."""
 
 
+@pytest.mark.requirement("12.10")
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_request_of_two_readings_gets_one_refusal(name: str) -> None:
     async with serving() as served, connected(served) as (reader, writer):

@@ -186,44 +186,6 @@ async def test_the_same_id_twice_is_refused_and_the_first_call_answered() -> Non
     assert [each["id"] for each in peer.received].count(7) == 1
 
 
-async def test_cancelling_before_the_request_cancels_nothing_later() -> None:
-    peer = Peer()
-    await peer.shake_hands()
-    for identifier in (5, "5"):
-        peer.send(
-            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identifier}}
-        )
-    peer.request(5, "tools/call", {"name": "echo", "arguments": {"text": "still"}})
-    assert (await peer.response(5))["result"]["content"][0]["text"] == "still"
-
-
-BODIES: list[dict[str, Any]] = [
-    {"result": {}}, {"result": None}, {"error": {}}, {"error": 5}, {"result": [1] * 1000}
-]  # fmt: skip
-
-
-async def test_answers_to_questions_nobody_asked_are_dropped() -> None:
-    peer = Peer()
-    await peer.shake_hands()
-    for identifier in (0, 1, "1", "s-1", "x" * 100_000):
-        for body in BODIES:
-            peer.send({"jsonrpc": "2.0", "id": identifier} | body)
-    peer.request(2, "ping")
-    await peer.response(2)
-    assert len([each for each in peer.received if "result" in each]) == 2
-
-
-async def test_more_requests_than_allowed_are_refused_by_name() -> None:
-    peer = Peer()
-    peer.server.limits = Limits(in_flight=3)
-    await peer.shake_hands()
-    for identifier in range(1, 6):
-        peer.request(identifier, "tools/call", {"name": "forever"})
-    for identifier in (4, 5):
-        assert "max_in_flight" in (await peer.response(identifier))["error"]["message"]
-    peer.channel.close()
-
-
 async def test_more_subscriptions_than_allowed_are_refused_by_name() -> None:
     peer = Peer()
     peer.server.limits = Limits(subscriptions=3)

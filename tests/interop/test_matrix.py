@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(workshop(tmp_path_factory.mktemp("place") / "workshop"), more)
 
 
-@pytest.mark.requirement("12.16")
+@pytest.mark.requirement("2.8", "6.4", "6.5", "12.16")
 @every_way
 @every_revision
 async def test_everything_a_client_asks_for_is_answered(place: Place, revision: str) -> None:

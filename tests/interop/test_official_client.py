@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
+from mcpdesk.protocol.revisions import LATEST
 from tests.support.desk import running_desk
 from tests.support.official import ROOT, WAYS, Heard, Place, session, stdio, transport
 from tests.support.person import said
@@ -51,15 +50,6 @@ async def test_two_clients_at_once_hear_only_what_is_theirs(served: str, folder:
         await second.until(lambda: len(second.progress) == 25)
         assert {total for _, total, _ in first.progress} == {40}
         assert {total for _, total, _ in second.progress} == {25}
-
-
-@every_way
-async def test_without_a_desk_a_question_is_refused_at_once(place: Place) -> None:
-    async with session(place, LATEST_HANDSHAKE.name) as client:
-        questions = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
-        result = await client.call_tool("AskUserQuestion", {"questions_json": questions})
-    assert result.is_error and isinstance(result.content[0], types.TextContent)
-    assert result.content[0].text.startswith("Nobody can answer: no desk is open. Run `mcpdesk ")
 
 
 async def test_a_key_is_asked_for_where_a_tool_runs_programs() -> None:

@@ -77,7 +77,7 @@ def test_every_method_has_a_name_for_its_result() -> None:
     assert RESULTS.keys() == METHODS.keys()
 
 
-@pytest.mark.requirement("1.5", "2.9", "3.5", "10.1")
+@pytest.mark.requirement("1.5", "1.10", "2.9", "3.5", "10.1")
 @pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
 async def test_everything_sent_is_valid(tmp_path: Path, revision: str) -> None:
     spoken = BY_NAME[revision]

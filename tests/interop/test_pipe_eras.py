@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.revisions import R1, R3, R4, R5, Revision
-from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.protocol.revisions import R4
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
-
-PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 @pytest.mark.requirement("1.11")
@@ -63,17 +60,3 @@ async def test_after_a_cancellation_a_stateless_request_is_not_heard_of_again() 
         6,
     ]
     assert peer.channel.dialogue.is_idle
-
-
-@pytest.mark.requirement("2.4")
-@pytest.mark.parametrize("revision", [R1, R3, R4, R5], ids=str)
-async def test_an_array_is_refused_in_every_revision_but_one(revision: Revision) -> None:
-    peer, message = Peer(), PING
-    if revision.is_stateless:
-        params = {"_meta": request_meta(revision, {"name": "t", "version": "1"})}
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
-    else:
-        await peer.shake_hands(revision.name)
-    peer.send([message])
-    refused = await peer.until(lambda each: "error" in each)
-    assert refused["error"]["code"] == -32600 and "id" not in refused

@@ -50,26 +50,12 @@ async def test_the_question_comes_on_the_stream_and_the_answer_is_accepted() -> 
         assert question["method"] == "elicitation/create"
         stranger = await opened(site)
         reply = {"jsonrpc": "2.0", "id": question["id"], "result": ADA}
-        assert (await site.post(reply, **stranger)).status == 202
+        forged = {"action": "accept", "content": {"name": "Mallory"}}
+        assert (await site.post(reply | {"result": forged}, **stranger)).status == 202
         taken = await site.post(reply, **headers)
         assert taken.status == 202 and await taken.read() == b""
         (answer,) = events((await call.read()).decode())
         assert answer["id"] == 7 and answer["result"]["content"][0]["text"] == "Hello, Ada!"
-
-
-async def test_the_answer_of_another_session_answers_nothing() -> None:
-    async with serving() as site:
-        hosting(site)
-        headers, stranger = await opened(site), await opened(site)
-        call = await site.post(CALL, **headers)
-        line = b""
-        while not line.startswith(b"data: {"):
-            line = await call.content.readline()
-        identifier = orjson.loads(line[6:])["id"]
-        forged = {"action": "accept", "content": {"name": "Mallory"}}
-        await site.post({"jsonrpc": "2.0", "id": identifier, "result": forged}, **stranger)
-        await site.post({"jsonrpc": "2.0", "id": identifier, "result": ADA}, **headers)
-        assert "Hello, Ada!" in (await call.read()).decode()
 
 
 async def test_a_client_that_takes_no_stream_is_not_asked() -> None:
@@ -87,19 +73,6 @@ async def stateless(site: Served, capabilities: dict[str, Any], **more: Any) -> 
     routing = {"MCP_Protocol_Version": R5.name, "Mcp_Method": "tools/call", "Mcp_Name": "greet"}
     answer = await site.post(message, **routing)
     return answer.status, await answer.json()
-
-
-async def test_rounds_of_the_stateless_era_are_plain_answers() -> None:
-    async with serving() as site:
-        asking = hosting(site)
-        able: dict[str, Any] = {"elicitation": {}}
-        status, asked = await stateless(site, able)
-        assert status == 200 and asked["result"]["resultType"] == "input_required"
-        state = asked["result"]["requestState"]
-        answers = {"user_name": ADA}
-        status, done = await stateless(site, able, requestState=state, inputResponses=answers)
-        assert (status, done["result"]["content"][0]["text"]) == (200, "Hello, Ada!")
-        assert asking.started == 1
 
 
 @pytest.mark.requirement("2.7", "7.3")

@@ -121,30 +121,6 @@ async def test_headers_and_capabilities_are_checked_before_anything_runs() -> No
         site.peer.services.jobs.close()
 
 
-async def test_listeners_are_told_over_their_stream_until_the_task_is_over() -> None:
-    async with serving() as site:
-        hosting(site)
-        task = await start(site, "ask")
-        wanted = {"notifications": {"taskIds": [task]}}
-        stream = await site.modern("subscriptions/listen", wanted | DECLARED, "sub")
-        told: list[dict[str, Any]] = []
-        async for message in messages(stream):
-            told.append(message)
-            assert message["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "sub"}
-            status = message["params"].get("status")
-            if status == "input_required" and "working" not in [
-                each["params"].get("status") for each in told
-            ]:
-                await result(site, "tasks/update", {"taskId": task, "inputResponses": {"user_name": ADA}})
-            if status == "completed":
-                break
-        assert told[0]["method"] == "notifications/subscriptions/acknowledged"
-        assert {message["method"] for message in told[1:]} == {"notifications/tasks"}
-        assert told[-1]["params"]["result"]["content"][0]["text"] == "Hello, Ada!"
-        stream.close()
-        site.peer.services.jobs.close()
-
-
 async def opened(site: Served) -> dict[str, str]:
     identity = {"name": "t", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": EVERYTHING, "clientInfo": identity}

@@ -13,13 +13,12 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.hosting.channel import FrameChannel
-from mcpdesk.inbox.question import Answer, Approval, Question, QuestionKind, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
 from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.recorder.masking import mask_json
-from mcpdesk.server.asks import person_questions
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.server.asks.approval_questions import (
     LONGEST_TEXT,
@@ -90,17 +89,6 @@ async def test_allowed_once_it_runs_and_the_next_is_asked_about_again(peer: Guar
     assert peer.hosted.approvals.grants == ()
 
 
-async def test_the_question_names_tool_peer_and_arguments(peer: Guarded) -> None:
-    peer.call(1, command="ls", token="hunter2")
-    question = await peer.sees()
-    (page,) = question.pages
-    assert (question.kind, question.tool, question.peer) == (QuestionKind.APPROVAL, "run", "tester")
-    assert page.question == "May tester call run?"
-    assert [option.label for option in page.options] == list(Approval)
-    assert not page.own_words
-    assert "command: ls" in page.detail
-
-
 async def test_secrets_are_masked_as_everywhere(peer: Guarded) -> None:
     peer.services.mask = mask_json
     peer.call(1, token="hunter2", command="curl -H 'Authorization: Bearer abcdef123456' x")
@@ -139,31 +127,11 @@ async def test_one_approval_for_good_lets_all_pass_that_wait_alike(peer: Guarded
     assert (await peer.said(3))[0]
 
 
-async def test_two_waiting_calls_are_answered_each_for_itself(peer: Guarded) -> None:
-    peer.call(1, "run", n=1)
-    peer.call(2, "run", n=2)
-    first, second = [(await peer.sees()).id for _ in range(2)]
-    peer.inbox.decline(first, "not this one")
-    peer.inbox.answer(second, ONCE)
-    assert await peer.said(1) == (True, "The person at the desk denied this call of run: not this one.")
-    assert await peer.said(2) == (False, "done")
-    assert peer.ran == [{"n": 2}]
-
-
 async def test_denied_without_a_reason_is_an_error_too(peer: Guarded) -> None:
     peer.call(1)
     peer.inbox.answer((await peer.sees()).id, DENY)
     assert await peer.said(1) == (True, "The person at the desk denied this call of run.")
     assert peer.inbox.questions()[0].word == "denied" and not peer.ran
-
-
-async def test_nobody_at_a_desk_is_an_error_at_once_that_says_what_to_do(peer: Guarded) -> None:
-    peer.inbox.audience = 0
-    peer.call(1)
-    failed, text = await peer.said(1)
-    assert failed and not peer.inbox.questions()
-    assert "needs the approval of a person (policy ask, mcp.json), and no desk is open" in text
-    assert "mcpdesk " in text and '"approvals": {"run": "allow"}' in text
 
 
 async def test_a_standing_approval_needs_nobody_at_a_desk(peer: Guarded) -> None:
@@ -190,12 +158,6 @@ async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: G
     await other.close()
 
 
-async def test_what_is_denied_says_so_and_asks_nobody(peer: Guarded) -> None:
-    peer.call(1, "no")
-    assert await peer.said(1) == (True, "no may not be called: its policy is deny (mcp.json).")
-    assert not peer.inbox.questions() and not peer.ran
-
-
 async def test_the_desk_itself_is_not_asked_about_but_denied(peer: Guarded) -> None:
     peer.channel = FrameChannel(peer.endpoint, "memory", "desk", peer._take)
     peer.call(1)
@@ -208,36 +170,6 @@ async def test_a_client_that_calls_itself_desk_is_none(peer: Guarded) -> None:
     peer.channel = FrameChannel(peer.endpoint, "http", "desk", peer._take)
     peer.call(1)
     assert (await peer.sees()).tool == "run"
-
-
-async def test_waiting_counts_against_no_limit_and_is_told(
-    peer: Guarded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(person_questions, "BEAT_S", 0.05)
-    peer.call(1)
-    question = await peer.sees()
-    told = "waiting for approval on the desk, 0 s"
-    await peer.until(
-        lambda _: sum(each.get("params", {}).get("message") == told for each in peer.received) >= 6
-    )
-    peer.inbox.answer(question.id, ONCE)
-    assert await peer.said(1) == (False, "done")
-
-
-async def test_a_cancelled_call_is_withdrawn(peer: Guarded) -> None:
-    peer.call(1)
-    await peer.sees()
-    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    ended = await peer.sees(QuestionState.WITHDRAWN)
-    assert ended.reason == "cancelled by the caller" and not peer.ran
-    assert peer.hosted.approvals.waiting == {}
-
-
-async def test_a_client_that_vanishes_withdraws_its_question(peer: Guarded) -> None:
-    peer.call(1)
-    await peer.sees()
-    peer.channel.close()
-    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "connection closed"
 
 
 async def test_what_cannot_be_kept_holds_for_the_calls_that_wait(peer: Guarded) -> None:

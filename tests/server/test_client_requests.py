@@ -24,15 +24,6 @@ def call(peer: Asked, tool: str, identifier: int = 1) -> None:
     peer.request(identifier, "tools/call", {"name": tool})
 
 
-async def test_a_form_is_a_request_and_its_answer_goes_to_the_handler() -> None:
-    peer = await opened()
-    call(peer, "greet")
-    question = await peer.question("elicitation/create")
-    assert question["params"]["mode"] == "form" and len(question["id"]) > 16
-    peer.answer(question, ADA)
-    assert text_of(await peer.response(1)) == "Hello, Ada!"
-
-
 async def test_the_revision_without_modes_gets_none() -> None:
     peer = await opened("2025-06-18", {"elicitation": {}})
     call(peer, "person")
@@ -60,23 +51,6 @@ async def test_what_a_link_was_for_is_said_to_be_done_by_its_id() -> None:
     assert text_of(await peer.response(1)) == "accept"
     told = [each for each in peer.received if each.get("method") == "notifications/elicitation/complete"]
     assert [each["params"] for each in told] == [{"elicitationId": question["params"]["elicitationId"]}]
-
-
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_sampling_and_roots_in_every_revision(revision: str) -> None:
-    peer = await opened(revision, {"sampling": {}, "roots": {}})
-    call(peer, "capital", 1)
-    question = await peer.question("sampling/createMessage")
-    assert question["params"] == {
-        "messages": [{"role": "user", "content": {"type": "text", "text": "The capital of France?"}}],
-        "maxTokens": 50,
-        "systemPrompt": "Be brief.",
-    }
-    peer.answer(question, WRITTEN)
-    assert text_of(await peer.response(1)) == "m1: Paris"
-    call(peer, "places", 2)
-    peer.answer(await peer.question("roots/list"), ROOTS)
-    assert "file:///home/ada" in str((await peer.response(2))["result"])
 
 
 async def test_several_at_once_are_answered_in_any_order() -> None:

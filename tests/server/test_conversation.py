@@ -7,22 +7,9 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.revisions import REVISIONS
 from mcpdesk.server.offer.server import Limits
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer, make_server
-
-
-@pytest.mark.requirement("1.10")
-@pytest.mark.parametrize("revision", [each.name for each in REVISIONS if not each.is_stateless])
-async def test_a_handshake_is_answered_in_the_offered_revision(revision: str) -> None:
-    peer = Peer()
-    result = (await peer.shake_hands(revision))["result"]
-    assert result["protocolVersion"] == revision
-    assert result["serverInfo"]["name"] == "sample"
-    assert result["instructions"] == "Be kind."
-    peer.request(1, "tools/list")
-    assert len((await peer.response(1))["result"]["tools"]) == 9
 
 
 @pytest.mark.requirement("1.10")
@@ -106,27 +93,6 @@ async def test_dotted_names_work_for_handshake_peers_only() -> None:
     assert (await peer.response(2))["error"]["code"] == -32601
 
 
-@pytest.mark.parametrize(
-    ("frame", "code"),
-    [
-        (b"{", -32700),
-        (b"\xff\xfe", -32700),
-        (b"[" * 100_000, -32700),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping"', -32700),
-        (b"1", -32600),
-        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
-        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
-    ],
-)
-async def test_malformed_frames_are_answered_and_the_pipe_lives_on(frame: bytes, code: int) -> None:
-    peer = Peer()
-    peer.send(frame)
-    error = await peer.until(lambda message: "error" in message)
-    assert error["error"]["code"] == code
-    peer.request("after", "ping")
-    assert await peer.response("after")
-
-
 @pytest.mark.requirement("2.3", "2.4")
 async def test_batches_belong_to_one_revision() -> None:
     peer = Peer()
@@ -197,17 +163,6 @@ async def test_a_cancelled_request_gets_no_response(word: str) -> None:
     await peer.channel.drained()
     assert not [message for message in peer.received if message.get("id") == 5]
     assert peer.channel.dialogue.is_idle
-
-
-async def test_an_id_in_flight_cannot_be_used_again_but_its_other_type_can() -> None:
-    peer = Peer()
-    await peer.shake_hands()
-    peer.request(5, "tools/call", {"name": "forever"})
-    peer.request(5, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    assert (await peer.response(5))["error"]["code"] == -32600
-    peer.request("5", "tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    assert (await peer.response("5"))["result"]["content"][0]["text"] == "x"
-    peer.channel.close()
 
 
 async def test_a_closed_channel_ends_its_calls() -> None:

@@ -60,15 +60,6 @@ async def test_each_change_of_a_list_is_told_once() -> None:
     assert len(told) == 1
 
 
-async def test_calls_are_answered_at_once_without_a_mode_and_with_sync() -> None:
-    caller = Caller()
-    await caller.ask("initialize", {})
-    for number, more in enumerate(({}, {"mode": "sync"}), 2):
-        params = {"name": "echo", "arguments": {"text": f"a{number}"}} | more
-        result = (await caller.ask("tools/call", params, number))["result"]
-        assert result["stdout"] == result["content"][0]["text"] == f"a{number}"
-
-
 @pytest.mark.parametrize("mode", ["sync", "async"])
 async def test_progress_of_one_call_and_of_one_job(mode: str) -> None:
     caller = Caller()

@@ -16,47 +16,12 @@ from mcpdesk.server.offer.resources import ResourceTemplate
 from tests.support.served import Peer, make_server
 
 
-async def test_a_prompt_becomes_a_user_message() -> None:
-    peer = Peer()
-    peer.modern(1, "prompts/get", {"name": "summarize", "arguments": {"topic": "bees"}})
-    messages = (await peer.response(1))["result"]["messages"]
-    assert messages == [{"role": "user", "content": {"type": "text", "text": "Summarize bees"}}]
-
-
 @pytest.mark.parametrize("uris", [True, 5, "note://1", {"a": 1}, [1], [["note://1"]]])
 async def test_subscriptions_that_are_no_list_of_uris_are_refused(uris: object) -> None:
     peer = Peer()
     peer.modern(1, "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
     error = (await peer.response(1))["error"]
     assert error["code"] == -32602 and "resourceSubscriptions" in error["message"]
-
-
-@pytest.mark.parametrize("uri", ["resource://note", "resources/note.md"])
-async def test_a_resource_is_read_by_uri_and_by_path(uri: str) -> None:
-    peer = Peer()
-    peer.modern(1, "resources/read", {"uri": uri})
-    contents = (await peer.response(1))["result"]["contents"]
-    assert contents == [{"uri": "resource://note", "text": "resource://note {}"}]
-
-
-async def test_a_template_is_matched_and_its_variables_handed_over() -> None:
-    peer = Peer()
-    peer.modern(1, "resources/read", {"uri": "item://42"})
-    contents = (await peer.response(1))["result"]["contents"]
-    assert contents == [{"uri": "item://42", "mimeType": "text/plain", "text": "item://42 {'id': '42'}"}]
-
-
-@pytest.mark.requirement("2.8", "6.5")
-@pytest.mark.parametrize(("revision", "code"), [("2025-06-18", -32002), ("2026-07-28", -32602)])
-async def test_a_missing_resource_has_the_code_of_the_revision(revision: str, code: int) -> None:
-    peer = Peer()
-    if revision == "2026-07-28":
-        peer.modern(1, "resources/read", {"uri": "x://y"})
-    else:
-        await peer.shake_hands(revision)
-        peer.request(1, "resources/read", {"uri": "x://y"})
-    error = (await peer.response(1))["error"]
-    assert (error["code"], error["data"]) == (code, {"uri": "x://y"})
 
 
 @pytest.mark.requirement("6.5")
@@ -153,24 +118,6 @@ async def test_fixed_choices_are_filtered_by_what_was_typed() -> None:
 
 async def test_arguments_given_before_narrow_the_suggestions() -> None:
     assert (await completed(_peer(), asked("city", "", country="de")))["values"] == ["Bonn"]
-
-
-@pytest.mark.parametrize(("revision", "city"), [(each.name, "Bonn") for each in REVISIONS[2:4]])
-async def test_context_counts_since_the_third_revision(revision: str, city: str) -> None:
-    peer = _peer()
-    await peer.shake_hands(revision)
-    peer.request(1, "completion/complete", asked("city", country="de"))
-    assert (await peer.response(1))["result"] == {
-        "completion": {"values": [city], "total": 1, "hasMore": False}
-    }
-
-
-@pytest.mark.parametrize("revision", [each.name for each in REVISIONS[:2]])
-async def test_older_revisions_know_no_context(revision: str) -> None:
-    peer = _peer()
-    await peer.shake_hands(revision)
-    peer.request(1, "completion/complete", asked("city", "Pa", country="de"))
-    assert (await peer.response(1))["result"]["completion"]["values"] == ["Paris", "Pau"]
 
 
 @pytest.mark.requirement("6.2")

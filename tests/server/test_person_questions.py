@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.errors import ClientError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
@@ -24,7 +23,6 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from tests.support.asked_client import Asked
 from tests.support.patience import WITHIN_S
-from tests.support.served import Peer
 
 QUESTIONS = json.dumps([{"question": "Tea?", "options": ["yes", "no"]}])
 FORM: dict[str, Any] = {"elicitation": {}}
@@ -126,15 +124,6 @@ async def test_a_client_that_refuses_leaves_it_to_the_desk(make: Any) -> None:
     assert await peer.said() == ("answered", "")
 
 
-async def test_of_both_the_client_may_be_first(make: Any) -> None:
-    peer = await make("both")
-    peer.ask()
-    await peer.sees(QuestionState.WAITING)
-    peer.answer(await peer.question(CREATE), YES)
-    assert await peer.said() == ("answered", "")
-    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "answered by the client"
-
-
 async def test_of_both_the_desk_may_be_first_and_the_client_is_told(make: Any) -> None:
     peer = await make("both")
     peer.ask()
@@ -180,31 +169,6 @@ async def test_the_desk_itself_is_asked_once(make: Any) -> None:
     peer.ask()
     await peer.sees(QuestionState.WAITING)
     assert len(peer.inbox.questions()) == 1 and not peer.asked_client
-
-
-async def test_in_the_stateless_era_the_desk_settles_the_round(make: Any) -> None:
-    peer = await make("both", 1, None)
-    arguments = {"arguments": {"questions_json": QUESTIONS}}
-    body = (await peer.round(1, "AskUserQuestion", **arguments))["result"]
-    assert body["resultType"] == "input_required"
-    number = (await peer.sees(QuestionState.WAITING)).id
-    peer.inbox.answer(number, [Answer(("no",))])
-    await peer.sees(QuestionState.ANSWERED)
-    (key,) = body["inputRequests"]
-    again = arguments | {"requestState": body["requestState"], "inputResponses": {key: YES}}
-    result = (await peer.round(2, "AskUserQuestion", **again))["result"]
-    assert result["structuredContent"]["answers"][0]["selected"] == ["no"]
-
-
-async def test_in_the_stateless_era_the_client_may_be_first(make: Any) -> None:
-    peer = await make("both", 1, None)
-    arguments = {"arguments": {"questions_json": QUESTIONS}}
-    body = (await peer.round(1, "AskUserQuestion", **arguments))["result"]
-    (key,) = body["inputRequests"]
-    again = arguments | {"requestState": body["requestState"], "inputResponses": {key: YES}}
-    result = (await peer.round(2, "AskUserQuestion", **again))["result"]
-    assert result["structuredContent"]["answers"][0]["selected"] == ["yes"]
-    assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "answered by the client"
 
 
 async def test_who_comes_back_to_another_process_disturbs_nobody(make: Any) -> None:
@@ -304,17 +268,6 @@ async def result_of(peer: Asked, answer: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-async def answered(peer: Asked, answer: dict[str, Any]) -> dict[str, Any]:
-    outcome: dict[str, Any] = (await result_of(peer, answer))["structuredContent"]
-    return outcome
-
-
-async def test_the_answer_looks_like_one_from_the_desk(peer: Asked) -> None:
-    outcome = await answered(peer, {"action": "accept", "content": FILLED})
-    assert outcome["status"] == "answered"
-    assert [each["selected"] for each in outcome["answers"]] == [["SQLite"], ["types"]]
-
-
 async def test_a_page_that_was_left_empty_says_so(peer: Asked) -> None:
     result = await result_of(peer, {"action": "accept", "content": {"answer_1": "SQLite"}})
     assert result["content"][0]["text"] == "Which database?\n-> SQLite\nWhich checks?\n-> (no answer)"
@@ -322,89 +275,6 @@ async def test_a_page_that_was_left_empty_says_so(peer: Asked) -> None:
 
 @pytest.mark.parametrize(("action", "reason"), [("decline", ""), ("cancel", "the form was closed")])
 async def test_refusing_the_form_declines(peer: Asked, action: str, reason: str) -> None:
-    assert await answered(peer, {"action": action}) == {
+    assert (await result_of(peer, {"action": action}))["structuredContent"] == {
         "status": "declined", "reason": reason, "answers": [],
     }  # fmt: skip
-
-
-async def test_an_open_desk_is_asked_first(peer: Asked) -> None:
-    peer.inbox.audience = 1
-    arrived = asyncio.Event()
-    peer.inbox.subscribe(lambda _: arrived.set())
-    await peer.shake({"elicitation": {}})
-    peer.request(
-        1, "tools/call", {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTIONS_ask_client}}
-    )
-    async with asyncio.timeout(WITHIN_S):
-        await arrived.wait()
-    assert not [each for each in peer.received if each.get("method") == "elicitation/create"]
-
-
-PAGES_person = (Page("Which?", options=(Option("a"), Option("b"))),)
-
-
-class Elsewhere(Peer):
-    """A server whose tool asks here and elsewhere at once; `other` is what becomes of it there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.other: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
-        self.inbox.audience = 1
-        self.server.tools.replace([Tool("both", self._both, {"type": "object"})])
-
-    async def _both(self, arguments: dict[str, Any], context: Context) -> Any:
-        async def ask() -> Question:
-            return await self.other
-
-        asked = await context.ask_desk(PAGES_person, asyncio.create_task(ask()))
-        return f"{asked.state} {asked.answered_by}"
-
-    async def called(self) -> int:
-        """Call it, and wait for its question."""
-        arrived = asyncio.Event()
-        self.inbox.subscribe(lambda _: arrived.set())
-        self.modern(1, "tools/call", {"name": "both"})
-        async with asyncio.timeout(WITHIN_S):
-            await arrived.wait()
-        return self.inbox.questions()[0].id
-
-    def ended(self, state: QuestionState) -> Question:
-        return Question(0, "s", "p", "both", PAGES_person, 1.0, 2.0, state=state, answered_by="the client")
-
-    async def said(self) -> str:
-        text: str = (await self.response(1))["result"]["content"][0]["text"]
-        return text
-
-
-@pytest.mark.parametrize("state", [QuestionState.ANSWERED, QuestionState.DECLINED])
-async def test_an_answer_elsewhere_withdraws_the_question(state: QuestionState) -> None:
-    peer = Elsewhere()
-    await peer.called()
-    peer.other.set_result(peer.ended(state))
-    assert await peer.said() == f"{state} the client"
-    (question,) = peer.inbox.questions()
-    assert (question.state, question.reason) == (QuestionState.WITHDRAWN, f"{state} by the client")
-
-
-async def test_an_answer_here_counts_though_it_is_asked_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    peer = Elsewhere()
-    number = await peer.called()
-    assert peer.inbox.answer(number, [Answer(("a",))])
-    assert await peer.said() == "answered desk"
-
-
-@pytest.mark.parametrize("how", ["error", "closed", "timed out"])
-async def test_who_has_no_answer_elsewhere_leaves_the_question_to_the_desk(how: str) -> None:
-    peer = Elsewhere()
-    number = await peer.called()
-    if how == "error":
-        peer.other.set_exception(ClientError("no"))
-    else:
-        peer.other.set_result(
-            peer.ended(QuestionState.CANCELLED if how == "closed" else QuestionState.TIMED_OUT)
-        )
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert peer.inbox.questions()[0].state is QuestionState.WAITING
-    peer.inbox.decline(number, "no")
-    assert await peer.said() == "declined desk"

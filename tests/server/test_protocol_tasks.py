@@ -193,22 +193,6 @@ async def test_cancelling_ends_the_handler_and_is_acknowledged_every_time() -> N
     peer.services.jobs.close()
 
 
-async def test_a_task_goes_on_when_its_caller_has_left_and_another_connection_finds_it() -> None:
-    peer = TaskPeer()
-    task = (await peer.start("wait", label="kept"))["taskId"]
-    await peer.tasks.running.wait()
-    peer.channel.close("the client disconnected")
-    later = TaskPeer(peer.tasks, peer.services.jobs)
-    later.endpoint, later.channel = (
-        peer.endpoint,
-        type(peer.channel)(peer.endpoint, "memory", "t", later._take),
-    )
-    assert (await later.get(task))["status"] == "working"
-    peer.tasks.go.set()
-    assert (await later.settled(task))["result"]["structuredContent"] == {"waited": "kept"}
-    peer.services.jobs.close()
-
-
 @pytest.mark.parametrize("params", [{}, {"taskId": 5}, {"taskId": "unheard-of"}])
 async def test_ids_that_are_none_are_refused(params: dict[str, Any]) -> None:
     peer = TaskPeer()

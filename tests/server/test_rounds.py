@@ -168,13 +168,6 @@ async def test_answers_that_are_no_object_are_refused(given: Any) -> None:
     assert answer["error"]["code"] == -32602
 
 
-async def test_refusals_are_answers() -> None:
-    peer = Asked()
-    for number, action in enumerate(("decline", "cancel"), 1):
-        done = await peer.round(number, "greet", inputResponses={"user_name": {"action": action}})
-        assert text_of(done) == action
-
-
 @pytest.mark.requirement("7.4", "12.6")
 async def test_a_state_that_was_changed_is_expired_or_belongs_elsewhere_is_refused(
     monkeypatch: pytest.MonkeyPatch,
@@ -358,12 +351,3 @@ async def test_cancelling_a_later_round_ends_the_handler() -> None:
         await went_on.wait()
         peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
         await gone.wait()
-
-
-async def test_a_class_is_a_form_and_its_instance_the_answer() -> None:
-    peer = Asked()
-    asked = await peer.round(1, "person")
-    schema = asked["result"]["inputRequests"]["elicitation-1"]["params"]["requestedSchema"]
-    assert schema["properties"] == {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}}
-    done = await peer.round(2, "person", **retry(asked, **{"elicitation-1": ADA}))
-    assert text_of(done) == "Person Ada 30"

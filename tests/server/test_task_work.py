@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.server.background import task_work
 from mcpdesk.server.background.task_work import TaskOutlet
-from tests.support.asked_client import ADA
 from tests.support.official_schema import problems
 from tests.support.patience import WITHIN_S
 from tests.support.task_server import TaskPeer, TaskServer
@@ -131,29 +129,6 @@ async def test_a_cancelled_task_stays_so_and_cannot_be_cancelled_again() -> None
     peer.services.jobs.close()
 
 
-@pytest.mark.requirement("8.2")
-async def test_questions_come_with_the_request_for_the_result_and_say_whose_they_are() -> None:
-    peer = await opened()
-    task = (await peer.start_core("ask"))["taskId"]
-    told = await peer.told("notifications/tasks/status", lambda params: params["status"] == "input_required")
-    assert told["taskId"] == task
-    assert not any(message.get("method") == "elicitation/create" for message in peer.received)
-    waiting = peer.begin("tasks/result", {"taskId": task})
-    question = await peer.until(lambda message: message.get("method") == "elicitation/create")
-    assert question["params"]["_meta"] == {RELATED: {"taskId": task}}
-    assert problems("2025-11-25", "ElicitRequest", question) == []
-    peer.send({"jsonrpc": "2.0", "id": question["id"], "result": ADA})
-    result = (await peer.response(waiting))["result"]
-    assert result["content"][0]["text"] == "Hello, Ada!" and result["_meta"] == {RELATED: {"taskId": task}}
-    states = [
-        message["params"]["status"]
-        for message in peer.received
-        if message.get("method") == "notifications/tasks/status"
-    ]
-    assert states == ["input_required", "working", "completed"]
-    peer.services.jobs.close()
-
-
 async def test_a_question_left_unanswered_is_asked_again_with_the_next_request() -> None:
     peer = await opened()
     task = (await peer.start_core("ask"))["taskId"]
@@ -212,26 +187,6 @@ async def test_tasks_are_listed_in_pages_with_a_lifetime_of_our_choice() -> None
     peer.services.jobs.close()
 
 
-@pytest.mark.requirement("8.4")
-async def test_another_session_sees_none_of_them_and_they_end_with_their_own() -> None:
-    peer = await opened()
-    task = (await peer.start_core("wait"))["taskId"]
-    await peer.tasks.running.wait()
-    other = TaskPeer(peer.tasks)
-    other.endpoint, other.channel = (
-        peer.endpoint,
-        type(peer.channel)(peer.endpoint, "memory", "t", other._take),
-    )
-    await other.shake()
-    for method in ("tasks/get", "tasks/result", "tasks/cancel"):
-        assert (await other.core(method, {"taskId": task}))["error"]["code"] == -32602
-    assert (await other.core("tasks/list", {}))["result"]["tasks"] == []
-    assert (await other.ask("tasks/get", {"taskId": task}))["error"]["code"] == -32602
-    peer.channel.close("the client left")
-    await asyncio.wait_for(peer.tasks.over.wait(), WITHIN_S)
-    assert len(peer.services.jobs) == 0
-
-
 async def test_who_waits_for_a_result_sees_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_work, "BEAT_S", 0.001)
     peer = await opened()
@@ -242,26 +197,6 @@ async def test_who_waits_for_a_result_sees_signs_of_life(monkeypatch: pytest.Mon
     await asyncio.wait_for(alive.wait(), WITHIN_S)
     peer.tasks.go.set()
     assert "result" in await peer.response(waiting)
-    peer.services.jobs.close()
-
-
-async def test_everything_said_of_tasks_is_what_the_published_schema_says() -> None:
-    peer = await opened()
-    task = (await peer.start_core("wait"))["taskId"]
-    checks: list[tuple[str, Any]] = [
-        ("GetTaskResult", (await peer.core("tasks/get", {"taskId": task}))["result"]),
-        ("ListTasksResult", (await peer.core("tasks/list", {}))["result"]),
-    ]
-    peer.tasks.go.set()
-    result = (await peer.core("tasks/result", {"taskId": task}))["result"]
-    checks += [("CallToolResult", result), ("GetTaskPayloadResult", result)]
-    for message in peer.received:
-        if message.get("method") == "notifications/tasks/status":
-            checks.append(("TaskStatusNotification", message))
-        elif "task" in message.get("result", {}):
-            checks.append(("CreateTaskResult", message["result"]))
-    assert {name for name, _ in checks} >= {"TaskStatusNotification", "CreateTaskResult"}
-    assert [problem for name, value in checks for problem in problems("2025-11-25", name, value)] == []
     peer.services.jobs.close()
 
 
@@ -300,10 +235,3 @@ async def test_who_waits_hears_it_and_otherwise_it_goes_beside_all_requests() ->
     await outlet.drain()
     assert (pushed, first.sent, second.sent, deaf.sent) == ([b"1", b"5"], [b"2", b"4"], [b"3"], [])
     assert (first.drained, second.drained) == (0, 1)
-
-
-async def test_it_has_no_connection_of_its_own() -> None:
-    pushed: list[bytes] = []
-    outlet = TaskOutlet(pushed.append)
-    outlet.keep_alive()
-    assert outlet.may_send and not await outlet.let_go(5) and pushed == []
