@@ -1,31 +1,4 @@
-"""The exceptions of the project; builtins are used wherever nobody would catch a special class.
-
-DeskError
-├── ProtocolError            carries a JSON-RPC code and data
-│   ├── LocalProtocolError   we broke the rules
-│   ├── RemoteProtocolError  the peer broke the rules
-│   └── Refusal              hosted code wants an error rather than a result: `refuse()`
-├── TransportError           bytes could not be moved
-├── CallError                a server that was called through the bridge gave no result
-│   ├── HttpError            HTTP said no, or there was no connection
-│   ├── InvalidAnswer        what came is no answer the protocol allows
-│   ├── RpcError             the server answered with a JSON-RPC error
-│   ├── AuthorizationError   no token could be had for the server
-│   └── CallTimeout          no answer came in time
-├── FileGone                 a file is not any more what a job made
-├── ArchiveTooLarge          files are too much for one archive
-├── ManifestError            a server folder cannot be read (path, line, column)
-├── RegistrationError        one item cannot be offered (the rest serves)
-│   └── MissingPrecondition  nothing is wrong with it, but something it needs is not there
-├── HandlerError             hosted code failed on purpose: `fail()`
-│   ├── BadArgument          an argument fits its schema and still cannot be used
-│   ├── StorageError         what should be kept could not be
-│   └── ClientError          the client could not be asked, or did not answer
-│       ├── MissingCapability
-│       └── ClientTimeout
-└── DeskUserError            a person made a mistake: one sentence and a hint
-    └── UnknownMode          a server has no such mode
-"""
+"""The exceptions of the project; builtins are used wherever nobody would catch a special class."""
 
 from __future__ import annotations
 

@@ -48,12 +48,6 @@ def test_stronger_origin_wins(tmp_path: Path) -> None:
         assert (resolved.settings.port, resolved.origins["port"]) == (value, origin)
 
 
-def test_first_name_of_a_variable_wins() -> None:
-    resolved = resolve({}, {"PORT": "2", "MCPDESK_PORT": "1"})
-    assert resolved.settings.port == 1
-    assert resolved.origins["port"] == "environment MCPDESK_PORT"
-
-
 def test_empty_variable_counts_as_not_set() -> None:
     assert resolve({}, {"PORT": "", "MCPDESK_HOST": " "}).origins["port"] == "default"
 

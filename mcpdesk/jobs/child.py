@@ -19,7 +19,7 @@ from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
-from typing import IO, Protocol
+from typing import IO
 
 from mcpdesk.jobs.output import Stream
 from mcpdesk.jobs.process_table import MARK
@@ -169,28 +169,7 @@ atexit.register(GUARD.close)
 REPORT_BYTES = 4096
 
 
-class Child(Protocol):
-    """A program that was started: its output and its exit code."""
-
-    pid: int
-    keeper: int
-    """The process that adopts what the program leaves behind; 0 when there is none."""
-    is_empty: bool
-    """Whether it and all its descendants have surely ended."""
-    outputs: dict[Stream, IO[bytes]]
-
-    @property
-    def code(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
-
-    def on_end(self, ended: Callable[[], None]) -> None:
-        """Call a function once the program has ended."""
-
-    def close(self) -> None:
-        """Stop watching. A keeper kills what it still holds."""
-
-
-async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, str]) -> Child:
+async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild | OwnChild:
     """Start a program in a session of its own, without input.
 
     Raises: OSError when it cannot be started.
@@ -208,9 +187,12 @@ class KeptChild:
 
     def __init__(self, control: socket.socket, outputs: dict[Stream, IO[bytes]]) -> None:
         self.pid = self.keeper = 0
+        """Its process, and the one that adopts what it leaves behind."""
         self.is_empty = False
+        """Whether it and all its descendants have surely ended."""
         self.outputs = outputs
         self.code: int | None = None
+        """Its exit code, negative for a signal; None while it runs."""
         self._control = control
         self._ended: Callable[[], None] = lambda: None
         self._unread = b""
@@ -301,7 +283,7 @@ class KeptChild:
 
 
 class OwnChild:
-    """A program that is a child of this process."""
+    """A program that is a child of this process; used like a `KeptChild`, but nobody adopts its orphans."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
         """Start the program. Raises: OSError when it cannot be started."""
@@ -336,3 +318,6 @@ class OwnChild:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+Child = KeptChild | OwnChild

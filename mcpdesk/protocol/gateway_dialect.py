@@ -11,7 +11,7 @@ from typing import Any
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
-from mcpdesk.protocol.revisions import R3
+from mcpdesk.protocol.revisions import BY_NAME, R3
 from mcpdesk.protocol.task_shapes import TaskStatus
 
 REVISION = R3
@@ -154,8 +154,6 @@ def timestamp(seconds: float | None) -> str | None:
 
 
 def _initialize(params: JSONObject) -> JSONObject:
-    from mcpdesk.protocol.revisions import BY_NAME
-
     offered = params.get("protocolVersion")
     known = BY_NAME.get(offered) if isinstance(offered, str) else None
     if known is not None and not known.is_stateless:

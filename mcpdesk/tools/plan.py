@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,7 +83,15 @@ async def plan_mode(
             if action != "reset":
                 raise
             await forget_unreadable(ctx.hosted)
-    said = await _RUNS[action](ctx, goal, plan_file)
+    match action:
+        case "enter":
+            said = await _enter(ctx, goal, plan_file)
+        case "exit":
+            said = await _exit(ctx)
+        case "reset":
+            said = await _reset(ctx)
+        case _:
+            said = ""
     status = _status(_plan(ctx), ctx)
     text = codec.encode(asdict(status)).decode() if action == "json" else said or _words(status)
     return ToolResult((content.text(text),), status)
@@ -128,7 +135,7 @@ async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None
     return f"{'Written anew' if is_anew else 'Added'}. The plan in {plan.file}:\n\n{_text(plan, ctx) or ''}"
 
 
-async def _exit(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
+async def _exit(ctx: Context) -> str:
     plan = _plan(ctx)
     if plan is None or not plan.is_active:
         raise HandlerError("plan mode is off; enter begins it")
@@ -137,23 +144,10 @@ async def _exit(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
 
 
-async def _tell(_ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
-    return ""
-
-
-async def _reset(ctx: Context, _goal: str | None, _plan_file: str | None) -> str:
+async def _reset(ctx: Context) -> str:
     plan = _plan(ctx)
     await remember(ctx.hosted, None, ctx.session)
     return "There was no plan." if plan is None else f"Plan mode is off. {plan.file} was left as it is."
-
-
-_RUNS: dict[str, Callable[[Context, str | None, str | None], Awaitable[str]]] = {
-    "enter": _enter,
-    "exit": _exit,
-    "status": _tell,
-    "json": _tell,
-    "reset": _reset,
-}
 
 
 def _status(plan: Plan | None, ctx: Context) -> PlanStatus:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
@@ -15,10 +14,10 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.tools.web import page_text
 
 if TYPE_CHECKING:
     from mcpdesk.tools.web.fetch import Fetched
-    from mcpdesk.tools.web.page_text import Readable
 
 MOST_WAIT_MS = 30_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -89,7 +88,7 @@ async def read_docs(
     if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
         return await _page(fetched, format, wait_ms, ctx)
     if _is_text(fetched):
-        return await _result(fetched, fetched.text, "", "text", "fetch", "", ctx)
+        return await _result(_document(fetched, "text"), fetched.text, ctx)
     return _other(fetched)
 
 
@@ -107,7 +106,14 @@ def _is_text(fetched: Fetched) -> bool:
 async def _page(fetched: Fetched, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
     html, way, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format, fetched.url)
-    return await _result(fetched, page.text, page.title, format, way, note, ctx, is_cut=page.is_cut)
+    document = replace(
+        _document(fetched, format),
+        title=page.title[:500],
+        way=way,
+        note=note,
+        truncated=page.is_cut or fetched.is_cut,
+    )
+    return await _result(document, page.text, ctx)
 
 
 async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
@@ -131,9 +137,7 @@ async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str,
     return drawn.html, drawn.way, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
 
 
-def _converted(html: str, format: Format, url: str) -> Readable:
-    from mcpdesk.tools.web import page_text
-
+def _converted(html: str, format: Format, url: str) -> page_text.Readable:
     if format == "html":
         return page_text.markup(html, url)
     return page_text.plain(html) if format == "text" else page_text.markdown(html, url)
@@ -145,7 +149,7 @@ def _other(fetched: Fetched) -> ToolResult[Document]:
     if kind in PICTURES and size <= MOST_PICTURE_BYTES:
         note = f"{kind}, {size:,} bytes: a picture"
         told = content.text(f"{fetched.url}\n[{note}]")
-        document = _document(fetched, "", "none", "fetch", note)
+        document = replace(_document(fetched, "none"), note=note)
         return ToolResult((told, content.image(fetched.body, kind)), document)
     if fetched.body.startswith(b"%PDF-") or kind == "application/pdf":
         told_how = (
@@ -156,56 +160,35 @@ def _other(fetched: Fetched) -> ToolResult[Document]:
     raise HandlerError(f"url: {fetched.url} is no text but {kind} ({size:,} bytes); {told_how}")
 
 
-async def _result(
-    fetched: Fetched,
-    text: str,
-    title: str,
-    format: str,
-    way: str,
-    note: str,
-    ctx: Context,
-    *,
-    is_cut: bool = False,
-) -> ToolResult[Document]:
+async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:
     """What fits is given, the whole goes to a file."""
     from mcpdesk.jobs.output import kept_text
 
-    notes = [note] if note else []
-    if is_cut or fetched.is_cut:
+    notes = [document.note] if document.note else []
+    if document.truncated:
         notes.append("the document is larger than what was read of it")
-    most, path = ctx.hosted.options.output_chars, None
-    room = most - sum(len(each) + 4 for each in notes)
+    room = ctx.hosted.options.output_chars - sum(len(each) + 4 for each in notes)
     if len(text) > room:
         room -= NOTES_LENGTH
         left_out = f"{len(text) - room:,} characters more"
+        document = replace(document, truncated=True)
         try:
             path = await asyncio.to_thread(kept_text, ctx.hosted.outputs, text)
+            document = replace(document, output_file=str(path))
             notes.append(f"{left_out}; all of it is in {path}")
         except OSError as error:
             notes.append(f"{left_out}, which could not be written to a file: {error.strerror}")
-    document = _document(fetched, title, format, way, note, is_cut=is_cut or len(text) > room, path=path)
     body = text[:room] or "(no text)"
     return ToolResult((content.text("\n\n".join([body, *(f"[{each}]" for each in notes)])),), document)
 
 
-def _document(
-    fetched: Fetched,
-    title: str,
-    format: str,
-    way: str,
-    note: str,
-    *,
-    is_cut: bool = False,
-    path: Path | None = None,
-) -> Document:
+def _document(fetched: Fetched, format: str) -> Document:
     return Document(
         url=fetched.url,
-        title=title[:500],
+        title="",
         content_type=fetched.content_type,
         format=format,
-        way=way,
+        way="fetch",
         bytes=len(fetched.body),
-        truncated=is_cut or fetched.is_cut,
-        note=note,
-        output_file=None if path is None else str(path),
+        truncated=fetched.is_cut,
     )
