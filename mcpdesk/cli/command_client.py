@@ -1,4 +1,4 @@
-"""The client through which commands ask a server: at a URL, or of a folder that is hosted meanwhile.
+"""The client through which commands ask a server: a folder or a program that runs meanwhile, or a URL.
 
 Questions of tools are asked in the terminal the command was typed in, on stderr.
 """
@@ -16,10 +16,16 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcpdesk.cli.options import Reach, is_url, server_folder
-from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
+from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, print_message
+from mcpdesk.cli.reach import Reach, ask_input, can_ask, transport_to, with_hint
 from mcpdesk.client.connection import CallObserver, ServerConnection
-from mcpdesk.errors import DeskError, DeskUserError, HttpError, RemoteProtocolError, RpcError
+from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
+from mcpdesk.errors import (
+    CallError,
+    DeskUserError,
+    RemoteProtocolError,
+)
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -42,24 +48,22 @@ DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
-TOKEN_HINTS: dict[int, str] = {
-    ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
-    ErrorCode.FORBIDDEN: "Give another token with --token-env.",
-}
 
 
 def client(target: str, reach: Reach) -> AbstractContextManager[CommandClient]:
-    """Return a client of the server at a URL, or of a server folder, hosted for as long as the block runs.
+    """Return a client of any server; one that is a folder or a program runs for as long as the block does.
 
-    What a folder's code prints goes to stderr. Raises: DeskError when it cannot be hosted, or reached.
+    What it prints goes to stderr. Raises: DeskError when it cannot be hosted, started or reached.
     """
-    if is_url(target):
-        return _remote(target, reach)
+    found = find_target(target, os.environ, ask_input, reach.packages)
+    if not isinstance(found, FolderTarget):
+        return _remote(found, reach)
     from mcpdesk.cli.core_process import require_unix
 
     require_unix("Hosting a folder for one request")
-    if reach.key:
-        raise DeskUserError("A folder needs no key.", "It is for a server at a URL.")
+    if reach.is_remote:
+        message = "A folder needs no key, no header, no revision and no packages."
+        raise DeskUserError(message, "They are for a server that is reached as a client.")
     return _hosted(target, reach)
 
 
@@ -112,7 +116,7 @@ class CommandClient:
         except TimeoutError:
             message = f"{method}: no answer within {timeout_s:g} s."
             raise DeskUserError(message, "See --timeout.", TIMED_OUT) from None
-        except (HttpError, RpcError) as error:
+        except CallError as error:
             raise with_hint(error) from None
         finally:
             future.cancel()
@@ -158,34 +162,22 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
     return f"{progress:g}{of} {clean(message, newlines=False)}".rstrip()
 
 
-def with_hint(error: HttpError | RpcError) -> DeskError:
-    """Return the error, with what to do about it where a key or token is what is missing."""
-    if isinstance(error, RpcError):
-        hint = TOKEN_HINTS.get(error.code)
-        refusal = RemoteProtocolError(error.code, error.message, error.data)
-        return refusal if hint is None else DeskUserError(str(refusal), hint, PROTOCOL_ERROR)
-    if error.status not in (401, 403):
-        return error
-    hint = "Give a token with --token-env, or the key with --key-env."
-    return DeskUserError(str(error), hint, CANNOT_CONNECT)
-
-
 @contextmanager
-def _remote(url: str, reach: Reach) -> Iterator[CommandClient]:
-    """A client of the server at `url`. Raises: DeskUserError for no URL."""
-    from mcpdesk.client.http_transports import StreamableHttp, credential_headers
+def _remote(target: UrlTarget | CommandTarget, reach: Reach) -> Iterator[CommandClient]:
+    """A client of a server that is not ours. Raises: DeskUserError for no URL."""
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_answers import DeskAnswers
+    from mcpdesk.protocol.revisions import BY_NAME
     from mcpdesk.settings import resolve
     from mcpdesk.version import __version__
 
     settings, inbox = resolve({}, os.environ).settings, Inbox()
-    headers = credential_headers(reach.token, reach.key, settings.api_key_header)
-    transport = StreamableHttp(url, headers, reach.mode)
+    transport = transport_to(target, reach, settings)
     answers = DeskAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
     questions: Questions = {"elicitation/create": answers.elicit} if can_ask() else {}
     identity = {"name": "mcpdesk", "version": __version__}
-    connection = ServerConnection(transport, identity, questions=lambda: questions)
+    revision = BY_NAME[reach.revision] if reach.revision else None
+    connection = ServerConnection(transport, identity, questions=lambda: questions, revision=revision)
     with _loop_in_thread() as loop:
         try:
             yield CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
@@ -266,11 +258,6 @@ def _identify(desk: DeskClient, endpoint: HostedEndpoint, token: str) -> None:
     except ValueError as reason:
         message = f"The token does not count for {endpoint.name}: {reason}."
         raise DeskUserError(message, "See --token-env.", CANNOT_CONNECT) from None
-
-
-def can_ask(stdin_fd: int = 0) -> bool:
-    """Whether a person at a terminal can be asked: they read stderr and type into `stdin_fd`."""
-    return os.isatty(stdin_fd) and sys.stderr is not None and sys.stderr.isatty()
 
 
 def _terminal(

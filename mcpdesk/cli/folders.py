@@ -19,9 +19,10 @@ import click
 
 from mcpdesk import paths
 from mcpdesk.cli import completion
-from mcpdesk.cli.options import Reach, is_url, reach_options, server_folder
+from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
-from mcpdesk.errors import DeskUserError, HttpError, UnknownMode
+from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.errors import DeskUserError, UnknownMode
 
 if TYPE_CHECKING:
     from mcpdesk.bridge import ApiName, ToolSchemas
@@ -265,46 +266,34 @@ def _cells(costs: Cost) -> tuple[str, str]:
 
 
 @click.command(name="schemas", epilog=SCHEMAS_EXAMPLES, short_help="Print tools as model APIs take them.")
-@click.argument("target", metavar="FOLDER|URL", shell_complete=completion.folder)
+@click.argument("target", shell_complete=completion.folder)
 @click.option(
     "--for", "api", type=click.Choice(APIS), help="The API; by default that of the setting `model`."
 )
 @reach_options
 @click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
-    """Print the tools of a server folder, or of the server at URL, as JSON schemas for a model API."""
-    if is_url(target):
-        found = asyncio.run(_of_url(target, api, reach, timeout_s))
-    else:
-        if reach.token or reach.key:
-            message = "The schemas of a folder need no token and no key."
-            raise DeskUserError(message, "They are for a server at a URL.")
+    """Print the tools of TARGET, any server, as JSON schemas for a model API."""
+    if Path(target).expanduser().is_dir():
+        if reach.token or reach.is_remote:
+            message = "The schemas of a folder need no token, no key and no header."
+            raise DeskUserError(message, "They are for a server that is reached as a client.")
         found = _of_folder(target, api, reach.mode)
+    else:
+        found = _of_server(target, api, reach, timeout_s)
     for remark in found.remarks:
         print_message(f"mcpdesk: {remark}")
     print_json(found)
 
 
-async def _of_url(url: str, api: ApiName | None, reach: Reach, timeout_s: float) -> ToolSchemas:
-    from mcpdesk.bridge import Client, tool_schemas
-    from mcpdesk.cli.command_client import with_hint
+def _of_server(target: str, api: ApiName | None, reach: Reach, timeout_s: float) -> ToolSchemas:
+    from mcpdesk.bridge.model_schemas import ToolSchemas, model_api
+    from mcpdesk.cli.command_client import client
     from mcpdesk.settings import resolve
 
-    settings = resolve({}, os.environ).settings
-    chosen = _chosen(api, settings.model)
-    client = Client(
-        url,
-        mode=reach.mode,
-        token=reach.token,
-        api_key=reach.key,
-        api_key_header=settings.api_key_header,
-        timeout_s=timeout_s,
-    )
-    try:
-        async with client:
-            return await tool_schemas(client, api=chosen)
-    except HttpError as error:
-        raise with_hint(error) from None
+    chosen = _chosen(api, resolve({}, os.environ).settings.model)
+    with client(target, reach) as server:
+        return ToolSchemas(server.request_all("tools/list", "tools", timeout_s), model_api(chosen))
 
 
 def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:

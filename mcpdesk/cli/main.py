@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mcpdesk.cli.printing import report, report_crash
+from mcpdesk.client.targets import command_text
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.version import __version__
 
@@ -28,6 +29,8 @@ COMMANDS = {
     "list": "requests",
     "read": "requests",
     "prompt": "requests",
+    "login": "login",
+    "logout": "login",
     "new": "folders",
     "check": "folders",
     "open": "desk",
@@ -38,6 +41,8 @@ COMMANDS = {
 }
 """Command -> module of this package that offers it as `<name>_command`, in the order the help lists them."""
 
+OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "schemas"})
+"""Commands whose server may be a command, which comes last."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Numbers of errors without a file name: of writing to stdout."""
@@ -86,6 +91,10 @@ def with_command(arguments: list[str]) -> list[str]:
     Raises: DeskUserError for a first word that is neither a command nor a place.
     """
     first = arguments[0] if arguments else ""
+    if first in OF_ANY_SERVER and "--" in arguments:
+        # A command comes last, and stands for the target.
+        place = arguments.index("--")
+        return [first, command_text(arguments[place + 1 :]), *arguments[1:place]]
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments
     if first == "--":

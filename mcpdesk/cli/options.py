@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -68,7 +66,7 @@ def server_folder(text: str) -> Path:
 
     Raises: DeskUserError when it is a URL, missing or a file.
     """
-    if is_url(text):
+    if "://" in text:
         raise DeskUserError(f"{text}: only server folders can be hosted here.", "Name a folder.")
     path = Path(text).expanduser()
     if not path.exists():
@@ -78,44 +76,3 @@ def server_folder(text: str) -> Path:
         meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
         raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")
     return path.resolve()
-
-
-def is_url(target: str) -> bool:
-    """Whether a target is a server somewhere else, and no folder."""
-    return "://" in target
-
-
-class Reach(NamedTuple):
-    """How to reach a server, from the command line. Secrets come from environment variables."""
-
-    mode: str = ""
-    token: str | None = None
-    key: str | None = None
-
-
-def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--mode`, `--token-env` and `--key-env`; it gets them as `reach`."""
-
-    @click.option("--mode", default="", metavar="NAME", help="Use the tools of this mode alone.")
-    @click.option("--token-env", metavar="VAR", help="The variable with the bearer token.")
-    @click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key.")
-    @wraps(function)
-    def reached(*given: Any, mode: str, token_env: str | None, key_env: str | None, **more: Any) -> Any:
-        reach = Reach(mode, secret(token_env, "--token-env"), secret(key_env, "--key-env"))
-        # Hosted code and its programs must not see them, and one that is named like ours is no setting.
-        for variable in (token_env, key_env):
-            os.environ.pop(variable or "", None)
-        return function(*given, reach=reach, **more)
-
-    return reached
-
-
-def secret(variable: str | None, flag: str) -> str | None:
-    """Return what an environment variable holds. Raises: DeskUserError when it is not set."""
-    if variable is None:
-        return None
-    value = os.environ.get(variable, "").strip()
-    if not value:
-        hint = f"Set it: {variable}=..."
-        raise DeskUserError(f"{flag}: the environment variable {variable} is not set.", hint)
-    return value

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.options import Reach, reach_options
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_bytes, print_json, print_text, summary
+from mcpdesk.cli.reach import Reach, reach_options
 from mcpdesk.errors import DeskUserError, InvalidAnswer
 
 CALL_EXAMPLES = """\b

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     from mcpdesk.client.oauth.authorizer import Authorizer
-    from mcpdesk.client.oauth.values import Fetch, Fetched
+    from mcpdesk.client.oauth.values import Challenge, Fetch, Fetched
 
 CONNECT_S = 10.0
 CHUNK = 64 << 10
@@ -183,6 +183,17 @@ class HttpRequests:
                     if len(data) > MAX_METADATA:
                         raise AuthorizationError(f"{step.what} has more than {MAX_METADATA} bytes")
                 return Fetched(answer.status, _lower(answer), bytes(data))
+
+    async def challenge(self) -> Challenge:
+        """What the server asks of who sends no token; nothing in particular if it asks nothing."""
+        from mcpdesk.client.oauth.discovery import challenge_in
+        from mcpdesk.client.oauth.values import Challenge
+
+        probe = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        fixed = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
+        async with self._answered("POST", fixed, codec.encode(probe)) as answer:
+            found = challenge_in(answer.headers.getall("WWW-Authenticate", []))
+        return found or Challenge()
 
     async def _token(self, method: str, url: str) -> dict[str, str]:
         return {} if self._authorizer is None else await self._authorizer.headers(method, url, self.fetch)

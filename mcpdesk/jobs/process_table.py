@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-MARK = "MCPDESK_JOB"
+MARK = "_MCPDESK_JOB"
 """The environment variable with the marks of a process, each ended with `;`, outermost desk first."""
 
 EXEC_S = 0.25

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpdesk.cli.command_client import client, progress_line, with_hint
-from mcpdesk.cli.options import Reach
-from mcpdesk.errors import DeskUserError, HttpError, RpcError
+from mcpdesk.cli.command_client import client, progress_line
+from mcpdesk.cli.reach import Reach, with_hint
+from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
 from mcpdesk.paths import sample_servers
 from tests.support.folders import write
 from tests.support.scripted import DISCOVERED

@@ -8,13 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mcpdesk.cli.options import (
-    Reach,
-    given_flags,
-    reach_options,
-    server_folder,
-    setting_options,
-)
+from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import SETTINGS, SettingKind
 
@@ -74,17 +68,3 @@ def test_folder_is_told_from_what_is_none(tmp_path: Path) -> None:
         with pytest.raises(DeskUserError, match=message) as caught:
             server_folder(text)
         assert caught.value.hint
-
-
-def test_options_arrive_as_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("A_TOKEN", " t0k\n")
-
-    @click.command()
-    @click.argument("target")
-    @reach_options
-    def command(target: str, reach: Reach) -> None:
-        click.echo(f"{target} {tuple(reach)}")
-
-    ask = CliRunner().invoke(command, ["x", "--mode", "calm", "--token-env", "A_TOKEN"])
-    assert ask.output == "x ('calm', 't0k', None)\n"
-    assert CliRunner().invoke(command, ["x"]).output == "x ('', None, None)\n"

@@ -16,7 +16,7 @@ from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, Visitor
 from mcpdesk.client.oauth.discovery import challenge_in
 from mcpdesk.client.oauth.grants import ClientCredentials, ClientSetup
-from mcpdesk.client.oauth.values import Challenge, Client
+from mcpdesk.client.oauth.values import Challenge, ClientRegistration
 from mcpdesk.errors import AuthorizationError, HttpError
 from tests.support.guarded_server import Change, Document, GuardedServer
 
@@ -116,7 +116,7 @@ async def test_a_server_that_is_never_satisfied_is_given_up() -> None:
 
 async def test_a_client_that_is_registered_elsewhere_is_not_shown_to_this_server() -> None:
     setup = ClientSetup(
-        redirect_uri=REDIRECT, client=Client("me", "secret"), client_issuer="https://other.test"
+        redirect_uri=REDIRECT, client=ClientRegistration("me", "secret"), client_issuer="https://other.test"
     )
     async with GuardedServer().running() as server, _connected(server, setup=setup) as connection:
         with pytest.raises(AuthorizationError, match=r"registered at https://other\.test"):
@@ -216,7 +216,7 @@ async def test_an_error_from_a_foreign_issuer_is_not_repeated() -> None:
 
 async def test_a_client_secret_goes_to_the_token_endpoint_alone() -> None:
     secret = "s3cret"
-    store, client = GrantsInMemory(), Client("me", secret, "client_secret_post")
+    store, client = GrantsInMemory(), ClientRegistration("me", secret, "client_secret_post")
     setup = ClientSetup(redirect_uri=REDIRECT, client=client)
     async with GuardedServer().running() as server, _connected(server, store, setup) as connection:
         await connection.open()

@@ -19,7 +19,7 @@ from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
 from mcpdesk.client.oauth.grants import ClientCredentials, ClientSetup, EnterpriseLogin, SignedAssertion
-from mcpdesk.client.oauth.values import Client
+from mcpdesk.client.oauth.values import ClientRegistration
 from mcpdesk.errors import CallError, DeskError
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME
@@ -79,7 +79,7 @@ def _setup(context: dict[str, Any]) -> ClientSetup:
         case {"name": "auth/client-credentials-basic", "client_id": identifier, "client_secret": secret}:
             machine = ClientCredentials(identifier, secret)
         case {"client_id": identifier, "client_secret": secret}:
-            client = Client(identifier, secret)
+            client = ClientRegistration(identifier, secret)
     return ClientSetup("mcpdesk", REDIRECT, METADATA_URL, client, given.get("issuer", ""), machine)
 
 

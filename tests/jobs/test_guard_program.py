@@ -40,7 +40,7 @@ def test_who_is_between_two_programs_is_waited_for(monkeypatch: pytest.MonkeyPat
     environment = os.environ | {MARK: "a.1;"}
     with subprocess.Popen(["sleep", "200"], env=environment, start_new_session=True) as sleeper:
         try:
-            assert marks(sleeper.pid) == b"MCPDESK_JOB=a.1;" and not unready
+            assert marks(sleeper.pid) == b"_MCPDESK_JOB=a.1;" and not unready
         finally:
             sleeper.kill()
 

@@ -153,7 +153,12 @@ class GuardedServer:
             wanted = f'Bearer error="insufficient_scope", scope="{self.needed[-1]}", {place}'
             return web.Response(status=403, headers={"WWW-Authenticate": wanted})
         message = orjson.loads(await request.read())
-        result: Document = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
-        if message["method"] == "server/discover":
-            result = {"resultType": "complete", "supportedVersions": [LATEST.name], "capabilities": {}}
-        return web.json_response({"jsonrpc": "2.0", "id": message.get("id"), "result": result})
+        answer: Document = {"jsonrpc": "2.0", "id": message.get("id")}
+        match message["method"]:
+            case "server/discover":
+                found = {"resultType": "complete", "supportedVersions": [LATEST.name], "capabilities": {}}
+                return web.json_response(answer | {"result": found})
+            case "tools/list":
+                found = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
+                return web.json_response(answer | {"result": found})
+        return web.json_response(answer | {"error": {"code": -32601, "message": "no"}}, status=404)

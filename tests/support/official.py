@@ -146,7 +146,17 @@ def transport(place: Place) -> Any:
         return stdio_client(place)
     if place.startswith("ws"):
         return websocket_client(place)
-    return sse_client(place) if place.endswith("/sse") else streamable_http_client(place)
+    return _sse_client(place) if place.endswith("/sse") else streamable_http_client(place)
+
+
+@asynccontextmanager
+async def _sse_client(url: str) -> AsyncIterator[Any]:
+    """The SDK's own, which raises if a message arrives between the end of its session and its own."""
+    try:
+        async with sse_client(url) as streams:
+            yield streams
+    except* anyio.BrokenResourceError:
+        pass
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from mcpdesk.client.oauth.discovery import challenge_in
 from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh
 from mcpdesk.client.oauth.proofs import ProofKey
-from mcpdesk.client.oauth.values import Challenge, Client, Fetch, Fetched, Flow, Grant, Visit
+from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, Fetched, Flow, Grant, Visit
 from mcpdesk.errors import AuthorizationError
 
 MOST_LOGINS = 3
@@ -35,8 +35,8 @@ class GrantStore(Protocol):
     def forget(self, server_url: str) -> None:
         """Forget the token for a server."""
 
-    def clients(self) -> Mapping[str, Client]:
-        """The clients registered so far, by issuer."""
+    def client(self, issuer: str) -> ClientRegistration | None:
+        """What this client was registered as at an authorization server."""
 
 
 class GrantsInMemory:
@@ -44,7 +44,7 @@ class GrantsInMemory:
 
     def __init__(self) -> None:
         self._grants: dict[str, Grant] = {}
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, ClientRegistration] = {}
 
     def grant(self, server_url: str) -> Grant | None:
         """The token for a server."""
@@ -59,9 +59,9 @@ class GrantsInMemory:
         """Forget the token for a server."""
         self._grants.pop(server_url, None)
 
-    def clients(self) -> Mapping[str, Client]:
-        """The clients registered so far, by issuer."""
-        return self._clients
+    def client(self, issuer: str) -> ClientRegistration | None:
+        """What this client was registered as at an authorization server."""
+        return self._clients.get(issuer)
 
 
 class Authorizer:
@@ -140,7 +140,7 @@ class Authorizer:
         earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
         is_bound = challenge.scheme == "dpop" or found.resource.is_proof_required
         key = self._key if is_bound else None
-        flow = authorize(found, challenge, self._setup, self._store.clients(), earlier, key)
+        flow = authorize(found, challenge, self._setup, self._store.client, earlier, key)
         if grant is not None and not is_step_up:
             self._store.forget(self._url)
         new = await self._run(flow, fetch)

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
 
 import orjson
@@ -25,7 +25,7 @@ from mcpdesk.client.oauth.proofs import ProofKey, signed_assertion
 from mcpdesk.client.oauth.values import (
     AuthorizationServer,
     Challenge,
-    Client,
+    ClientRegistration,
     Fetch,
     Fetched,
     Flow,
@@ -44,6 +44,9 @@ CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 FORM = "application/x-www-form-urlencoded"
 PREFERRED = ("none", "client_secret_basic", "client_secret_post")
 """Ways to authenticate that a newly registered client asks for, the best first."""
+
+
+Known = Callable[[str], ClientRegistration | None]
 
 
 class ClientCredentials(Struct, frozen=True):
@@ -88,7 +91,7 @@ class ClientSetup(Struct, frozen=True):
     """Where the browser is sent back to."""
     metadata_url: str = ""
     """Where a document about this client lies; empty: there is none."""
-    client: Client | None = None
+    client: ClientRegistration | None = None
     """What a person or a file says it is registered as."""
     client_issuer: str = ""
     """The authorization server it is registered at; empty: whichever the server names."""
@@ -117,14 +120,14 @@ def authorize(
     found: Discovery,
     challenge: Challenge,
     setup: ClientSetup,
-    known: Mapping[str, Client],
+    known: Known,
     earlier: tuple[str, ...] = (),
     key: ProofKey | None = None,
 ) -> Flow[Grant]:
     """A new token, by whatever `setup` has.
 
-    `known` are the clients registered before, by issuer; `earlier` the scopes an earlier token had, which are
-    asked for again; `key` is what the token is to be bound to. Raises: AuthorizationError.
+    `known` gives what this client was registered as before, by issuer; `earlier` are the scopes of an earlier
+    token, which are asked for again; `key` is what the token is to be bound to. Raises: AuthorizationError.
     """
     scopes = _scopes(challenge, found.resource, earlier)
     machine = setup.machine
@@ -133,7 +136,9 @@ def authorize(
             return (yield from _by_credentials(found, machine, scopes, key))
         case SignedAssertion():
             fields = {"grant_type": BEARER_ASSERTION, "assertion": machine.token}
-            return (yield from _token(found, Client("", authentication="none"), fields, scopes, key))
+            return (
+                yield from _token(found, ClientRegistration("", authentication="none"), fields, scopes, key)
+            )
         case EnterpriseLogin():
             return (yield from _by_enterprise(found, machine, scopes, key))
     client = yield from _client(found.server, setup, known)
@@ -152,7 +157,7 @@ def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str
     return tuple(dict.fromkeys((*earlier, *wanted)))
 
 
-def _client(server: AuthorizationServer, setup: ClientSetup, known: Mapping[str, Client]) -> Flow[Client]:
+def _client(server: AuthorizationServer, setup: ClientSetup, known: Known) -> Flow[ClientRegistration]:
     """What this client is at an authorization server. An id is never shown to another one."""
     if setup.client is not None:
         if setup.client_issuer not in ("", server.issuer):
@@ -160,8 +165,8 @@ def _client(server: AuthorizationServer, setup: ClientSetup, known: Mapping[str,
             raise AuthorizationError(told, "MCP basic/authorization/client-registration")
         return setup.client
     if server.takes_client_metadata and setup.metadata_url:
-        return Client(setup.metadata_url, authentication="none", redirect_uri=setup.redirect_uri)
-    before = known.get(server.issuer)
+        return ClientRegistration(setup.metadata_url, authentication="none", redirect_uri=setup.redirect_uri)
+    before = known(server.issuer)
     if before is not None and before.redirect_uri == setup.redirect_uri:
         return before
     if server.registration_endpoint:
@@ -170,7 +175,7 @@ def _client(server: AuthorizationServer, setup: ClientSetup, known: Mapping[str,
     raise AuthorizationError(told, "MCP basic/authorization/client-registration")
 
 
-def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[Client]:
+def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientRegistration]:
     """Register this client. Source: RFC 7591."""
     ways = [way for way in PREFERRED if way in server.client_authentication]
     if not ways:
@@ -195,11 +200,15 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[Client]:
         raise AuthorizationError("the registration brought no client_id", "RFC 7591, 3.2.1")
     granted = found.get("token_endpoint_auth_method")
     way = granted if isinstance(granted, str) and granted in PREFERRED else ways[0]
-    return Client(identifier, secret, way, setup.redirect_uri)
+    return ClientRegistration(identifier, secret, way, setup.redirect_uri)
 
 
 def _by_person(
-    found: Discovery, client: Client, redirect_uri: str, scopes: tuple[str, ...], key: ProofKey | None
+    found: Discovery,
+    client: ClientRegistration,
+    redirect_uri: str,
+    scopes: tuple[str, ...],
+    key: ProofKey | None,
 ) -> Flow[Grant]:
     """A token by the login of a person: an authorization code with PKCE. Source: OAuth 2.1, 4.1."""
     server = found.server
@@ -259,7 +268,7 @@ def _by_credentials(
 ) -> Flow[Grant]:
     fields = {"grant_type": "client_credentials"}
     if not machine.private_key_pem:
-        client = Client(machine.client_id, machine.client_secret)
+        client = ClientRegistration(machine.client_id, machine.client_secret)
         return (yield from _token(found, client, fields, scopes, key))
     fields |= {
         "client_assertion_type": CLIENT_ASSERTION,
@@ -267,7 +276,7 @@ def _by_credentials(
             machine.client_id, found.server.issuer, machine.private_key_pem, machine.algorithm
         ),
     }
-    client = Client(machine.client_id, authentication="none")
+    client = ClientRegistration(machine.client_id, authentication="none")
     return (yield from _token(found, client, fields, scopes, key))
 
 
@@ -293,14 +302,14 @@ def _by_enterprise(
     assertion = answer.json(what).get("access_token")
     if not isinstance(assertion, str):
         raise AuthorizationError(f"{what} brought no access_token", "RFC 8693, 2.2.1")
-    client = Client(machine.client_id, machine.client_secret, "client_secret_basic")
+    client = ClientRegistration(machine.client_id, machine.client_secret, "client_secret_basic")
     fields = {"grant_type": BEARER_ASSERTION, "assertion": assertion}
     return (yield from _token(found, client, fields, scopes, key))
 
 
 def _token(
     found: Discovery,
-    client: Client,
+    client: ClientRegistration,
     fields: dict[str, str],
     scopes: tuple[str, ...],
     key: ProofKey | None,
@@ -360,7 +369,7 @@ def _posted(
     return answer
 
 
-def _authentication(client: Client, server: AuthorizationServer) -> str:
+def _authentication(client: ClientRegistration, server: AuthorizationServer) -> str:
     """How a client authenticates at the token endpoint."""
     if client.authentication or not client.secret:
         return client.authentication or "none"

@@ -100,7 +100,7 @@ class AuthorizationServer(Struct, frozen=True):
     """Whether a client's id may be the address of a document about it."""
 
 
-class Client(Struct, frozen=True):
+class ClientRegistration(Struct, frozen=True):
     """What an authorization server knows this client as."""
 
     id: str
@@ -111,7 +111,7 @@ class Client(Struct, frozen=True):
     """The one it was registered with; empty for one that was not registered here."""
 
     def __repr__(self) -> str:
-        return f"Client({self.id!r})"  # no secret in a log
+        return f"ClientRegistration({self.id!r})"  # no secret in a log
 
 
 class Grant(Struct, frozen=True):
@@ -119,7 +119,7 @@ class Grant(Struct, frozen=True):
 
     issuer: str
     resource: str
-    client: Client
+    client: ClientRegistration
     access_token: str
     scopes: tuple[str, ...] = ()
     refresh_token: str = ""

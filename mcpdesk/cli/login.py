@@ -1,0 +1,117 @@
+"""`mcpdesk login` and `logout`: the tokens of remote servers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+
+from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
+from mcpdesk.cli.reach import secret
+from mcpdesk.errors import AuthorizationError, DeskUserError
+
+if TYPE_CHECKING:
+    from mcpdesk.client.oauth.stored_grants import StoredGrants
+    from mcpdesk.client.oauth.values import Grant
+
+LOGIN_EXAMPLES = """\b
+Examples:
+  mcpdesk login https://mcp.example.com/mcp
+  mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET
+
+The browser opens by itself where there is one; over ssh the address is printed, and the answer has to reach
+this machine: ssh -L 33427:127.0.0.1:33427.
+"""
+LOGOUT_EXAMPLES = """\b
+Example:
+  mcpdesk logout https://mcp.example.com/mcp
+"""
+
+
+@click.command(name="login", epilog=LOGIN_EXAMPLES, short_help="Log in to a remote server.")
+@click.argument("url")
+@click.option("--client-id", default="", metavar="ID", help="What this program is registered as there.")
+@click.option("--client-secret-env", metavar="VAR", help="The variable with the secret of that client.")
+@click.option("--scope", default="", metavar="SCOPES", help="Ask for these; else for what the server says.")
+@click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, help="Seconds to wait.")
+def login_command(
+    url: str, client_id: str, client_secret_env: str | None, scope: str, timeout_s: float
+) -> None:
+    """Log in to the server at URL with a browser, and keep its token for the desk and all commands."""
+    client_secret = secret(client_secret_env, "--client-secret-env") or ""
+    if client_secret and not client_id:
+        raise DeskUserError("A client secret needs the client's id.", "Add --client-id.")
+    store = _store()
+    try:
+        grant = asyncio.run(_log_in(url, store, (client_id, client_secret), scope, timeout_s))
+    except AuthorizationError as error:
+        hint = "" if error.clause else "Ask who runs the server, or give --client-id."
+        raise DeskUserError(str(error), hint, CANNOT_CONNECT) from None
+    print_text("\n".join(_facts(grant, store)))
+
+
+@click.command(name="logout", epilog=LOGOUT_EXAMPLES, short_help="Forget the token of a remote server.")
+@click.argument("url")
+def logout_command(url: str) -> None:
+    """Forget the token of the server at URL."""
+    store = _store()
+    if store.grant(url) is None:
+        raise DeskUserError(f"There is no token for {url}.", f"Tokens are in {store.where}.")
+    store.forget(url)
+    print_text(f"The token for {url} is forgotten.")
+
+
+def _store() -> StoredGrants:
+    from mcpdesk.client.oauth.stored_grants import open_grants
+    from mcpdesk.settings import resolve
+
+    return open_grants(resolve({}, os.environ).settings.state_dir)
+
+
+async def _log_in(
+    url: str, store: StoredGrants, client: tuple[str, str], scope: str, timeout_s: float
+) -> Grant:
+    """Raises: AuthorizationError."""
+    from mcpdesk.client.http_transports import HttpRequests
+    from mcpdesk.client.oauth.authorizer import Authorizer
+    from mcpdesk.client.oauth.browser_login import BrowserLogin
+    from mcpdesk.client.oauth.grants import ClientSetup
+    from mcpdesk.client.oauth.values import Challenge, ClientRegistration
+
+    requests = HttpRequests(url, {})
+    try:
+        async with BrowserLogin(show_address, timeout_s) as browser:
+            known = ClientRegistration(*client, redirect_uri=browser.redirect_uri) if client[0] else None
+            setup = ClientSetup(redirect_uri=browser.redirect_uri, client=known)
+            authorizer = Authorizer(url, setup, store, browser.visit)
+            asked = await requests.challenge()
+            challenge = Challenge("bearer", asked.metadata_url, scope or asked.scope)
+            return await authorizer.log_in(requests.fetch, challenge)
+    finally:
+        await requests.close()
+
+
+def show_address(url: str) -> None:
+    """Print an address for a person to visit, and open it where a browser can show it."""
+    print_message(f"Log in at\n{url}")
+    is_remote = "SSH_CONNECTION" in os.environ or not sys.stderr.isatty()
+    if not is_remote:
+        webbrowser.open(url)
+
+
+def _facts(grant: Grant, store: StoredGrants) -> list[str]:
+    """What a person wants to know of the token they got."""
+    lines = [f"Logged in to {grant.resource} by {grant.issuer}."]
+    if grant.scopes:
+        lines.append(f"Scopes: {' '.join(grant.scopes)}.")
+    if grant.expires is not None:
+        minutes = max(0, round((grant.expires - time.time()) / 60))
+        renewed = ", and is renewed by itself" if grant.refresh_token else ""
+        lines.append(f"The token lasts {minutes} minutes{renewed}.")
+    lines.append(f"It is kept in {store.where}.")
+    return lines

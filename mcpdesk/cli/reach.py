@@ -1,0 +1,201 @@
+"""How a command reaches a server that is not a folder: options, the transport, and hints for errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, print_message
+from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.errors import (
+    AuthorizationError,
+    CallError,
+    DeskError,
+    DeskUserError,
+    HttpError,
+    RemoteProtocolError,
+    RpcError,
+)
+from mcpdesk.plain_text import clean
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
+
+if TYPE_CHECKING:
+    from mcpdesk.client.config_files import InputVariable
+    from mcpdesk.client.transport import ClientTransport
+    from mcpdesk.settings import Settings
+
+ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
+"""Era -> the newest revision of it."""
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
+TOKEN_HINTS: dict[int, str] = {
+    ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
+    ErrorCode.FORBIDDEN: "Give another token with --token-env.",
+}
+
+
+class Reach(NamedTuple):
+    """How to reach a server, from the command line. Secrets come from environment variables."""
+
+    mode: str = ""
+    token: str | None = None
+    key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers of every HTTP request."""
+    revision: str = ""
+    """The revision to speak; empty: the newest both know."""
+    packages: tuple[str, ...] = ()
+    """What a Python file needs besides what it says itself."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether anything was said that only counts for a server that is not a folder."""
+        return bool(self.key or self.headers or self.revision or self.packages)
+
+
+def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say how to reach a server; it gets them as `reach`."""
+
+    @click.option("--mode", default="", metavar="NAME", help="Use the tools of this mode alone.")
+    @click.option("--token-env", metavar="VAR", help="The variable with the bearer token.")
+    @click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key.")
+    @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="For a URL: a header.")
+    @click.option("--revision", type=click.Choice([*BY_NAME]), default=None, help="Speak this revision.")
+    @click.option("--era", type=click.Choice([*ERAS]), default=None, help="Speak the newest one of this era.")
+    @click.option(
+        "--with", "packages", multiple=True, metavar="PACKAGE", help="For a Python file: it needs this."
+    )
+    @wraps(function)
+    def reached(
+        *given: Any,
+        mode: str,
+        token_env: str | None,
+        key_env: str | None,
+        headers: tuple[str, ...],
+        revision: str | None,
+        era: str | None,
+        packages: tuple[str, ...],
+        **more: Any,
+    ) -> Any:
+        token, key = secret(token_env, "--token-env"), secret(key_env, "--key-env")
+        spoken = revision or ERAS.get(era or "", "")
+        reach = Reach(mode, token, key, tuple(map(_header, headers)), spoken, packages)
+        # Hosted code and its programs must not see them, and one that is named like ours is no setting.
+        for variable in (token_env, key_env):
+            os.environ.pop(variable or "", None)
+        return function(*given, reach=reach, **more)
+
+    return reached
+
+
+def _header(text: str) -> tuple[str, str]:
+    """Raises: DeskUserError for what is no header."""
+    name, equals, value = text.partition("=")
+    if not equals or not _HEADER.fullmatch(name) or not value.isprintable():
+        raise DeskUserError(f"--header: {text[:80]!r} is no header.", "Write NAME=VALUE.")
+    return name, value
+
+
+def secret(variable: str | None, flag: str) -> str | None:
+    """Return what an environment variable holds. Raises: DeskUserError when it is not set."""
+    if variable is None:
+        return None
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        hint = f"Set it: {variable}=..."
+        raise DeskUserError(f"{flag}: the environment variable {variable} is not set.", hint)
+    return value
+
+
+def transport_to(target: UrlTarget | CommandTarget, reach: Reach, settings: Settings) -> ClientTransport:
+    """Return the transport to a server. Raises: DeskUserError for what cannot be used."""
+    if isinstance(target, CommandTarget):
+        return _program(target, reach)
+    return _url(target, reach, settings)
+
+
+def _url(target: UrlTarget, reach: Reach, settings: Settings) -> ClientTransport:
+    """The transport to a server behind a URL; tokens of an earlier login are used."""
+    from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp, credential_headers
+    from mcpdesk.client.oauth.authorizer import Authorizer
+    from mcpdesk.client.oauth.grants import ClientSetup
+    from mcpdesk.client.oauth.stored_grants import open_grants
+    from mcpdesk.client.web_socket import WebSocket
+
+    more = dict(target.headers) | dict(reach.headers)
+    headers = credential_headers(reach.token, reach.key, settings.api_key_header, more)
+    if target.kind == "ws":
+        return WebSocket(target.url, headers)
+    authorizer = None
+    if not any(name.lower() == "authorization" for name in headers):
+        authorizer = Authorizer(target.url, ClientSetup(), open_grants(settings.state_dir))
+    if target.kind == "sse":
+        return HttpSse(HttpRequests(target.url, headers, reach.mode, authorizer=authorizer))
+    return StreamableHttp(target.url, headers, reach.mode, authorizer=authorizer)
+
+
+def _program(target: CommandTarget, reach: Reach) -> ClientTransport:
+    """The transport to a program, which ends with this process. What it logs goes to stderr.
+
+    Raises: DeskUserError for options that mean nothing to a program.
+    """
+    from mcpdesk.client.child_process import ChildProcess, Program
+    from mcpdesk.jobs.child import GUARD
+    from mcpdesk.jobs.process_table import MARK
+
+    if reach.mode or reach.token or reach.key or reach.headers:
+        message = "A program gets no mode, no token, no key and no header."
+        raise DeskUserError(message, "Give it what it needs in its arguments or its environment.")
+    environment = {**os.environ, **target.environment, MARK: GUARD.mark()}
+    program = Program(target.argv, environment, target.folder)
+    return ChildProcess(
+        program,
+        on_log=print_message,
+        on_stray=lambda line: print_message(f"(stdout) {line.decode('utf-8', 'replace')}"),
+        on_started=GUARD.watch,
+    )
+
+
+def ask_input(variable: InputVariable) -> str:
+    """Ask the person at the terminal for a value of a configuration file; it is stored nowhere.
+
+    Raises: DeskUserError where nobody can be asked.
+    """
+    if not can_ask():
+        if variable.default:
+            return variable.default
+        hint = "Type the command in a terminal, or write the value into the file."
+        raise DeskUserError(f"${{input:{variable.name}}} has to be typed in, and nobody is there.", hint)
+    answer: str = click.prompt(
+        clean(variable.description or variable.name, newlines=False),
+        default=variable.default or None,
+        hide_input=variable.is_secret,
+        type=click.Choice(variable.options) if variable.options else str,
+        err=True,
+    )
+    return answer
+
+
+def can_ask(stdin_fd: int = 0) -> bool:
+    """Whether a person at a terminal can be asked: they read stderr and type into `stdin_fd`."""
+    return os.isatty(stdin_fd) and sys.stderr is not None and sys.stderr.isatty()
+
+
+def with_hint(error: CallError) -> DeskError:
+    """Return the error, with what to do about it where a key or token is what is missing."""
+    if isinstance(error, AuthorizationError):
+        return DeskUserError(str(error), LOGIN_HINT, CANNOT_CONNECT)
+    if isinstance(error, RpcError):
+        hint = TOKEN_HINTS.get(error.code)
+        refusal = RemoteProtocolError(error.code, error.message, error.data)
+        return refusal if hint is None else DeskUserError(str(refusal), hint, PROTOCOL_ERROR)
+    if not isinstance(error, HttpError) or error.status not in (401, 403):
+        return error
+    return DeskUserError(str(error), LOGIN_HINT, CANNOT_CONNECT)

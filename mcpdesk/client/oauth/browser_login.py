@@ -1,0 +1,74 @@
+"""A person logs in with their browser; a small server on this machine catches where it is sent back to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+
+from aiohttp import web
+
+from mcpdesk.errors import AuthorizationError
+
+PORT = 33427
+"""The port that is tried first: clients are registered with it."""
+PATH = "/callback"
+PATIENCE_S = 300.0
+DONE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
+
+
+class BrowserLogin:
+    """Used as `async with`: listens on the loopback interface while the block runs."""
+
+    def __init__(self, show: Callable[[str], None], patience_s: float = PATIENCE_S, port: int = PORT) -> None:
+        """`show` shows a person the address to visit, and may open a browser."""
+        self._show = show
+        self._patience_s = patience_s
+        self._port = port
+        self._runner = web.ServerRunner(web.Server(self._answer))
+        self._returned: asyncio.Future[str]
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the browser is to be sent back to."""
+        return f"http://127.0.0.1:{self._port}{PATH}"
+
+    async def __aenter__(self) -> BrowserLogin:
+        await self._runner.setup()
+        for port in (self._port, 0):
+            site = web.TCPSite(self._runner, "127.0.0.1", port)
+            try:
+                await site.start()
+            except OSError:
+                continue
+            assert site.port is not None
+            self._port = site.port
+            return self
+        raise AuthorizationError("nothing can listen on 127.0.0.1, where the browser is to be sent back to")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    async def visit(self, url: str) -> str:
+        """Have a person visit an address; returns the one their browser came back with.
+
+        Raises: AuthorizationError when it does not come back in time.
+        """
+        self._returned = asyncio.get_running_loop().create_future()
+        self._show(url)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await self._returned
+        except TimeoutError:
+            raise AuthorizationError(f"nobody logged in within {self._patience_s:g} s") from None
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        """Take the first return; anything else of this machine is told nothing."""
+        is_local = request.headers.get("Host", "") == f"127.0.0.1:{self._port}"
+        if request.method != "GET" or request.path != PATH or not is_local:
+            return web.Response(status=404)
+        if not self._returned.done():
+            self._returned.set_result(f"{self.redirect_uri}?{request.query_string}")
+        return web.Response(text=DONE, content_type="text/html", headers={"Cache-Control": "no-store"})

@@ -1,0 +1,85 @@
+"""Run alone by any Python as `python THIS FILE [OBJECT]`: serves a server object of a file over stdio.
+
+Knows FastMCP and the official SDK, both of which may be of any version. Imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+NAMES = ("mcp", "server", "app")
+"""Names a server object usually has, the likeliest first."""
+PACKAGES = ("fastmcp", "mcp")
+MODULE = "served_by_mcpdesk"
+"""What the file is called as a module: its own name may be that of a package."""
+
+
+def main() -> None:
+    """Load the file and serve until stdin ends."""
+    path, name = Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else ""
+    sys.path[0] = str(path.parent)  # in place of the folder of this file
+    serve(find(load(path), name, path))
+
+
+def load(path: Path) -> ModuleType:
+    """The module of a file. It is not `__main__`, so that it does not start anything by itself."""
+    spec = importlib.util.spec_from_file_location(MODULE, path)
+    if spec is None or spec.loader is None:
+        sys.exit(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def find(module: ModuleType, name: str, path: Path) -> Any:
+    """The server object of that name, or the only one there is."""
+    if name:
+        if not hasattr(module, name):
+            sys.exit(f"{path} has no {name}")
+        return getattr(module, name)
+    found = {key: value for key, value in vars(module).items() if _is_server(value)}
+    for usual in NAMES:
+        if usual in found:
+            return found[usual]
+    if len({id(value) for value in found.values()}) == 1:
+        return next(iter(found.values()))
+    known = f"several: {', '.join(found)}; name one as FILE:NAME" if found else "none of FastMCP or the SDK"
+    sys.exit(f"{path} has no server object to run, but {known}")
+
+
+def serve(server: Any) -> None:
+    """Serve over stdio, as the class of the object wants it."""
+    if hasattr(server, "create_initialization_options"):
+        import asyncio
+
+        asyncio.run(_serve_low_level(server))
+        return
+    accepted = inspect.signature(server.run).parameters
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values())
+    quiet = {"show_banner": False} if "show_banner" in accepted else {}
+    if "transport" in accepted or takes_any:
+        server.run(transport="stdio", **quiet)
+    else:
+        server.run(**quiet)
+
+
+async def _serve_low_level(server: Any) -> None:
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+def _is_server(value: Any) -> bool:
+    package = type(value).__module__.partition(".")[0]
+    return package in PACKAGES and callable(getattr(value, "run", None))
+
+
+if __name__ == "__main__":
+    main()

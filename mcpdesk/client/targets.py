@@ -1,0 +1,144 @@
+"""What can be named as a server: a folder, a URL, a command, a configuration file, a Python file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from mcpdesk.client.config_files import ConfiguredServer, InputVariable, expanded, read_config
+from mcpdesk.errors import DeskUserError
+
+COMMAND = "$ "
+"""What a target begins with that is a command, its words quoted as in a shell."""
+RUNNER = Path(__file__).with_name("python_server.py")
+_SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+
+
+class FolderTarget(Struct, frozen=True):
+    """A server folder, which is hosted in this process."""
+
+    path: Path
+
+
+class UrlTarget(Struct, frozen=True):
+    """A server behind a URL."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+    kind: str = ""
+    """`http`, `sse` or `ws`; empty: it is found out."""
+
+
+class CommandTarget(Struct, frozen=True):
+    """A server that is a program."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = {}
+    """What is added to the environment."""
+    folder: Path | None = None
+
+
+Target = FolderTarget | UrlTarget | CommandTarget
+
+
+def command_text(argv: Sequence[str]) -> str:
+    """A command as a target."""
+    return COMMAND + shlex.join(argv)
+
+
+def find_target(
+    text: str, environ: Mapping[str, str], ask: Callable[[InputVariable], str], packages: Sequence[str] = ()
+) -> Target:
+    """What a text names. `ask` gives the inputs of a configuration file; `packages` a Python file needs.
+
+    Raises: DeskUserError naming what is wrong and what can be named.
+    """
+    if text.startswith(COMMAND):
+        return CommandTarget(tuple(shlex.split(text[len(COMMAND) :])))
+    if "://" in text:
+        return UrlTarget(text, kind="ws" if text.startswith(("ws://", "wss://")) else "")
+    path, name = _split(text)
+    if path.is_dir():
+        return FolderTarget(path.resolve())
+    if not path.exists():
+        hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
+        raise DeskUserError(f"There is no folder and no file {text!r}.", hint)
+    if path.suffix == ".py":
+        return python_command(path.resolve(), name, packages)
+    if path.suffix == ".jsonl":
+        raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `mcpdesk open {text}`?")
+    config = read_config(path)
+    if not name and len(config.servers) != 1:
+        names = ", ".join(each.name for each in config.servers) or "none"
+        raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
+    server = config.server(name) if name else config.servers[0]
+    return configured(expanded(server, environ, config.inputs, ask, path.resolve().parent))
+
+
+def configured(server: ConfiguredServer) -> Target:
+    """The server of a configuration file. Raises: DeskUserError for one that cannot be used."""
+    if server.problem:
+        raise DeskUserError(f"{server.name}: {server.problem}.")
+    if server.url:
+        return UrlTarget(server.url, server.headers, server.kind)
+    return CommandTarget(
+        server.argv, server.environment, Path(server.folder).expanduser() if server.folder else None
+    )
+
+
+def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTarget:
+    """The command that serves an object of a Python file, in the environment it was written for.
+
+    That is one uv makes for it when it names what it needs, else the one beside it, the active one, or the
+    Python on PATH.
+    """
+    needed = [*_dependencies(path), *packages]
+    served = (str(RUNNER), str(path), *((name,) if name else ()))
+    if needed:
+        uv = shutil.which("uv")
+        if uv is None:
+            hint = "Install uv (https://docs.astral.sh/uv), or run the file by a Python that has them."
+            raise DeskUserError(f"{path.name} needs {', '.join(needed)}, which uv would bring.", hint)
+        return CommandTarget((uv, "run", "--no-project", *[f"--with={each}" for each in needed], *served))
+    return CommandTarget((_python_for(path), *served))
+
+
+def _python_for(path: Path) -> str:
+    active = os.environ.get("VIRTUAL_ENV")
+    places = [*(folder / ".venv" for folder in list(path.parents)[:3]), *([Path(active)] if active else [])]
+    for place in places:
+        if (python := place / "bin" / "python").exists():
+            return str(python)
+    return shutil.which("python3") or "python3"
+
+
+def _dependencies(path: Path) -> list[str]:
+    """What a file says it needs, in its own comments. Source: PEP 723."""
+    try:
+        found = _SCRIPT.search(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DeskUserError(f"{path} cannot be read: {error}.") from None
+    if found is None:
+        return []
+    lines = [line[2:] if line.startswith("# ") else line[1:] for line in found["content"].splitlines()]
+    try:
+        given = tomllib.loads("\n".join(lines)).get("dependencies", [])
+    except tomllib.TOMLDecodeError as error:
+        raise DeskUserError(f"{path}: its script block is no TOML: {error}.") from None
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+
+
+def _split(text: str) -> tuple[Path, str]:
+    """A path, and what follows its last colon when there is no such path."""
+    path = Path(text).expanduser()
+    before, colon, name = text.rpartition(":")
+    if colon and not path.exists() and Path(before).expanduser().is_file():
+        return Path(before).expanduser(), name
+    return path, ""

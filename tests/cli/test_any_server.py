@@ -1,0 +1,169 @@
+"""Commands asking servers that are not folders: programs, Python files, configuration files, URLs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, command_text, find_target
+from mcpdesk.errors import DeskUserError
+from mcpdesk.paths import sample_servers
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+HELLO = [sys.executable, "-m", "mcpdesk", "stdio", "--alone", str(sample_servers() / "hello")]
+SDK = '''
+from mcp.server import MCPServer
+
+served = MCPServer("from a file")
+
+
+@served.tool()
+def shout(text: str) -> str:
+    """Say it loudly."""
+    return text.upper()
+
+
+if __name__ == "__main__":
+    raise SystemExit("it is not to be run by itself")
+'''
+
+
+def test_a_command_comes_last(mcpdesk: Run) -> None:
+    done = mcpdesk("call", "greet", "name=Ada", "loudly=yes", "--", *HELLO)
+    assert (done.returncode, done.stdout) == (0, "HELLO, ADA!\n")
+    assert "greet" in mcpdesk("list", "--", *HELLO).stdout
+    assert "greet" in mcpdesk("schemas", "--for", "openai", "--", *HELLO).stdout
+
+
+def test_a_configuration_file_names_its_servers(mcpdesk: Run, tmp_path: Path) -> None:
+    path = tmp_path / ".mcp.json"
+    entry = {"command": "${PYTHON}", "args": HELLO[1:], "env": {"PYTHONPATH": str(Path.cwd())}}
+    servers = {"hello": entry, "bad": {"args": []}, "gone": {"command": "no-such-program"}}
+    path.write_text(json.dumps({"mcpServers": servers}))
+    done = mcpdesk("call", f"{path}:hello", "greet", "name=Ada", PYTHON=sys.executable)
+    assert (done.returncode, done.stdout) == (0, "Hello, Ada!\n")
+    several = mcpdesk("list", str(path))
+    assert several.returncode == 2
+    assert "Name one as" in several.stderr and "hello, bad, gone" in several.stderr
+    assert "needs either a command or a url" in mcpdesk("list", f"{path}:bad").stderr
+    missing = mcpdesk("list", f"{path}:gone")
+    assert "there is no program 'no-such-program'" in missing.stderr
+    assert "no server 'x'" in mcpdesk("list", f"{path}:x").stderr
+
+
+def test_a_value_that_has_to_be_typed_is_asked_for_only_in_a_terminal(mcpdesk: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    entry = {"command": "c", "args": ["${input:key}"]}
+    path.write_text(json.dumps({"servers": {"a": entry}, "inputs": [{"id": "key"}]}))
+    done = mcpdesk("list", str(path))
+    assert done.returncode == 2
+    assert "${input:key} has to be typed in" in done.stderr
+
+
+@pytest.mark.slow  # the SDK takes long to import
+def test_a_python_file_of_another_framework_is_run(mcpdesk: Run, tmp_path: Path) -> None:
+    path = tmp_path / "weather.py"
+    path.write_text(SDK)
+    environ = {"VIRTUAL_ENV": sys.prefix}
+    done = mcpdesk("call", str(path), "shout", "text=hi", **environ)
+    assert (done.returncode, done.stdout) == (0, "HI\n")
+    assert mcpdesk("call", f"{path}:served", "shout", "text=hi", **environ).stdout == "HI\n"
+    wrong = mcpdesk("list", f"{path}:nothing", **environ)
+    assert wrong.returncode == 4
+    assert "has no nothing" in wrong.stderr
+    path.write_text("x = 1")
+    assert "no server object to run" in mcpdesk("list", str(path), **environ).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://a.test/mcp", UrlTarget("https://a.test/mcp")),
+        ("ws://a.test/ws", UrlTarget("ws://a.test/ws", kind="ws")),
+        (command_text(["a", "b c", "$d"]), CommandTarget(("a", "b c", "$d"))),
+        (str(sample_servers() / "hello"), FolderTarget(sample_servers() / "hello")),
+    ],
+)
+def test_targets_are_told_apart(text: str, expected: object) -> None:
+    assert find_target(text, {}, lambda variable: "") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("nowhere", None, "There is no folder and no file"),
+        ("a.jsonl", "", "is a capture"),
+        ("a.json", "{", "a.json:1:2"),
+        ("a.py", "# /// script\n# dependencies = [\n# ///\n", "script block is no TOML"),
+        ("a.py", '# /// script\n# dependencies = ["fastmcp"]\n# ///\n', "a.py needs fastmcp, which uv"),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    name: str, text: str | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DeskUserError, match=told):
+        find_target(str(tmp_path / name), {}, lambda variable: "")
+
+
+def test_uv_brings_what_a_file_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = tmp_path / "a.py"
+    path.write_text('# /// script\n# dependencies = ["fastmcp>=2"]\n# ///\n')
+    found = find_target(f"{path}:app", {}, lambda variable: "", ["httpx"])
+    assert isinstance(found, CommandTarget)
+    assert found.argv[:5] == (str(uv), "run", "--no-project", "--with=fastmcp>=2", "--with=httpx")
+    assert found.argv[-2:] == (str(path), "app")
+
+
+def test_options_of_servers_arrive_as_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", " t0k\n")
+    found: list[Reach] = []
+
+    @click.command()
+    @click.argument("target")
+    @reach_options
+    def command(target: str, reach: Reach) -> None:
+        found.append(reach)
+
+    for given in (
+        ["--mode", "calm", "--token-env", "A_TOKEN", "--header", "X-A=b=c", "--era", "handshake"],
+        ["--revision", "2024-11-05", "--with", "a", "--with", "b"],
+        [],
+    ):
+        assert CliRunner().invoke(command, ["x", *given]).exit_code == 0
+    assert found == [
+        Reach("calm", "t0k", None, (("X-A", "b=c"),), "2025-11-25"),
+        Reach(revision="2024-11-05", packages=("a", "b")),
+        Reach(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["list", "hello", "--header", "no header"], "--header: 'no header' is no header"),
+        (["list", str(sample_servers() / "hello"), "--era", "handshake"], "A folder needs no key"),
+        (["list", "--mode", "x", "--", "true"], "A program gets no mode"),
+        (["list", "--", "true"], "ended with exit code 0"),
+        (["list", "ws://127.0.0.1:9/ws"], "cannot be reached"),
+    ],
+)
+def test_what_means_nothing_is_refused(given: list[str], told: str, mcpdesk: Run) -> None:
+    done = mcpdesk(*given)
+    assert done.returncode in (2, 3, 4)
+    assert told in done.stderr
