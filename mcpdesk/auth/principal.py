@@ -9,12 +9,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from mcpdesk.auth.tokens import Verifier
 
 
 class Principal(Struct, frozen=True):
@@ -90,11 +87,24 @@ MISSING = "Unauthorized: missing JWT"
 INVALID = "Unauthorized: invalid JWT"
 
 
+class TokenCheck(Protocol):
+    """What says who a token is of."""
+
+    def recognize(self, text: str | None) -> Principal | None:
+        """Who a token is of that was seen before and still counts; None: `verify` it."""
+
+    async def verify(self, text: str) -> Principal:
+        """Who a token is of. Raises: Rejected with the reason; KeysMissing when nothing can be checked."""
+
+    def close(self) -> None:
+        """Look for keys no more."""
+
+
 class Access(Struct, frozen=True, eq=False):
     """What holds for one server. Tools may ask for more."""
 
     requires_token: bool = False
-    verifier: Verifier | None = None
+    verifier: TokenCheck | None = None
     """None: tokens are not looked at, and nobody has one."""
     scopes: frozenset[str] = frozenset()
     """What every request of a token has to be allowed."""

@@ -103,6 +103,8 @@ def read_config(path: Path) -> ConfigFile:
             f"{path}:{error.lineno}:{error.colno}: {error.msg}.", "It has to be JSON."
         ) from None
     section = _section(found)
+    if section is None and path.name == "mcp.json" and isinstance(found, dict) and "name" in found:
+        raise DeskUserError(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
     if section is None:
         hint = 'Write {"mcpServers": {"name": {"command": ...}}}, or "servers" as VS Code does.'
         raise DeskUserError(f"{path}: there are no servers in it.", hint)

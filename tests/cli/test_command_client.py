@@ -16,7 +16,7 @@ import pytest
 
 from mcpdesk.cli.command_client import client, progress_line
 from mcpdesk.cli.reach import Reach, with_hint
-from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
+from mcpdesk.errors import DeskUserError, HttpError, RpcError
 from mcpdesk.paths import sample_servers
 from tests.support.folders import write
 from tests.support.scripted import DISCOVERED

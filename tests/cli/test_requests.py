@@ -55,7 +55,7 @@ def test_stray_print_stays_out_of_the_result(mcpdesk: Run, folder: Path) -> None
         (["call", "{}", "greet", "nam=Ada"], 1, "nam"),
         (["call", "{}", "add", "a=one", "b=2"], 1, "a: has to be an integer, not a string"),
         (["call", "{}", "greet", "name"], 2, "'name' is not an argument"),
-        (["call", "{}/mcp.json", "greet"], 2, "is a file"),
+        (["call", "{}/mcp.json", "greet"], 2, "describes a server folder"),
         (["call", "http://127.0.0.1:1/mcp", "greet"], 3, "Connection refused"),
         (["call", "{}", "Greet"], 4, "Unknown tool: Greet; did you mean greet?"),
         (["call", "{}", "wait", "seconds:=20", "--timeout", "0.2"], 5, "within 0.2 s"),

@@ -156,7 +156,11 @@ class GuardedServer:
         answer: Document = {"jsonrpc": "2.0", "id": message.get("id")}
         match message["method"]:
             case "server/discover":
-                found = {"resultType": "complete", "supportedVersions": [LATEST.name], "capabilities": {}}
+                found: Document = {
+                    "resultType": "complete",
+                    "supportedVersions": [LATEST.name],
+                    "capabilities": {},
+                }
                 return web.json_response(answer | {"result": found})
             case "tools/list":
                 found = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
