@@ -35,15 +35,16 @@ ALLOWED: dict[str, set[str]] = {
     "tools": {"server", "jobs", "inbox", "storage", "protocol"},
     "transports": {"protocol", "auth", "recorder"},
     "client": {"protocol", "recorder", "auth", "inbox"},
+    "upstream": {"client", "protocol", "recorder", "jobs", "inbox"},
     "hosting": {
         "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
-        "settings", "paths",
+        "upstream", "settings", "paths",
     },
-    "link": {"client", "hosting", "recorder", "inbox", "jobs", "server", "protocol"},
+    "link": {"client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol"},
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
     "bridge": {"client", "protocol", "auth", "server", "hosting", "recorder.record"},
     "cli": {
-        "protocol", "client", "bridge", "recorder", "inbox", "auth", "server", "transports", "hosting",
+        "protocol", "client", "upstream", "bridge", "recorder", "inbox", "auth", "server", "transports", "hosting",
         "link", "tui", "settings", "paths",
     },
 }  # fmt: skip
@@ -59,6 +60,7 @@ FOREIGN: dict[str, set[str]] = {
     "tools": {"textual", "rich", "click"},
     "transports": {"textual", "rich", "click"},
     "client": {"textual", "rich", "click"},
+    "upstream": {"textual", "rich", "click"},
     "hosting": {"textual", "rich", "click"},
     "link": {"textual", "rich", "click"},
     "bridge": {"textual", "rich", "click"},
@@ -72,6 +74,7 @@ LAZY: dict[str, set[str]] = {
     "hosting": {"aiohttp", "jsonschema_rs", "watchfiles"},
     "link": {"aiohttp"},
     "client": {"aiohttp", "jsonschema_rs"},
+    "upstream": {"aiohttp", "jsonschema_rs"},
     "bridge": {"aiohttp", "jsonschema_rs"},
     "server": {"jsonschema_rs"},
 }

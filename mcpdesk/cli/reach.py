@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,7 @@ from mcpdesk.errors import (
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
+from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
 if TYPE_CHECKING:
     from mcpdesk.client.config_files import InputVariable
@@ -39,25 +40,6 @@ TOKEN_HINTS: dict[int, str] = {
     ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
     ErrorCode.FORBIDDEN: "Give another token with --token-env.",
 }
-
-
-class Reach(NamedTuple):
-    """How to reach a server, from the command line. Secrets come from environment variables."""
-
-    mode: str = ""
-    token: str | None = None
-    key: str | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-    """Further headers of every HTTP request."""
-    revision: str = ""
-    """The revision to speak; empty: the newest both know."""
-    packages: tuple[str, ...] = ()
-    """What a Python file needs besides what it says itself."""
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether anything was said that only counts for a server that is not a folder."""
-        return bool(self.key or self.headers or self.revision or self.packages)
 
 
 def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,51 +97,14 @@ def secret(variable: str | None, flag: str) -> str | None:
 
 
 def transport_to(target: UrlTarget | CommandTarget, reach: Reach, settings: Settings) -> ClientTransport:
-    """Return the transport to a server. Raises: DeskUserError for what cannot be used."""
-    if isinstance(target, CommandTarget):
-        return _program(target, reach)
-    return _url(target, reach, settings)
-
-
-def _url(target: UrlTarget, reach: Reach, settings: Settings) -> ClientTransport:
-    """The transport to a server behind a URL; tokens of an earlier login are used."""
-    from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp, credential_headers
-    from mcpdesk.client.oauth.authorizer import Authorizer
-    from mcpdesk.client.oauth.grants import ClientSetup
-    from mcpdesk.client.oauth.stored_grants import open_grants
-    from mcpdesk.client.web_socket import WebSocket
-
-    more = dict(target.headers) | dict(reach.headers)
-    headers = credential_headers(reach.token, reach.key, settings.api_key_header, more)
-    if target.kind == "ws":
-        return WebSocket(target.url, headers)
-    authorizer = None
-    if not any(name.lower() == "authorization" for name in headers):
-        authorizer = Authorizer(target.url, ClientSetup(), open_grants(settings.state_dir))
-    if target.kind == "sse":
-        return HttpSse(HttpRequests(target.url, headers, reach.mode, authorizer=authorizer))
-    return StreamableHttp(target.url, headers, reach.mode, authorizer=authorizer)
-
-
-def _program(target: CommandTarget, reach: Reach) -> ClientTransport:
-    """The transport to a program, which ends with this process. What it logs goes to stderr.
-
-    Raises: DeskUserError for options that mean nothing to a program.
-    """
-    from mcpdesk.client.child_process import ChildProcess, Program
-    from mcpdesk.jobs.child import GUARD
-    from mcpdesk.jobs.process_table import MARK
-
-    if reach.mode or reach.token or reach.key or reach.headers:
-        message = "A program gets no mode, no token, no key and no header."
-        raise DeskUserError(message, "Give it what it needs in its arguments or its environment.")
-    environment = {**os.environ, **target.environment, MARK: GUARD.mark()}
-    program = Program(target.argv, environment, target.folder)
-    return ChildProcess(
-        program,
-        on_log=print_message,
-        on_stray=lambda line: print_message(f"(stdout) {line.decode('utf-8', 'replace')}"),
-        on_started=GUARD.watch,
+    """The transport to a server. What a program logs goes to stderr. Raises: DeskUserError."""
+    return target_transport(
+        target,
+        reach,
+        ClientPlace(settings.state_dir, settings.api_key_header),
+        ProgramEvents(
+            print_message, lambda line: print_message(f"(stdout) {line.decode('utf-8', 'replace')}")
+        ),
     )
 
 

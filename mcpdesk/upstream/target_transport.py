@@ -1,0 +1,102 @@
+"""From what was named as a server, and how it is to be reached, to the transport that leads there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.errors import DeskUserError
+
+if TYPE_CHECKING:
+    from mcpdesk.client.child_process import ProgramEnded
+    from mcpdesk.client.transport import ClientTransport
+
+
+class Reach(NamedTuple):
+    """How to reach a server, from the command line. Secrets come from environment variables."""
+
+    mode: str = ""
+    token: str | None = None
+    key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers of every HTTP request."""
+    revision: str = ""
+    """The revision to speak; empty: the newest both know."""
+    packages: tuple[str, ...] = ()
+    """What a Python file needs besides what it says itself."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether anything was said that only counts for a server that is not a folder."""
+        return bool(self.key or self.headers or self.revision or self.packages)
+
+
+class ClientPlace(NamedTuple):
+    """Where a client keeps its logins, and the header in which it sends a key."""
+
+    state_dir: Path
+    key_header: str
+
+
+class ProgramEvents(NamedTuple):
+    """Who is told what a program that is a server does."""
+
+    on_log: Callable[[str], None]
+    """Gets each line of its stderr."""
+    on_stray: Callable[[bytes], None]
+    """Gets each line of its stdout that is no message."""
+    on_ended: Callable[[ProgramEnded], None] = lambda ended: None
+
+
+def target_transport(
+    target: UrlTarget | CommandTarget, reach: Reach, place: ClientPlace, events: ProgramEvents
+) -> ClientTransport:
+    """The transport to a server. Raises: DeskUserError for what cannot be used."""
+    if isinstance(target, CommandTarget):
+        return _program(target, reach, events)
+    return _url(target, reach, place)
+
+
+def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport:
+    """The transport to a server behind a URL; tokens of an earlier login are used."""
+    from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp, credential_headers
+    from mcpdesk.client.oauth.authorizer import Authorizer
+    from mcpdesk.client.oauth.grants import ClientSetup
+    from mcpdesk.client.oauth.stored_grants import open_grants
+    from mcpdesk.client.web_socket import WebSocket
+
+    more = dict(target.headers) | dict(reach.headers)
+    headers = credential_headers(reach.token, reach.key, place.key_header, more)
+    if target.kind == "ws":
+        return WebSocket(target.url, headers)
+    authorizer = None
+    if not any(name.lower() == "authorization" for name in headers):
+        authorizer = Authorizer(target.url, ClientSetup(), open_grants(place.state_dir))
+    if target.kind == "sse":
+        return HttpSse(HttpRequests(target.url, headers, reach.mode, authorizer=authorizer))
+    return StreamableHttp(target.url, headers, reach.mode, authorizer=authorizer)
+
+
+def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> ClientTransport:
+    """The transport to a program, which ends with this process.
+
+    Raises: DeskUserError for options that mean nothing to a program.
+    """
+    from mcpdesk.client.child_process import ChildProcess, Program
+    from mcpdesk.jobs.child import GUARD
+    from mcpdesk.jobs.process_table import MARK
+
+    if reach.mode or reach.token or reach.key or reach.headers:
+        message = "A program gets no mode, no token, no key and no header."
+        raise DeskUserError(message, "Give it what it needs in its arguments or its environment.")
+    environment = {**os.environ, **target.environment, MARK: GUARD.mark()}
+    return ChildProcess(
+        Program(target.argv, environment, target.folder),
+        on_log=events.on_log,
+        on_stray=events.on_stray,
+        on_started=GUARD.watch,
+        on_ended=events.on_ended,
+    )
