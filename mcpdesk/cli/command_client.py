@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, print_message
-from mcpdesk.cli.reach import Reach, ask_input, can_ask, transport_to, with_hint
+from mcpdesk.cli.reach import ask_input, can_ask, transport_to, with_hint
 from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
 from mcpdesk.errors import (
@@ -29,6 +29,7 @@ from mcpdesk.errors import (
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions

@@ -76,8 +76,9 @@ def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, st
 def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
     """The items of the target that stands before; none where it cannot be asked. Nothing is printed."""
     from mcpdesk.cli.command_client import client
-    from mcpdesk.cli.reach import Reach, secret
+    from mcpdesk.cli.reach import secret
     from mcpdesk.errors import DeskError
+    from mcpdesk.upstream.target_transport import Reach
 
     given = ctx.params
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):

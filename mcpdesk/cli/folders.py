@@ -21,8 +21,9 @@ from mcpdesk import paths
 from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
-from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.cli.reach import reach_options
 from mcpdesk.errors import DeskUserError, UnknownMode
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.bridge import ApiName, ToolSchemas

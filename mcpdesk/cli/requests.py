@@ -13,8 +13,9 @@ import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_bytes, print_json, print_text, summary
-from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.cli.reach import reach_options
 from mcpdesk.errors import DeskUserError, InvalidAnswer
+from mcpdesk.upstream.target_transport import Reach
 
 CALL_EXAMPLES = """\b
 Examples:

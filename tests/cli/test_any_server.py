@@ -11,10 +11,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mcpdesk.cli.reach import Reach, reach_options
+from mcpdesk.cli.reach import reach_options
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, command_text, find_target
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import sample_servers
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

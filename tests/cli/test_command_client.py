@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcpdesk.cli.command_client import client, progress_line
-from mcpdesk.cli.reach import Reach, with_hint
+from mcpdesk.cli.reach import with_hint
 from mcpdesk.errors import DeskUserError, HttpError, RpcError
 from mcpdesk.paths import sample_servers
+from mcpdesk.upstream.target_transport import Reach
 from tests.support.folders import write
 from tests.support.scripted import DISCOVERED
 from tests.support.terminal import Desk

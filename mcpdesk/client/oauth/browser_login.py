@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-
-from aiohttp import web
+from typing import TYPE_CHECKING
 
 from mcpdesk.errors import AuthorizationError
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 PORT = 33427
 """The port that is tried first: clients are registered with it."""
@@ -25,8 +27,8 @@ class BrowserLogin:
         self._show = show
         self._patience_s = patience_s
         self._port = port
-        self._runner = web.ServerRunner(web.Server(self._answer))
-        self._returned: asyncio.Future[str]
+        self._runner: web.ServerRunner
+        self._returned: asyncio.Future[str] | None = None
 
     @property
     def redirect_uri(self) -> str:
@@ -34,6 +36,9 @@ class BrowserLogin:
         return f"http://127.0.0.1:{self._port}{PATH}"
 
     async def __aenter__(self) -> BrowserLogin:
+        from aiohttp import web
+
+        self._runner = web.ServerRunner(web.Server(self._answer))
         await self._runner.setup()
         for port in (self._port, 0):
             site = web.TCPSite(self._runner, "127.0.0.1", port)
@@ -66,8 +71,10 @@ class BrowserLogin:
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         """Take the first return; anything else of this machine is told nothing."""
+        from aiohttp import web
+
         is_local = request.headers.get("Host", "") == f"127.0.0.1:{self._port}"
-        if request.method != "GET" or request.path != PATH or not is_local:
+        if request.method != "GET" or request.path != PATH or not is_local or self._returned is None:
             return web.Response(status=404)
         if not self._returned.done():
             self._returned.set_result(f"{self.redirect_uri}?{request.query_string}")
