@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.link.desk_client import DeskClient
+    from mcpdesk.link.desk_client import HostedDesk
     from mcpdesk.link.values import CatalogueItem
 
 T = TypeVar("T")
@@ -166,15 +166,15 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
 @contextmanager
 def _remote(target: UrlTarget | CommandTarget, reach: Reach) -> Iterator[CommandClient]:
     """A client of a server that is not ours. Raises: DeskUserError for no URL."""
+    from mcpdesk.client.person_answers import PersonAnswers
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.link.desk_answers import DeskAnswers
     from mcpdesk.protocol.revisions import BY_NAME
     from mcpdesk.settings import resolve
     from mcpdesk.version import __version__
 
     settings, inbox = resolve({}, os.environ).settings, Inbox()
     transport = transport_to(target, reach, settings)
-    answers = DeskAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
+    answers = PersonAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
     questions: Questions = {"elicitation/create": answers.elicit} if can_ask() else {}
     identity = {"name": "mcpdesk", "version": __version__}
     revision = BY_NAME[reach.revision] if reach.revision else None
@@ -213,11 +213,11 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
     Raises: DeskError when it cannot be hosted, or the token does not count there.
     """
     from mcpdesk.cli.core_process import capture_output
+    from mcpdesk.client.person_answers import folder_roots
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
-    from mcpdesk.link.desk_answers import folder_roots
-    from mcpdesk.link.desk_client import DeskClient
+    from mcpdesk.link.desk_client import HostedDesk
     from mcpdesk.link.local_catalogue import ServerCatalogue
     from mcpdesk.protocol.revisions import BY_NAME
 
@@ -232,7 +232,7 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
         try:
             core.started.result()
             endpoint, revision = host.endpoints()[0], BY_NAME[settings.desk_revision]
-            desk = DeskClient(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
+            desk = HostedDesk(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
             if reach.token is not None:
                 _identify(desk, endpoint, reach.token)
             loop: Future[asyncio.AbstractEventLoop] = Future()
@@ -249,7 +249,7 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
             print_stray_output(host)
 
 
-def _identify(desk: DeskClient, endpoint: HostedEndpoint, token: str) -> None:
+def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
     """Raises: DeskUserError for an invalid token, or a server that checks none."""
     if endpoint.access.verifier is None:
         hint = "In mcp.json auth.jwt says how tokens are checked."

@@ -14,8 +14,11 @@ from msgspec.structs import replace
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
-from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
+from mcpdesk.cli.desk_targets import DeskTargets, desk_targets
+from mcpdesk.cli.options import given_flags, setting_options
+from mcpdesk.cli.reach import reach_options
 from mcpdesk.errors import DeskUserError
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.cli.screen_runs import MakeApp
@@ -31,7 +34,10 @@ DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
   mcpdesk ~/servers/profiles           a folder of yours
-  mcpdesk ~/servers/a ~/servers/b --port 4000
+  mcpdesk https://example.com/mcp      a server somewhere else
+  mcpdesk .mcp.json                    every server of a client's configuration
+  mcpdesk server.py                    a server of FastMCP or of the official SDK
+  mcpdesk -- npx -y @modelcontextprotocol/server-everything
 """
 OPEN_EXAMPLES = """\b
 Example:
@@ -41,21 +47,30 @@ THEME = click.option("--theme", metavar="NAME", help="The theme to wear; without
 
 
 @click.command(name="desk", epilog=DESK_EXAMPLES, short_help="Open the desk (the default command).")
-@click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=completion.folder)
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.folder)
 @THEME
-@mode_option
+@reach_options
 @setting_options
-def desk_command(folders: tuple[str, ...], theme: str | None, mode: str, **values: Any) -> int:
-    """Host the FOLDERs, serve them to clients, and open the desk on them. Without one: the bundled sample."""
+def desk_command(targets: tuple[str, ...], theme: str | None, reach: Reach, **values: Any) -> int:
+    """Open the desk on the TARGETs: folders, which are served to clients as well, and servers that run
+    elsewhere or are programs of their own. Without one: the bundled sample."""
     from mcpdesk import paths
 
     require_unix("The desk")
-    places = tuple(map(server_folder, folders)) or (paths.sample_servers() / "desk",)
+    found = desk_targets(targets, reach) if targets else DeskTargets((paths.sample_servers() / "desk",))
     flags = given_flags(values)
     require_terminal()
     from mcpdesk.hosting.host_plan import plan_for
 
-    plan = plan_for(places, flags, os.environ, may_move=True, mode=mode, waits=True)
+    plan = plan_for(
+        found.folders,
+        flags,
+        os.environ,
+        may_move=True,
+        mode=reach.mode,
+        waits=True,
+        upstreams=found.upstreams,
+    )
     return run_desk(plan, theme)
 
 

@@ -43,13 +43,19 @@ COMMANDS = {
 
 OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "schemas"})
 """Commands whose server may be a command, which comes last."""
+ON_A_DESK = frozenset({"desk", "serve"})
+"""Commands that take several servers, the last one of which may be a command."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Numbers of errors without a file name: of writing to stdout."""
 EPILOG = """\b
 Examples:
-  mcpdesk                              the desk on the bundled sample
-  mcpdesk ~/servers/profiles           the desk on a folder of yours
+  mcpdesk -- npx -y @modelcontextprotocol/server-everything
+                                       the desk on any server: a program,
+  mcpdesk https://example.com/mcp      a URL,
+  mcpdesk .mcp.json                    every server of a client's configuration,
+  mcpdesk server.py                    a Python file of FastMCP or the SDK,
+  mcpdesk ~/servers/profiles           a folder; without anything, a sample
   mcpdesk serve ~/servers/profiles     the same server without a screen
   mcpdesk stdio ~/servers/profiles     what a client's configuration starts
   mcpdesk call ~/servers/profiles user-profile user_id=42
@@ -95,10 +101,16 @@ def with_command(arguments: list[str]) -> list[str]:
         # A command comes last, and stands for the target.
         place = arguments.index("--")
         return [first, command_text(arguments[place + 1 :]), *arguments[1:place]]
+    if "--" in arguments and (first in ON_A_DESK or first not in COMMANDS):
+        place = arguments.index("--")
+        if not arguments[place + 1 :]:
+            raise DeskUserError(
+                "There is no command after `--`.", "Write it there: mcpdesk -- npx -y SERVER."
+            )
+        arguments = [*arguments[:place], command_text(arguments[place + 1 :])]
+        return arguments if first in ON_A_DESK else ["desk", *arguments]
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments
-    if first == "--":
-        raise DeskUserError("Only server folders can be hosted here.", "Name a folder instead of a command.")
     if first and not first.startswith("-") and not _is_place(first):
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."

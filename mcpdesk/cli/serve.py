@@ -21,7 +21,10 @@ from mcpdesk.cli.core_process import (
     give_dashboard,
     require_unix,
 )
-from mcpdesk.cli.options import given_flags, mode_option, server_folder, setting_options
+from mcpdesk.cli.desk_targets import desk_targets
+from mcpdesk.cli.options import given_flags, server_folder, setting_options
+from mcpdesk.cli.reach import reach_options
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import HostedDialogue
@@ -52,16 +55,23 @@ Logs go to stderr.
 
 
 @click.command(name="serve", epilog=SERVE_EXAMPLES, short_help="Serve folders without a screen.")
-@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", shell_complete=completion.folder)
-@mode_option
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=completion.folder)
+@reach_options
 @setting_options
-def serve_command(folders: tuple[str, ...], mode: str, **values: Any) -> int:
-    """Serve the FOLDERs over HTTP, and to every `mcpdesk stdio FOLDER`, until told to stop."""
+def serve_command(targets: tuple[str, ...], reach: Reach, **values: Any) -> int:
+    """Serve the TARGETs over HTTP until told to stop; folders also to every `mcpdesk stdio FOLDER`."""
     require_unix("`mcpdesk serve`")
-    places = tuple(map(server_folder, folders))
+    found = desk_targets(targets, reach)
     from mcpdesk.hosting.host_plan import plan_for
 
-    plan = plan_for(places, given_flags(values), os.environ, mode=mode, waits=True)
+    plan = plan_for(
+        found.folders,
+        given_flags(values),
+        os.environ,
+        mode=reach.mode,
+        waits=True,
+        upstreams=found.upstreams,
+    )
     return run_service(plan)
 
 

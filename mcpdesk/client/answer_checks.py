@@ -112,6 +112,23 @@ _QUESTIONS = {"elicitation/create": _ELICITATION, "sampling/createMessage": _SAM
 """Method of a question -> the schema of its parameters. Source: MCP client/sampling, client/elicitation."""
 
 
+def salvaged(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
+    """The result of a list without the items that are not what the method promises.
+
+    What is wrong with each is added to `faults`. Raises: InvalidAnswer for what is no list.
+    """
+    shape = SHAPES[method]
+    good, items = [], result.get(shape.key)
+    if not isinstance(items, list):
+        raise _invalid(method, f"the result has no list called {shape.key}", result)
+    for index, item in enumerate(items):
+        if fault := _item_fault(item, shape) or _special_fault(method, item):
+            faults.append(f"{shape.key} {index}{fault}")
+        else:
+            good.append(item)
+    return {**result, shape.key: good}
+
+
 def checked_result(method: str, result: JSONObject) -> JSONObject:
     """The result of a request, if it is what the method promises. Raises: InvalidAnswer otherwise."""
     cursor = result.get("nextCursor")

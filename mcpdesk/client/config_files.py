@@ -75,6 +75,17 @@ class ConfigFile(Struct, frozen=True):
     servers: tuple[ConfiguredServer, ...]
     inputs: Mapping[str, InputVariable]
 
+    @property
+    def is_of_project(self) -> bool:
+        """Whether it belongs to a project, in whose folder its servers run: not to a client as a whole."""
+        return self.path.name in (".mcp.json", "mcp.json")
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of the project it belongs to."""
+        folder = self.path.resolve().parent
+        return folder.parent if folder.name in (".vscode", ".cursor") else folder
+
     def server(self, name: str) -> ConfiguredServer:
         """The server of that name. Raises: DeskUserError naming those there are."""
         for each in self.servers:
@@ -82,6 +93,12 @@ class ConfigFile(Struct, frozen=True):
                 return each
         known = ", ".join(each.name for each in self.servers)
         raise DeskUserError(f"{self.path}: there is no server {name[:80]!r}.", f"Its servers: {known}.")
+
+
+def is_config_file(text: str) -> bool:
+    """Whether a text names a file that can only be such a configuration."""
+    path = Path(text).expanduser()
+    return path.suffix in (".json", ".jsonc") and path.is_file()
 
 
 def read_config(path: Path) -> ConfigFile:

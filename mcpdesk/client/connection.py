@@ -195,11 +195,14 @@ class ServerConnection:
         with self._naming_target():
             return checked_result(method, response.value())
 
-    async def list_all(self, method: str, key: str) -> list[JSONObject]:
-        """The items of all pages of a list, such as `tools/list` and `tools`."""
+    async def list_all(self, method: str, key: str, faults: list[str] | None = None) -> list[JSONObject]:
+        """The items of all pages of a list, such as `tools/list` and `tools`.
+
+        With `faults`, malformed items are left out, and what is wrong with them is added to it.
+        """
         await self.open()
         with self._naming_target():
-            return await self._flows.list_all(_RunningCall(self, method), method, key)
+            return await self._flows.list_all(_RunningCall(self, method), method, key, faults)
 
     def listen(self) -> None:
         """Receive notifications that belong to no request, where the transport has a stream for them."""
@@ -284,7 +287,7 @@ class ServerConnection:
         agreement = shaken(reply.response(message["id"]).value())
         transport.agreed(agreement.revision, reply)
         await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        if self._log_level is not None:
+        if self._log_level is not None and "logging" in agreement.capabilities:
             level = Send("logging/setLevel", {"level": self._log_level})
             await transport.exchange(self._message(agreement.revision, level, None), {}, self._receive)
         return agreement

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.client.answer_checks import checked_result
+from mcpdesk.client.answer_checks import checked_result, salvaged
 from mcpdesk.client.transport import ServerResponse, excerpt
 from mcpdesk.errors import CallError, InvalidAnswer
 from mcpdesk.protocol.headers import encode_value, mirrored, value_at
@@ -78,8 +78,12 @@ class RequestFlows:
             return await self._tool_call(call, params)
         return await _rounds(call, Send(method, params, is_main=True))
 
-    async def list_all(self, call: Exchanges, method: str, key: str) -> list[JSONObject]:
+    async def list_all(
+        self, call: Exchanges, method: str, key: str, faults: list[str] | None = None
+    ) -> list[JSONObject]:
         """The items of all pages. Raises: RpcError, InvalidAnswer.
+
+        With `faults`, malformed items are left out, and what is wrong with them is added to it.
 
         Tools whose arguments cannot be repeated in headers as they ask are left out: the protocol demands it.
         """
@@ -87,7 +91,8 @@ class RequestFlows:
         cursors: set[str] = set()
         params: JSONObject = {}
         while True:
-            page = checked_result(method, (await call.send(Send(method, params))).value())
+            page = (await call.send(Send(method, params))).value()
+            page = checked_result(method, page if faults is None else salvaged(method, page, faults))
             items += page.get(key, [])
             cursor = page.get("nextCursor")
             if cursor is None:

@@ -25,6 +25,8 @@ class Agreement(Struct, frozen=True):
     """The server's name and version, as it says."""
     instructions: str = ""
     """What the server says to models."""
+    capabilities: Mapping[str, Any] = {}
+    """What the server can do, as it says."""
 
 
 def is_contradiction(reply: ServerReply) -> bool:
@@ -62,11 +64,12 @@ def shaken(result: JSONObject) -> Agreement:
 
 
 def _agreement(revision: Revision, server: Any, result: JSONObject) -> Agreement:
-    instructions = result.get("instructions")
+    instructions, capabilities = result.get("instructions"), result.get("capabilities")
     return Agreement(
         revision,
         server if isinstance(server, dict) else {},
         instructions if isinstance(instructions, str) else "",
+        capabilities if isinstance(capabilities, dict) else {},
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mcpdesk.client.config_files import ConfiguredServer, InputVariable, expanded, read_config
+from mcpdesk.client.config_files import ConfigFile, ConfiguredServer, InputVariable, expanded, read_config
 from mcpdesk.errors import DeskUserError
 
 COMMAND = "$ "
@@ -43,8 +43,23 @@ class CommandTarget(Struct, frozen=True):
     environment: Mapping[str, str] = {}
     """What is added to the environment."""
     folder: Path | None = None
+    title: str = ""
+    """What to call it where that is not the command."""
+
+    @property
+    def text(self) -> str:
+        """What to show of it."""
+        return self.title or shlex.join(self.argv)
 
 
+class BrokenTarget(Struct, frozen=True):
+    """A server of a configuration file that cannot be used."""
+
+    problem: str
+
+
+RemoteTarget = UrlTarget | CommandTarget | BrokenTarget
+"""What a client can be pointed at."""
 Target = FolderTarget | UrlTarget | CommandTarget
 
 
@@ -79,18 +94,39 @@ def find_target(
         names = ", ".join(each.name for each in config.servers) or "none"
         raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
     server = config.server(name) if name else config.servers[0]
-    return configured(expanded(server, environ, config.inputs, ask, path.resolve().parent))
+    return configured(expanded(server, environ, config.inputs, ask, config.workspace), config)
 
 
-def configured(server: ConfiguredServer) -> Target:
+def configured_targets(
+    path: Path, environ: Mapping[str, str], ask: Callable[[InputVariable], str]
+) -> list[tuple[str, RemoteTarget]]:
+    """Every server of a configuration file, with its name; one that is broken does not keep out the others.
+
+    Raises: DeskUserError for a file that cannot be read.
+    """
+    config = read_config(path)
+    found: list[tuple[str, RemoteTarget]] = []
+    for each in config.servers:
+        try:
+            target: RemoteTarget = configured(
+                expanded(each, environ, config.inputs, ask, config.workspace), config
+            )
+        except DeskUserError as error:
+            target = BrokenTarget(f"{error} {error.hint}".strip())
+        found.append((each.name, target))
+    return found
+
+
+def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:
     """The server of a configuration file. Raises: DeskUserError for one that cannot be used."""
     if server.problem:
         raise DeskUserError(f"{server.name}: {server.problem}.")
     if server.url:
         return UrlTarget(server.url, server.headers, server.kind)
-    return CommandTarget(
-        server.argv, server.environment, Path(server.folder).expanduser() if server.folder else None
-    )
+    folder = config.workspace if config.is_of_project else None
+    if server.folder:
+        folder = config.workspace / Path(server.folder).expanduser()
+    return CommandTarget(server.argv, server.environment, folder)
 
 
 def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTarget:
@@ -106,8 +142,10 @@ def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTar
         if uv is None:
             hint = "Install uv (https://docs.astral.sh/uv), or run the file by a Python that has them."
             raise DeskUserError(f"{path.name} needs {', '.join(needed)}, which uv would bring.", hint)
-        return CommandTarget((uv, "run", "--no-project", *[f"--with={each}" for each in needed], *served))
-    return CommandTarget((_python_for(path), *served))
+        command = (uv, "run", "--no-project", *[f"--with={each}" for each in needed])
+    else:
+        command = (_python_for(path),)
+    return CommandTarget((*command, *served), title=f"{path}:{name}" if name else str(path))
 
 
 def _python_for(path: Path) -> str:

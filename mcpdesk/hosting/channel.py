@@ -35,6 +35,11 @@ _numbers = count(1)
 """Connection numbers, unique in this process."""
 
 
+def next_connection() -> int:
+    """A number for a connection that no other one of this process has."""
+    return next(_numbers)
+
+
 class DialogueEndpoint(Protocol):
     """What dialogues and channels need of the server they belong to."""
 
@@ -87,7 +92,7 @@ class HostedDialogue:
         principal: Principal = OPEN,
         speaks_gateway: bool = False,
     ) -> None:
-        self.connection = next(_numbers)
+        self.connection = next_connection()
         self.opened = time.time()
         self.closed: float | None = None
         """Unix time at which it ended."""

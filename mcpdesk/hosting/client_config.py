@@ -32,6 +32,8 @@ class ServerAddress(NamedTuple):
     mode: str = ""
     command: tuple[str, ...] = ("mcpdesk",)
     """The command that starts this program from any folder."""
+    program: tuple[str, ...] = ()
+    """The command of the server, for one that is a program of its own: this program goes in front of it."""
 
     @property
     def is_served(self) -> bool:
@@ -46,6 +48,8 @@ class ServerAddress(NamedTuple):
     @property
     def pipe(self) -> list[str]:
         """The command a client starts for stdio."""
+        if self.program:
+            return [*self.command, "stdio", "--", *self.program]
         return [*self.command, "stdio", self.folder, *(["--mode", self.mode] if self.mode else [])]
 
 
@@ -66,6 +70,8 @@ def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
     if not over:
         over = "http" if known.pipe is None or (known.prefers_url and facts.is_served) else "stdio"
     make = known.url if over == "http" else known.pipe
+    if over == "stdio" and not facts.folder and not facts.program:
+        raise DeskUserError(f"{facts.server} is reached by its URL only.", "Take the form with the URL.")
     if make is None and over == "http":
         raise DeskUserError(
             f"The configuration of {client} has no place for a URL.",

@@ -29,8 +29,10 @@ from mcpdesk.server.calls.worker_threads import WORKERS
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Rules
+from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
+    from mcpdesk.client.connection import Questions
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.record import CaptureHealth
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.unix import UnixListener
+    from mcpdesk.upstream.upstream import Upstream, UpstreamSite
 
 DRAWING_S = 1.5
 LEAVE_S = 0.5
@@ -76,6 +79,8 @@ class Host:
         )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
+        self.upstreams: dict[str, Upstream] = {}
+        """Servers that are not ours, by name."""
         self.heartbeat = Heartbeat(self._roots, self._tool_at, self._note_stuck)
         self.on_stuck: Callable[[], None] = lambda: None
         """Called on a thread of its own once the journal says that the loop is stuck."""
@@ -215,6 +220,7 @@ class Host:
             hosted.server.hosted.on_callback = partial(self._called_back, name)
             hosted.server.hosted.notify_person = partial(self._tell_person, name)
             hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
+        self._load_upstreams()
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:
@@ -222,6 +228,39 @@ class Host:
         for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders)):
             self.journal.log("warning", "settings", warning)
         self._refresh_rules()
+
+    def _load_upstreams(self) -> None:
+        from mcpdesk.upstream.upstream import Upstream
+
+        for plan in self.plan.upstreams:
+            if plan.name in self.by_name or plan.name in self.upstreams:
+                message = f"Two servers are called {plan.name!r}."
+                raise DeskUserError(message, "Give one of them another name in its file.")
+            self.upstreams[plan.name] = Upstream(plan, self._upstream_site)
+
+    @cached_property
+    def _upstream_site(self) -> UpstreamSite:
+        from mcpdesk.hosting.channel import next_connection
+        from mcpdesk.upstream.target_transport import ClientPlace
+        from mcpdesk.upstream.upstream import UpstreamSite
+
+        return UpstreamSite(
+            self.recording,
+            ClientPlace(self.settings.state_dir, self.settings.api_key_header),
+            {"name": "mcpdesk", "version": __version__},
+            next_connection,
+            self._questions_of,
+            lambda level, source, text, server: self.journal.log(level, source, text, "", server),
+            lambda text, failed: self.journal.notify(text, Severity.ERROR if failed else Severity.INFO),
+        )
+
+    def _questions_of(self, name: str) -> Callable[[], Questions]:
+        """What a server that is not ours may ask: answered in the inbox."""
+        from mcpdesk.client.person_answers import PersonAnswers, folder_roots
+
+        timeout_s = self.settings.question_timeout_ms / 1000
+        roots = folder_roots([Path.cwd()])
+        return PersonAnswers(name, self.inbox, lambda: timeout_s, lambda: roots).offered
 
     def screen_drawn(self) -> None:
         """Note that the screen shows what is hosted; from any thread."""
@@ -245,7 +284,7 @@ class Host:
         self.recording.start()
         self._watches.add(asyncio.create_task(self._watch_capture()))
         self.heartbeat.start()
-        if not self.by_name:
+        if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:
             function()
@@ -266,6 +305,8 @@ class Host:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._drawn.wait(), DRAWING_S)
             await self._listen()
+        for upstream in self.upstreams.values():
+            upstream.start()
         if self.plan.watch:
             self._watches |= {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}
         collect_rarely()
@@ -284,6 +325,7 @@ class Host:
         await asyncio.gather(*(listener.close() for listener in self._places))
         if self.http is not None:
             await self.http.close()
+        await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
         for endpoint in self.by_name.values():
             for dialogue in list(endpoint.dialogues.values()):
                 dialogue.close("the core stops")
@@ -331,8 +373,11 @@ class Host:
         return True
 
     def reload(self, name: str) -> None:
-        """Read a server's folder again now."""
-        self._reload(self.folders[name])
+        """Read a server's folder again now; connect anew to one that is not ours."""
+        if name in self.upstreams:
+            self._start_chore(self.upstreams[name].restart())
+        else:
+            self._reload(self.folders[name])
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """Set the next policy for a tool of a server: allow, ask, deny."""

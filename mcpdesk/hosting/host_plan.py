@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -24,12 +25,17 @@ from mcpdesk.settings import (
     resolve,
 )
 
+if TYPE_CHECKING:
+    from mcpdesk.upstream.upstream import UpstreamPlan
+
 
 class HostPlan(Struct, frozen=True):
     """What a core is to host and where it listens."""
 
     folders: tuple[Path, ...]
     settings: Settings
+    upstreams: tuple[UpstreamPlan, ...] = ()
+    """Servers that run elsewhere, or as programs of their own."""
     origins: dict[str, str] = field(default_factory=dict)
     http: bool = True
     may_move: bool = False
@@ -76,6 +82,7 @@ def plan_for(
     may_move: bool = False,
     mode: str = "",
     waits: bool = False,
+    upstreams: Sequence[UpstreamPlan] = (),
 ) -> HostPlan:
     """Plan what a core hosts, and in which mode. The first folder's settings are the core's.
 
@@ -97,10 +104,14 @@ def plan_for(
     return HostPlan(
         folders=tuple(folders),
         settings=resolved.settings,
+        upstreams=tuple(upstreams),
         origins=dict(resolved.origins),
         http=http,
         may_move=may_move,
-        capture=capture_path(resolved.settings.state_dir, folders),
+        capture=capture_path(
+            resolved.settings.state_dir,
+            [*(each.name for each in folders), *(each.name for each in upstreams)],
+        ),
         mode=mode,
         waits=waits,
         is_unsure=is_unsure,
@@ -135,7 +146,7 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
     return found
 
 
-def capture_path(state: Path, folders: Sequence[Path]) -> Path:
+def capture_path(state: Path, names: Sequence[str]) -> Path:
     """The path of a new capture: `captures/2026-11-20T09-30-00-profiles.jsonl`."""
-    name = folders[0].name if folders else "desk"
+    name = names[0] if names else "desk"
     return paths.captures_folder(state) / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}.jsonl"

@@ -11,11 +11,11 @@ from typing import Any
 
 from mcpdesk.client.connection import CallObserver, ResourceWatch, ServerConnection
 from mcpdesk.client.in_memory import InMemory, Write
+from mcpdesk.client.person_answers import PersonAnswers, Roots
 from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.held_token import HeldToken
-from mcpdesk.link.desk_answers import DeskAnswers, Roots
 from mcpdesk.link.values import CallOutcome, Progress
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -89,39 +89,15 @@ class DeskCall(CallObserver):
 
 
 class DeskClient:
-    """The desk's connection to one server. Opened by its first request."""
+    """The desk's calls on a connection to one server."""
 
-    def __init__(
-        self, endpoint: HostedEndpoint, run: Run, roots: Roots = tuple, revision: Revision = LATEST
-    ) -> None:
-        self._endpoint = endpoint
+    def __init__(self, server: ServerConnection, connection: int, run: Run) -> None:
+        """`connection` is the recorder's number of it."""
+        self.server = server
+        self.connection = connection
+        self.watch = ResourceWatch(server)
         self._run = run
         self._calls: set[DeskCall] = set()
-        self._channel: FrameChannel
-        transport = InMemory(self._connect, endpoint.name, before_send=self._check_token)
-        self.token = HeldToken(endpoint, self._channel.dialogue, run)
-        server = endpoint.server
-        answers = DeskAnswers(
-            server.name,
-            endpoint.dispatcher.services.inbox,
-            lambda: server.limits.question_timeout_s,
-            roots,
-        )
-        self.server = ServerConnection(
-            transport,
-            IDENTITY,
-            questions=answers.offered,
-            revision=revision,
-            log_level=LEVEL,
-            is_required_task=self._is_required_task,
-        )
-        self.watch = ResourceWatch(self.server)
-        self._closing: asyncio.Task[None] | None = None
-
-    @property
-    def connection(self) -> int:
-        """The recorder's number of this connection."""
-        return self._channel.connection
 
     @property
     def running(self) -> int:
@@ -137,24 +113,10 @@ class DeskClient:
         return call
 
     def close(self) -> None:
-        """End the connection and what it runs; on the core's loop."""
-        self.token.close()
+        """End what it runs; on the core's loop."""
         self.watch.close()
         for call in list(self._calls):
             self._end(call)
-        self._closing = asyncio.get_running_loop().create_task(self.server.close())
-
-    def _connect(self, write: Write) -> FrameChannel:
-        self._channel = FrameChannel(self._endpoint, "memory", "desk", write)
-        return self._channel
-
-    def _check_token(self) -> None:
-        self.token.apply()
-
-    def _is_required_task(self, name: str) -> bool:
-        """A tool that need not be a task is called plainly: such a call shows progress and logs."""
-        tool = self._endpoint.server.tools.get(name)
-        return tool is not None and tool.task == "required"
 
     def _start(self, call: DeskCall) -> None:
         call.task = asyncio.get_running_loop().create_task(self._follow(call))
@@ -188,3 +150,50 @@ class DeskClient:
         if call.task is not None:
             call.task.cancel()
         call.finish(None)
+
+
+class HostedDesk(DeskClient):
+    """The desk's connection to a server of this process, over memory."""
+
+    def __init__(
+        self, endpoint: HostedEndpoint, run: Run, roots: Roots = tuple, revision: Revision = LATEST
+    ) -> None:
+        self._endpoint = endpoint
+        self._channel: FrameChannel
+        transport = InMemory(self._connect, endpoint.name, before_send=self._check_token)
+        self.token = HeldToken(endpoint, self._channel.dialogue, run)
+        server = endpoint.server
+        answers = PersonAnswers(
+            server.name,
+            endpoint.dispatcher.services.inbox,
+            lambda: server.limits.question_timeout_s,
+            roots,
+        )
+        connection = ServerConnection(
+            transport,
+            IDENTITY,
+            questions=answers.offered,
+            revision=revision,
+            log_level=LEVEL,
+            is_required_task=self._is_required_task,
+        )
+        super().__init__(connection, self._channel.connection, run)
+        self._closing: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        """End the connection and what it runs; on the core's loop."""
+        self.token.close()
+        super().close()
+        self._closing = asyncio.get_running_loop().create_task(self.server.close())
+
+    def _connect(self, write: Write) -> FrameChannel:
+        self._channel = FrameChannel(self._endpoint, "memory", "desk", write)
+        return self._channel
+
+    def _check_token(self) -> None:
+        self.token.apply()
+
+    def _is_required_task(self, name: str) -> bool:
+        """A tool that need not be a task is called plainly: such a call shows progress and logs."""
+        tool = self._endpoint.server.tools.get(name)
+        return tool is not None and tool.task == "required"

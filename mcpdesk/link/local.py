@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future
 from typing import Any
 
+from mcpdesk.client.person_answers import folder_roots
+from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import FormerClient, HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.desk_answers import folder_roots
-from mcpdesk.link.desk_client import DeskCall, DeskClient
+from mcpdesk.link.desk_client import DeskCall, DeskClient, HostedDesk
 from mcpdesk.link.link import ClientFacet, Link
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_work import LocalWork
@@ -206,7 +207,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Everything small, at this moment."""
         host = self._host
         return CoreView(
-            servers=tuple(self._server_view(name) for name in list(host.by_name)),
+            servers=tuple(self._server_view(name) for name in [*host.by_name, *host.upstreams]),
             clients=self.client_views(),
             protection=Protection(host.protection),
             api_key=host.rules.api_key,
@@ -224,11 +225,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Call as the subject of a token."""
-        return self._desk(server).token.give(text, needs)
+        return self._hosted(server).token.give(text, needs)
 
     def drop_token(self, server: str) -> None:
         """Call without a token again."""
-        self._desk(server).token.drop()
+        self._hosted(server).token.drop()
 
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource."""
@@ -310,12 +311,27 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def _desk(self, server: str) -> DeskClient:
         """The desk's connection to a server, opened when it is needed for the first time."""
+        upstream = self._host.upstreams.get(server)
+        if upstream is None:
+            return self._hosted(server)
         with self._lock:
             desk = self._desks.get(server)
-            if desk is None:
+            if desk is None or desk.server is not upstream.connection:
+                desk = DeskClient(upstream.connection, upstream.number, self._host.call_soon)
+                self._desks[server] = desk
+            return desk
+
+    def _hosted(self, server: str) -> HostedDesk:
+        """Raises: DeskUserError for a server that is not hosted here."""
+        if server in self._host.upstreams:
+            place = self._host.upstreams[server].plan.place
+            raise DeskUserError("Tokens of such a server come from a login.", f"mcpdesk login {place}")
+        with self._lock:
+            desk = self._desks.get(server)
+            if not isinstance(desk, HostedDesk):
                 revision = BY_NAME[self._host.settings.desk_revision]
                 endpoint = self._host.by_name[server]
-                desk = DeskClient(endpoint, self._host.call_soon, self._roots, revision)
+                desk = HostedDesk(endpoint, self._host.call_soon, self._roots, revision)
                 self._desks[server] = desk
             return desk
 
@@ -324,7 +340,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def _server_view(self, name: str) -> ServerView:
         desk = self._desks.get(name)
-        return self.server_view(name, None if desk is None else desk.token.view())
+        return self.server_view(name, desk.token.view() if isinstance(desk, HostedDesk) else None)
 
     def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:
         """Run a function on the core's loop; its result, or what it raised, comes in the future."""

@@ -14,6 +14,7 @@ from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.link.link import ServerFacet
+from mcpdesk.link.upstream_views import UpstreamViews
 from mcpdesk.link.values import (
     Catalogue,
     CatalogueItem,
@@ -147,9 +148,12 @@ class LocalServers(ServerFacet):
         self._host = host
         self._catalogues: dict[str, ServerCatalogue] = {}
         self._modes: dict[str, ModeList] = {}
+        self._upstreams = UpstreamViews(host)
 
     def server_view(self, name: str, token: TokenView | None) -> ServerView:
-        """One hosted server; `token` is the one the desk was given for it."""
+        """One server; `token` is the one the desk was given for it."""
+        if name in self._host.upstreams:
+            return self._upstreams.view(name)
         server = self._host.by_name[name].server
         return ServerView(
             name=name,
@@ -169,14 +173,18 @@ class LocalServers(ServerFacet):
 
     def catalogue(self, server: str) -> Catalogue:
         """What a server offers now."""
+        if server in self._host.upstreams:
+            return self._upstreams.catalogue(server)
         return self._catalogue_of(server).catalogue()
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """Check arguments with the validator a call would use."""
+        if server in self._host.upstreams:
+            return self._upstreams.validate(server, tool, arguments)
         return self._host.by_name[server].dispatcher.tool_calls.check(tool, arguments)
 
     def reload(self, server: str) -> None:
-        """Read the server's folder again now."""
+        """Read the server's folder again now, or connect to it anew."""
         self._host.call_soon(lambda: self._host.reload(server))
 
     def client_config(
@@ -184,6 +192,9 @@ class LocalServers(ServerFacet):
     ) -> str:
         """Text to paste into a client's configuration."""
         host = self._host
+        if server in host.upstreams:
+            facts = self._upstreams.address(server)
+            return client_config(client, facts, over if facts.program else "http")
         url, own = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server
         shown = key if own and key is not None else own

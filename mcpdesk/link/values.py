@@ -108,13 +108,32 @@ class ModeView:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamView:
+    """What is known of a server that runs elsewhere, or as a program of its own."""
+
+    place: str
+    """Its command or URL."""
+    state: str
+    """`connecting`, `ready`, `failed` or `ended`."""
+    steps: tuple[str, ...] = ()
+    """What was tried to connect to it, and what came of each."""
+    hint: str = ""
+    """What to do about what is wrong."""
+    revision: str = ""
+    """The one agreed upon; empty before that."""
+    instructions: str = ""
+    capabilities: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ServerView:
-    """One hosted server."""
+    """One server of the desk."""
 
     name: str
     title: str
     version: str
     folder: str
+    """Empty for a server that is not hosted from a folder."""
     url: str
     """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` in the fallback; empty while nothing listens."""
     catalogue_version: int
@@ -131,6 +150,13 @@ class ServerView:
     """Whether any token counts here."""
     token: TokenView | None = None
     """Whose token the desk was given for it."""
+    upstream: UpstreamView | None = None
+    """None for a server that is hosted here."""
+
+    @property
+    def place(self) -> str:
+        """Its folder, its command or its URL."""
+        return self.folder if self.upstream is None else self.upstream.place
 
 
 QUIET_S = 60.0

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcpdesk.client.targets import CommandTarget, UrlTarget
-from mcpdesk.errors import DeskUserError
+from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
+from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
+from mcpdesk.errors import CallError, DeskUserError
+from mcpdesk.protocol.jsonrpc import JSONObject
 
 if TYPE_CHECKING:
     from mcpdesk.client.child_process import ProgramEnded
-    from mcpdesk.client.transport import ClientTransport
 
 
 class Reach(NamedTuple):
@@ -51,10 +52,37 @@ class ProgramEvents(NamedTuple):
     on_ended: Callable[[ProgramEnded], None] = lambda ended: None
 
 
+class Unusable(ClientTransport):
+    """A way to a server that there is not."""
+
+    def __init__(self, problem: str) -> None:
+        self.target = ""
+        self._problem = problem
+
+    async def open(self, receive: Receive) -> None:
+        """Raises: CallError saying why."""
+        raise CallError(self._problem)
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Raises: CallError saying why."""
+        raise CallError(self._problem)
+
+    async def send(self, message: JSONObject) -> None:
+        """Raises: CallError saying why."""
+        raise CallError(self._problem)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
 def target_transport(
-    target: UrlTarget | CommandTarget, reach: Reach, place: ClientPlace, events: ProgramEvents
+    target: RemoteTarget, reach: Reach, place: ClientPlace, events: ProgramEvents
 ) -> ClientTransport:
     """The transport to a server. Raises: DeskUserError for what cannot be used."""
+    if isinstance(target, BrokenTarget):
+        return Unusable(target.problem)
     if isinstance(target, CommandTarget):
         return _program(target, reach, events)
     return _url(target, reach, place)

@@ -58,10 +58,10 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["settings", "--prot", "1"], "--prot"),
         (["settings", "--port", "x"], "port: 'x' (flag --port) is not allowed."),
-        (["serve", "/nonexistent"], "There is no folder '/nonexistent'."),
-        (["/nonexistent"], "There is no folder '/nonexistent'."),
+        (["serve", "/nonexistent"], "There is no folder and no file '/nonexistent'."),
+        (["/nonexistent"], "There is no folder and no file '/nonexistent'."),
         (["call"], "Missing argument 'TARGET'"),
-        (["--", "python", "server.py"], "Only server folders"),
+        (["--"], "There is no command after `--`."),
         (["nonsense"], "There is no command and no folder called 'nonsense'."),
     ],
 )

@@ -12,7 +12,7 @@ from mcpdesk.auth.principal import MISSING, Access
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.desk_client import KEPT_LOGS, DeskCall, DeskClient
+from mcpdesk.link.desk_client import KEPT_LOGS, DeskCall, HostedDesk
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.protocol import task_shapes
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
@@ -30,7 +30,7 @@ both_eras = pytest.mark.parametrize("revision", ERAS, ids=str)
 
 
 async def test_calls_run_side_by_side_and_find_their_answers() -> None:
-    client = DeskClient(Peer().endpoint, lambda function: asyncio.get_running_loop().call_soon(function))
+    client = HostedDesk(Peer().endpoint, lambda function: asyncio.get_running_loop().call_soon(function))
     stuck = client.request("tools/call", {"name": "forever"})
     quick = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
     failed = client.request("tools/call", {"name": "nope"})
@@ -45,7 +45,7 @@ async def test_calls_run_side_by_side_and_find_their_answers() -> None:
 
 
 async def test_params_json_cannot_carry_leave_no_call_behind() -> None:
-    client = DeskClient(Peer().endpoint, lambda function: None)
+    client = HostedDesk(Peer().endpoint, lambda function: None)
     with pytest.raises(LocalProtocolError):
         client.request("tools/call", {"name": "echo", "arguments": {"text": 2**70}})
     assert client.running == 0
@@ -62,7 +62,7 @@ class Desk:
         self.inbox.subscribe(self._came.put_nowait)
         loop = asyncio.get_running_loop()
         roots = [{"uri": "file:///srv", "name": "srv"}]
-        self.client = DeskClient(
+        self.client = HostedDesk(
             self.peer.endpoint, lambda function: loop.call_soon(function), lambda: roots, revision
         )
 
@@ -268,7 +268,7 @@ async def test_a_token_counts_for_what_is_sent_while_it_does(revision: Revision)
     keys = KeySource(constant(secret_keys(SECRET.encode(), terms.algorithms)), CONSTANT)
     peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
     loop = asyncio.get_running_loop()
-    client = DeskClient(peer.endpoint, lambda function: loop.call_soon(function), revision=revision)
+    client = HostedDesk(peer.endpoint, lambda function: loop.call_soon(function), revision=revision)
 
     async def said() -> str:
         call = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
@@ -321,7 +321,7 @@ class TaskDesk:
         self._came: asyncio.Queue[Question] = asyncio.Queue()
         self.peer.inbox.subscribe(self._came.put_nowait)
         loop = asyncio.get_running_loop()
-        self.client = DeskClient(self.peer.endpoint, lambda function: loop.call_soon(function) and None)
+        self.client = HostedDesk(self.peer.endpoint, lambda function: loop.call_soon(function) and None)
 
     def call(self, tool: str) -> DeskCall:
         return self.client.request("tools/call", {"name": tool, "arguments": {}})

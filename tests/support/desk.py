@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from mcpdesk.hosting.core_thread import CoreThread
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.link.local import LocalLink
+from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.patience import WITHIN_S
 
 START_S = 20.0
@@ -39,10 +40,11 @@ async def running_desk(
     watch: bool = False,
     meet: bool = False,
     waits: bool = False,
+    upstreams: Sequence[UpstreamPlan] = (),
     **flags: object,
 ) -> AsyncIterator[RunningDesk]:
     """Host folders until the block ends. `flags` are settings by name; HTTP listens on any free port."""
-    plan = plan_for(folders, {"port": 0, **flags}, os.environ, http=http, waits=waits)
+    plan = plan_for(folders, {"port": 0, **flags}, os.environ, http=http, waits=waits, upstreams=upstreams)
     host = Host(msgspec.structs.replace(plan, watch=watch, meet=meet))
     await asyncio.to_thread(host.load)
     core = CoreThread(host)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from textual.app import App, ComposeResult
 
-from mcpdesk.link.values import CoreView, Protection, Stuck
+from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView
 from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
 from mcpdesk.tui.screens.main_screen import PANES
@@ -53,6 +53,18 @@ async def test_every_protection_has_a_word_and_a_glyph(protection: Protection) -
     assert word in await line(replace(VIEW, protection=protection))
     assert not word[-1].isalnum() and style and tip.endswith(".")
     assert ("error" in style) == (protection is Protection.OPEN)
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"), [("ready", "● connected · 2025-06-18"), ("failed", "✕ not connected")]
+)
+async def test_a_server_that_runs_elsewhere_shows_how_it_stands_and_where_it_is(
+    state: str, shown: str
+) -> None:
+    known = UpstreamView("npx -y some-server", state, revision="2025-06-18")
+    elsewhere = replace(VIEW.servers[0], folder="", url="", upstream=known)
+    text = await line(replace(VIEW, servers=(elsewhere,)))
+    assert shown in text and "npx -y some-server" in text
 
 
 async def test_stuck_loop_takes_the_place_of_the_url() -> None:

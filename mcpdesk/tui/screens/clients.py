@@ -258,7 +258,7 @@ class ClientsPane(Section[ClientView]):
     def _how_to_connect(self, server: ServerView, key: str, width: int) -> Content:
         lessons = (
             ("Claude Code", self.link.client_config(server.name, "claude-code")),
-            ("Any client that starts its servers itself", f"mcpdesk stdio {server.folder}"),
+            ("Any client that starts its servers itself", f"mcpdesk stdio {server.place}"),
             ("By hand", self.link.client_config(server.name, "curl")),
         )
         lines = []
@@ -300,11 +300,12 @@ CONFIG_TARGETS = (
 
 def targets_for(server: ServerView) -> list[ConfigTarget]:
     """The clients that can reach a server: a URL needs a listener, and only curl can use a Unix socket."""
-    is_served = server.url.startswith("http")
+    is_served = server.url.startswith("http") or (server.upstream is not None and "://" in server.place)
+    is_started = server.upstream is None or "://" not in server.place
     return [
         one
         for one in CONFIG_TARGETS
-        if is_served or one.over == "stdio" or (one.name == "curl" and server.url)
+        if (is_started if one.over == "stdio" else is_served or (one.name == "curl" and server.url))
     ]
 
 

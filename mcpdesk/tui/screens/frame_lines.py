@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from textual.content import Content
 from textual.screen import Screen
 
-from mcpdesk.link.values import CoreView, Protection, ServerView, WorkView, connected
+from mcpdesk.link.values import CoreView, Protection, ServerView, UpstreamView, WorkView, connected
 from mcpdesk.tui.actions import SCREENS, Action, key_name
 from mcpdesk.tui.render.amounts import countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import one_line
@@ -31,6 +31,13 @@ TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the 
 """The same for a server that asks for tokens: these, else `TOKEN`."""
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN)
 """Where a token counts: somebody can call."""
+STATES = {
+    "connecting": ("… connecting", "$text-warning"),
+    "ready": ("● connected", "$text-success"),
+    "failed": ("✕ not connected", "bold $text-error"),
+    "ended": ("✕ ended", "bold $text-error"),
+}
+"""State of a server that is not hosted here -> word and style."""
 SPARK_SECONDS = 8
 
 
@@ -76,7 +83,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
         text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
         short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
-        tip = f"{server.title or server.name} {server.version}\n{server.folder}"
+        tip = f"{server.title or server.name} {server.version}\n{one_line(server.place, 200)}"
         yield LinePart(text, "screen.pick_server" if several else "", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
         yield LinePart(Content.styled(" no server ", "$text-warning"), rank=90)
@@ -95,17 +102,27 @@ def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
         short = start + one_line(place, 32)
         yield _part(start + one_line(place), "bold $text-error", SHOW_LOGS, tip, short, 100)
         return
+    if server is not None and server.upstream is not None:
+        yield from _upstream(server.upstream)
     if server is not None and server.url:
         near = server.url.partition("://")[2] or server.url
         tip = "Click copies it; U offers the client configuration"
         url = one_line(server.url)
         yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
-    elif view.protection is not Protection.STARTING:
+    elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
         yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
     word, style, tip = PROTECTIONS[view.protection]
     if server is not None and server.wants_token and view.protection in GUARDED:
         word, style, tip = TOKENS.get(view.protection, TOKEN)
     yield _part(word, style, "screen.client_config", tip, word, 70)
+
+
+def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
+    """How a server that runs elsewhere stands, and where that is."""
+    word, style = STATES[upstream.state]
+    revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
+    yield _part(word + revision, style, "screen.about_server", "I says more about it", word, 90)
+    yield _part(one_line(upstream.place, 60), "$text-muted", "screen.about_server", "Where it runs", "", 30)
 
 
 def _traffic(peers: int, rates: Sequence[float]) -> Iterator[LinePart]:

@@ -29,7 +29,7 @@ from mcpdesk.tui.actions import SCREENS, bindings_for
 from mcpdesk.tui.crash import ScreenPlace
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, DeskFooter, DeskHeader, DeskTabs
+from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, STATES, DeskFooter, DeskHeader, DeskTabs
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -479,11 +479,18 @@ class MainScreen(Screen[None]):
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
         servers = self.link.view().servers
-        choices = [Choice(one.name, one.name, one.url or one.folder) for one in servers]
+        choices = [Choice(one.name, one.name, _server_hint(one)) for one in servers]
         names = [one.name for one in servers]
         cursor = names.index(self.server) if self.server in names else 0
         if chosen := await self.app.push_screen_wait(Menu("Servers", choices, cursor=cursor)):
             self.server = chosen
+
+    def action_about_server(self) -> None:
+        """Show what is known of the server besides its items."""
+        from mcpdesk.tui.screens.server_page import ServerScreen
+
+        if self.server_view is not None:
+            self.app.push_screen(ServerScreen(self.server_view))
 
     def action_copy_url(self) -> None:
         """Copy where the server can be reached."""
@@ -507,9 +514,19 @@ class MainScreen(Screen[None]):
         open_token_prompt(self)
 
     def action_reload(self) -> None:
-        """Look at the server's folder again now."""
+        """Look at the server's folder again now, or connect to the server anew."""
         self.link.reload(self.server)
-        self.notify(f"Looking at {self.server} again.", markup=False)
+        server = self.server_view
+        is_ours = server is None or server.upstream is None
+        self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {self.server} again.", markup=False)
+
+
+def _server_hint(server: ServerView) -> str:
+    """Where a server is, and that it is not connected."""
+    if server.upstream is None:
+        return server.url or server.place
+    word, _ = STATES[server.upstream.state]
+    return server.place if server.upstream.state == "ready" else f"{word} · {server.place}"
 
 
 def _takes_letters(widget: Widget) -> bool:

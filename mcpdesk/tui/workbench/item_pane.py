@@ -21,6 +21,7 @@ from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
+from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.workbench.catalogue_list import badges
 from mcpdesk.tui.workbench.drafts import Draft
 
@@ -248,10 +249,13 @@ async def hello(name: str, times: int = 1) -> str:
 
 
 class FirstToolLesson(Static):
-    """How to add the first tool to a server without any."""
+    """What there is to say about a server without any item: how to add the first one, or where it is."""
 
     def teach(self, server: ServerView) -> None:
-        """Show the example with the folder of this server."""
+        """Show an example with the folder of this server, or how a server that runs elsewhere stands."""
+        if server.upstream is not None:
+            self.update(server_text(server))
+            return
         parts = [
             Content.styled(f"{clean(server.title)} offers nothing yet.", "bold"),
             *(Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems),

@@ -35,7 +35,7 @@ def folder_roots(folders: Iterable[Path]) -> list[JSONObject]:
     return [{"uri": folder.absolute().as_uri(), "name": folder.name} for folder in folders]
 
 
-class DeskAnswers:
+class PersonAnswers:
     """Has the questions of one server answered through an inbox, on the loop the inbox belongs to."""
 
     def __init__(

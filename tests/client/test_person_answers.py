@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.errors import ProtocolError
-from mcpdesk.inbox import inbox as inbox_module
-from mcpdesk.inbox.answers import problem
-from mcpdesk.inbox.inbox import Inbox
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
-from mcpdesk.link.desk_answers import (
+from mcpdesk.client.person_answers import (
     MODEL,
-    DeskAnswers,
+    PersonAnswers,
     folder_roots,
     form_pages,
     form_result,
     sampling_page,
     sampling_result,
 )
+from mcpdesk.errors import ProtocolError
+from mcpdesk.inbox import inbox as inbox_module
+from mcpdesk.inbox.answers import problem
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
 from mcpdesk.server.asks.question_wording import read_sampled
 
 
-def answers(inbox: Inbox | None = None) -> DeskAnswers:
-    return DeskAnswers("s", inbox or Inbox(), lambda: 60.0, lambda: folder_roots([Path("/srv/a b")]))
+def answers(inbox: Inbox | None = None) -> PersonAnswers:
+    return PersonAnswers("s", inbox or Inbox(), lambda: 60.0, lambda: folder_roots([Path("/srv/a b")]))
 
 
 async def test_folders_are_roots() -> None:

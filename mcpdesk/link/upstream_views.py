@@ -1,0 +1,105 @@
+"""Servers that are not ours, as the front end sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.hosting.client_config import ServerAddress, own_command
+from mcpdesk.hosting.host import Host
+from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, SchemaFailure, ServerView, UpstreamView
+from mcpdesk.server.schemas.validation import SchemaError, Validator, compile_schema
+from mcpdesk.upstream.upstream import Upstream, UpstreamStatus
+
+
+class UpstreamViews:
+    """Views of the servers of a host that are not ours. Safe to use from any thread."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._catalogues: dict[str, Catalogue] = {}
+        self._validators: dict[str, tuple[dict[str, Any], Validator | None]] = {}
+
+    def names(self) -> list[str]:
+        """Their names, in order."""
+        return list(self._host.upstreams)
+
+    def view(self, name: str) -> ServerView:
+        """One of them."""
+        upstream = self._host.upstreams[name]
+        status = upstream.status
+        agreement = status.agreement
+        told = {} if agreement is None else agreement.server
+        return ServerView(
+            name=name,
+            title=_text(told.get("title")) or _text(told.get("name")) or name,
+            version=_text(told.get("version")),
+            folder="",
+            url="",
+            catalogue_version=status.version,
+            problems=status.problems,
+            upstream=_upstream_view(upstream, status),
+        )
+
+    def catalogue(self, name: str) -> Catalogue:
+        """What it offers now; the same object until that changes."""
+        status = self._host.upstreams[name].status
+        kept = self._catalogues.get(name)
+        if kept is None or kept.version != status.version:
+            items = tuple(
+                CatalogueItem(
+                    ItemKind(offer.kind),
+                    offer.name,
+                    offer.title,
+                    offer.description,
+                    definition=offer.definition,
+                )
+                for offer in status.offers
+            )
+            kept = self._catalogues[name] = Catalogue(name, status.version, items)
+        return kept
+
+    def validate(self, name: str, tool: str, arguments: Any) -> list[SchemaFailure]:
+        """What is wrong with arguments, by the schema the server gave; nothing where that is no schema."""
+        offers = self._host.upstreams[name].status.offers
+        schema = next(
+            (each.definition["inputSchema"] for each in offers if (each.kind, each.name) == ("tool", tool)),
+            None,
+        )
+        if schema is None:
+            return []
+        kept = self._validators.get(f"{name}/{tool}")
+        if kept is None or kept[0] is not schema:
+            kept = self._validators[f"{name}/{tool}"] = (schema, _compiled(schema))
+        return [] if kept[1] is None else kept[1].failures(arguments)
+
+    def address(self, name: str) -> ServerAddress:
+        """How clients reach it: its own URL, or this program in front of its command."""
+        target = self._host.upstreams[name].plan.target
+        if isinstance(target, CommandTarget):
+            return ServerAddress(name, "", command=own_command(), program=target.argv)
+        return ServerAddress(name, "", target.url if isinstance(target, UrlTarget) else "")
+
+
+def _upstream_view(upstream: Upstream, status: UpstreamStatus) -> UpstreamView:
+    agreement = status.agreement
+    return UpstreamView(
+        place=upstream.plan.place,
+        state=status.state.value,
+        steps=status.steps,
+        hint=status.hint,
+        revision="" if agreement is None else agreement.revision.name,
+        instructions="" if agreement is None else agreement.instructions,
+        capabilities={} if agreement is None else dict(agreement.capabilities),
+    )
+
+
+def _compiled(schema: dict[str, Any]) -> Validator | None:
+    try:
+        return compile_schema(schema)
+    except SchemaError:
+        return None  # the server decides
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,94 @@
+"""What is known of a server besides its items: where it runs, how it was reached, what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from mcpdesk.link.values import ServerView
+from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.screens.frame_lines import STATES
+from mcpdesk.tui.widgets.menu import Dialog
+
+
+def server_text(server: ServerView) -> Content:
+    """A page about a server."""
+    title = f"{server.title} {server.version}".strip()
+    parts = [Content.styled(clean(title), "bold"), *_where(server)]
+    parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
+    upstream = server.upstream
+    if upstream is None:
+        return Content("\n").join(parts)
+    if upstream.hint:
+        parts.append(Content.styled(clean(upstream.hint), "$text-muted"))
+    if upstream.steps and upstream.state != "ready":
+        parts += [Content(""), Content.styled("What was tried", "bold $text-primary")]
+        parts += [Content(f"  {clean(step)}") for step in upstream.steps]
+    if upstream.capabilities:
+        parts += [Content(""), Content.styled("It says it can", "bold $text-primary")]
+        parts += [Content(f"  {line}") for line in _capabilities(upstream.capabilities)]
+    if upstream.instructions:
+        parts += [Content(""), Content.styled("Its instructions for models", "bold $text-primary")]
+        parts += [Content(clean(upstream.instructions.strip()))]
+    return Content("\n").join(parts)
+
+
+def _where(server: ServerView) -> Iterator[Content]:
+    upstream = server.upstream
+    if upstream is not None:
+        word, style = STATES[upstream.state]
+        state = Content.styled(word, style)
+        yield Content.assemble(state, f" · {upstream.revision}") if upstream.revision else state
+    for text in (server.place, server.url):
+        if text:
+            yield Content.styled(clean(text), "$text-secondary")
+
+
+def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
+    """`tools: listChanged`, and each extension in a line of its own."""
+    for name, given in capabilities.items():
+        more = given if isinstance(given, dict) else {}
+        if name == "extensions":
+            yield from (f"extension {clean(str(each))}" for each in more)
+        else:
+            details = ", ".join(clean(str(key)) for key, value in more.items() if value)
+            yield clean(f"{name}: {details}" if details else name)
+
+
+class ServerScreen(Dialog[None]):
+    """The page of one server."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,I,enter", "dismiss(None)", "Close", show=False),
+        Binding("j", "scroll(1)", "Down", show=False),
+        Binding("k", "scroll(-1)", "Up", show=False),
+    ]
+    DEFAULT_CSS = """
+    ServerScreen { align: center middle; }
+    ServerScreen > .box { width: 84; padding: 0 2; scrollbar-size-vertical: 1; }
+    ServerScreen Static { height: auto; margin: 1 0; }
+    """
+
+    def __init__(self, server: ServerView) -> None:
+        super().__init__()
+        self._server = server
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="box") as box:
+            box.border_title = clean(self._server.name)
+            box.border_subtitle = "esc close"
+            yield Static(server_text(self._server))
+
+    def on_mount(self) -> None:
+        """Arrow keys scroll at once."""
+        self.query_one(VerticalScroll).focus()
+
+    def action_scroll(self, by: int) -> None:
+        """Scroll by lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

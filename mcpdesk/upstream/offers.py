@@ -1,0 +1,84 @@
+"""What a server that is not ours offers: its lists, with what is wrong in them told apart from the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.transport import excerpt
+from mcpdesk.errors import RpcError
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+
+
+class OfferList(NamedTuple):
+    """One kind of what servers offer."""
+
+    kind: str
+    """`tool`, `resource`, `template` or `prompt`."""
+    method: str
+    key: str
+    """The member of the result that holds the items."""
+    named_by: str
+    """The member of an item that tells it from others."""
+    capability: str
+
+
+LISTS = (
+    OfferList("tool", "tools/list", "tools", "name", "tools"),
+    OfferList("resource", "resources/list", "resources", "uri", "resources"),
+    OfferList("template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
+    OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
+)
+
+
+class Offer(Struct, frozen=True):
+    """One item of a list."""
+
+    kind: str
+    name: str
+    title: str
+    description: str = ""
+    definition: JSONObject = {}
+    """As the server sent it."""
+
+
+async def read_offers(
+    connection: ServerConnection, capabilities: Mapping[str, Any]
+) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
+    """The items of all lists the server declares, and what is wrong with whole lists, one sentence each.
+
+    Raises: CallError when the connection is lost.
+    """
+    offers: list[Offer] = []
+    problems: list[str] = []
+    for each in LISTS:
+        if each.capability not in capabilities:
+            continue
+        faults: list[str] = []
+        try:
+            items = await connection.list_all(each.method, each.key, faults)
+        except RpcError as error:
+            if error.code != ErrorCode.METHOD_NOT_FOUND:
+                problems.append(f"{each.method}: {error.message}")
+            continue
+        problems += [f"{each.method}: {fault}" for fault in faults]
+        offers += _offers(each, items, problems)
+    return tuple(offers), tuple(problems)
+
+
+def _offers(shelf: OfferList, items: list[JSONObject], problems: list[str]) -> Iterator[Offer]:
+    """The items of a list. Of those with the same name the first one counts."""
+    known = set[str]()
+    for item in items:
+        name = str(item[shelf.named_by])
+        if name in known:
+            problems.append(f"{shelf.method}: {excerpt(name)!r} is listed more than once")
+            continue
+        known.add(name)
+        annotations = item.get("annotations")
+        hinted = annotations.get("title") if isinstance(annotations, dict) else None
+        title = next((each for each in (item.get("title"), hinted, item.get("name")) if each), name)
+        yield Offer(shelf.kind, name, str(title), item.get("description") or "", item)

@@ -1,0 +1,114 @@
+"""A transport to a server that is not ours, every message on which is recorded like those of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.revisions import Revision
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Recorder, Said
+
+OnReply = Callable[[str, ServerReply], None]
+"""Gets the method of each request that was answered, and the reply."""
+
+
+class RecordedTransport(ClientTransport):
+    """Passes everything on to another transport. Used on one loop."""
+
+    def __init__(
+        self,
+        transport: ClientTransport,
+        recorder: Recorder,
+        info: ConnectionInfo,
+        on_reply: OnReply = lambda method, reply: None,
+    ) -> None:
+        self._inner = transport
+        self._recorder = recorder
+        self._info = info
+        self._on_reply = on_reply
+        self.target = transport.target
+        recorder.connect(info)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent without opening it again."""
+        return self._inner.is_open
+
+    @property
+    def mirrors_arguments(self) -> bool:
+        """Whether headers repeat those arguments of tools that ask for it."""
+        return self._inner.mirrors_arguments
+
+    @property
+    def closing_cancels(self) -> bool:
+        """Whether an abandoned exchange cancels its request on the server."""
+        return self._inner.closing_cancels
+
+    @property
+    def probe_s(self) -> float | None:
+        """How long the first request may stay unanswered, before a handshake is tried."""
+        return self._inner.probe_s
+
+    async def open(self, receive: Receive) -> None:
+        """Connect. Raises: CallError."""
+        await self._inner.open(self._recording(receive))
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request and wait for its reply. Raises: CallError when none came."""
+        self._record(Direction.IN, codec.encode(request))
+        reply = await self._inner.exchange(request, headers, self._recording(receive))
+        said = None
+        if reply.status != 200:
+            said = Said(f"HTTP {reply.status}", tuple(reply.headers.items()))
+        if reply.body or said is not None:
+            is_json = reply.message is not None
+            self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, said)
+        self._on_reply(request["method"], reply)
+        return reply
+
+    async def send(self, message: JSONObject) -> None:
+        """Send a notification or a response. Raises: CallError."""
+        self._record(Direction.IN, codec.encode(message))
+        await self._inner.send(message)
+
+    async def close(self) -> None:
+        """End the connection, and every exchange with it."""
+        await self._inner.close()
+
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """The revision is settled."""
+        self._info = replace(self._info, revision=revision.name)
+        self._recorder.connect(self._info)
+        self._inner.agreed(revision, reply)
+
+    def older(self) -> ClientTransport | None:
+        """The transport to try when the server knows no handshake over this one."""
+        older = self._inner.older()
+        if older is None:
+            return None
+        return RecordedTransport(older, self._recorder, replace(self._info, transport="sse"), self._on_reply)
+
+    async def listen(self, opened: Callable[[], None]) -> None:
+        """Receive what belongs to no request, until cancelled."""
+        await self._inner.listen(opened)
+
+    def ended(self, at: float) -> None:
+        """Note that the connection is over, at a Unix time in seconds."""
+        self._info = replace(self._info, closed=at)
+        self._recorder.connect(self._info)
+
+    def _recording(self, receive: Receive) -> Receive:
+        def received(message: JSONObject) -> None:
+            self._record(Direction.OUT, codec.encode(message))
+            receive(message)
+
+        return received
+
+    def _record(self, direction: Direction, data: bytes) -> None:
+        self._recorder.frame(self._info.number, direction, data, is_json=True)

@@ -1,0 +1,301 @@
+"""A server that is not ours, on the desk: connected, its offers read, watched, and connected again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.client.child_process import ProgramEnded
+from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.negotiation import Agreement
+from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
+from mcpdesk.client.transport import ServerReply, excerpt
+from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.recorder.record import ConnectionInfo, Recorder
+from mcpdesk.upstream.offers import Offer, read_offers
+from mcpdesk.upstream.recorded_transport import RecordedTransport
+from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
+
+LOG_LEVEL = "debug"
+"""The desk asks for all log messages."""
+AGAIN = "F5 tries again."
+LOOK_AGAIN_S = 0.2
+"""How long changes of lists are collected before they are read again."""
+OPENING = frozenset({"server/discover", "initialize"})
+"""Methods with which a client and a server agree on a revision."""
+_CHANGES = {
+    "toolsListChanged": True,
+    "promptsListChanged": True,
+    "resourcesListChanged": True,
+}
+_log = logging.getLogger(__name__)
+
+
+class UpstreamPlan(Struct, frozen=True):
+    """A server to put on the desk. Names are unique on a desk, and fit into a URL."""
+
+    name: str
+    target: RemoteTarget
+    reach: Reach = Reach()
+
+    @property
+    def place(self) -> str:
+        """Its command or its URL, for a person to read."""
+        if isinstance(self.target, CommandTarget):
+            return self.target.text
+        return self.target.url if isinstance(self.target, UrlTarget) else ""
+
+
+class UpstreamState(StrEnum):
+    """How a server stands."""
+
+    CONNECTING = "connecting"
+    READY = "ready"
+    FAILED = "failed"
+    ENDED = "ended"
+    """Its program ended; the next call starts it again."""
+
+
+class UpstreamStatus(Struct, frozen=True):
+    """What is known of a server now. Replaced as a whole."""
+
+    state: UpstreamState = UpstreamState.CONNECTING
+    agreement: Agreement | None = None
+    offers: tuple[Offer, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What is wrong with its lists, or why there is no connection, one sentence each."""
+    hint: str = ""
+    """What a person can do about that."""
+    steps: tuple[str, ...] = ()
+    """What was tried to connect, and what came of it."""
+    version: int = 0
+    """Grows with every change."""
+
+
+class UpstreamSite(NamedTuple):
+    """What a server that is not ours needs of the core it is put on."""
+
+    recorder: Recorder
+    place: ClientPlace
+    identity: Mapping[str, Any]
+    """The name and version that are sent to servers."""
+    next_connection: Callable[[], int]
+    questions: Callable[[str], Callable[[], Questions]]
+    """For a server's name: what it may ask now."""
+    log: Callable[[str, str, str, str], None]
+    """Gets level, source, text and the server's name."""
+    notify: Callable[[str, bool], None]
+    """Gets a text for the person at the screen, and whether it is about a failure."""
+    connect_timeout_s: float = 30.0
+
+
+class Upstream:
+    """One server. Used on the core's loop, but `status`, `connection` and `number` are for any thread."""
+
+    def __init__(self, plan: UpstreamPlan, site: UpstreamSite) -> None:
+        self.plan = plan
+        self.status = UpstreamStatus()
+        self._site = site
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._steps: list[str] = []
+        self._is_closing = False
+        self._reading: asyncio.Task[None] | None = None
+        self._prepare()
+
+    @property
+    def name(self) -> str:
+        """The server's name on the desk."""
+        return self.plan.name
+
+    def start(self) -> None:
+        """Begin to connect, and to watch the files its command names."""
+        self._begin(self._connect())
+        if files := watched_files(self.plan.target):
+            self._begin(self._watch(files))
+
+    async def restart(self) -> None:
+        """End the connection, and connect anew."""
+        await self._hang_up()
+        self._prepare()
+        self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
+        self.start()
+
+    async def close(self) -> None:
+        """End the connection, and the program if it is one."""
+        self._is_closing = True
+        await self._hang_up()
+
+    def _prepare(self) -> None:
+        plan, site = self.plan, self._site
+        self.number = site.next_connection()
+        """The recorder's number of the connection."""
+        kind = (plan.target.kind or "http") if isinstance(plan.target, UrlTarget) else "stdio"
+        spoken = BY_NAME.get(plan.reach.revision)
+        info = ConnectionInfo(self.number, plan.name, kind, "desk", plan.reach.revision, time.time())
+        events = ProgramEvents(self._logged, self._strayed, self._program_ended)
+        transport = target_transport(plan.target, plan.reach, site.place, events)
+        self._transport = RecordedTransport(transport, site.recorder, info, self._answered)
+        self.connection = ServerConnection(
+            self._transport,
+            site.identity,
+            questions=site.questions(plan.name),
+            revision=spoken,
+            log_level=LOG_LEVEL,
+        )
+        self.connection.listeners.append(self._heard)
+        self._steps = []
+
+    async def _hang_up(self) -> None:
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.connection.close()
+        self._transport.ended(time.time())
+
+    async def _connect(self) -> None:
+        limit_s = self._site.connect_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                agreement = await self.connection.open()
+            self.connection.listen()
+            await self._read(agreement)
+        except TimeoutError:
+            self._fail(f"it did not answer within {limit_s:g} s (connect_timeout_s)", AGAIN)
+            await self.connection.close()
+            return
+        except DeskError as error:
+            self._fail(getattr(error, "message", "") or str(error), _hint(self.plan, error))
+            return
+        if agreement.revision.is_stateless:
+            self._begin(self._follow_changes())
+
+    async def _read(self, agreement: Agreement) -> None:
+        """Read what it offers."""
+        offers, problems = await read_offers(self.connection, agreement.capabilities)
+        self._set(
+            replace(
+                self.status,
+                state=UpstreamState.READY,
+                agreement=agreement,
+                offers=offers,
+                problems=problems,
+                hint="",
+                steps=tuple(self._steps),
+            )
+        )
+        for problem in problems:
+            self._site.log("warning", "server", problem, self.name)
+
+    async def _read_again(self) -> None:
+        await asyncio.sleep(LOOK_AGAIN_S)
+        self._reading = None
+        try:
+            await self._read(await self.connection.open())
+        except CallError as error:
+            self._site.log("warning", "server", str(error), self.name)
+
+    async def _follow_changes(self) -> None:
+        """Hear of changed lists in the stateless era, where servers only tell who listens."""
+        try:
+            await self.connection.request("subscriptions/listen", {"notifications": _CHANGES})
+        except CallError as error:
+            self._site.log("debug", "server", f"changes of its lists are not heard: {error}", self.name)
+
+    async def _watch(self, files: tuple[Path, ...]) -> None:
+        """Restart it whenever one of its files is saved."""
+        from watchfiles import awatch
+
+        async for _ in awatch(*files):
+            self._site.notify(f"{self.name}: a file of it changed, so it is started again", False)
+            await self.restart()
+            return
+
+    def _heard(self, method: str, params: JSONObject) -> None:
+        """Read the lists again when one of them changed."""
+        if method.endswith("/list_changed") and self._reading is None:
+            self._reading = self._begin(self._read_again())
+
+    def _answered(self, method: str, reply: ServerReply) -> None:
+        if self.status.state is UpstreamState.ENDED and self._reading is None:
+            self._reading = self._begin(self._read_again())  # a call has started it again
+        if self.status.state is not UpstreamState.CONNECTING or method not in OPENING:
+            return
+        if reply.code is not None:
+            told = excerpt(f"error {reply.code}: {reply.message['error']['message']}")
+        elif reply.message is None:
+            told = f"HTTP {reply.status}"
+        else:
+            told = "answered"
+        self._steps.append(f"{method}: {told}")
+
+    def _logged(self, line: str) -> None:
+        self._site.log("info", "stderr", line, self.name)
+
+    def _strayed(self, line: bytes) -> None:
+        self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name)
+
+    def _program_ended(self, ended: ProgramEnded) -> None:
+        if self._is_closing or self.status.state is not UpstreamState.READY:
+            return
+        self._set(replace(self.status, state=UpstreamState.ENDED, problems=(ended.message,), hint=AGAIN))
+        self._site.notify(f"{self.name}: {ended.message}; the next call starts it again", True)
+
+    def _fail(self, message: str, hint: str = "") -> None:
+        self._set(
+            replace(
+                self.status,
+                state=UpstreamState.FAILED,
+                problems=(message,),
+                hint=hint,
+                offers=(),
+                steps=tuple(self._steps),
+            )
+        )
+        self._site.notify(f"{self.name}: {message}{f'. {hint}' if hint else ''}", True)
+
+    def _set(self, status: UpstreamStatus) -> None:
+        self.status = replace(status, version=self.status.version + 1)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # one server must not end the others
+            _log.exception("%s cannot go on", self.name)
+            self._fail(f"mcpdesk failed: {error!r}")
+
+
+def _hint(plan: UpstreamPlan, error: DeskError) -> str:
+    """What a person can do about a connection that failed."""
+    if isinstance(plan.target, BrokenTarget):
+        return "Mend its entry in the file, and open the desk again."
+    is_refused = isinstance(error, HttpError) and error.status in (401, 403)
+    if isinstance(error, AuthorizationError) or is_refused:
+        return f"Log in with `mcpdesk login {plan.place}`, then press F5."
+    return f"Its last lines are in the log (5). {AGAIN}" if isinstance(error, ProgramEnded) else AGAIN
+
+
+def watched_files(target: RemoteTarget) -> tuple[Path, ...]:
+    """The files of a program that a person may edit: those its command names, the program itself aside."""
+    if not isinstance(target, CommandTarget):
+        return ()
+    folder = target.folder or Path.cwd()
+    paths = (folder / word for word in target.argv[1:] if re.search(r"\.\w{1,4}$", word))
+    return tuple(path for path in paths if path.is_file() and "site-packages" not in path.parts)

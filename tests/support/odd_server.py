@@ -1,0 +1,88 @@
+"""A server over stdio with odd habits, of the standard library: started by tests as a program.
+
+`python odd_server.py HABIT`: with `silent` it answers nothing, with `chatty` it writes lines that are no
+messages, with `brief` it ends at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+PROGRAM = __file__
+ANYTHING = {"type": "object"}
+TOOLS: list[Any] = [
+    {"name": "echo", "title": "Echo", "inputSchema": ANYTHING | {"properties": {"text": {"type": "string"}}}},
+    {"name": "ask", "inputSchema": ANYTHING},
+    {"name": "grow", "inputSchema": ANYTHING},
+    {"name": "die", "inputSchema": ANYTHING},
+    {"name": "echo", "inputSchema": ANYTHING, "description": "again"},
+    {"name": "shapeless"},
+    "no object",
+]
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ABOUT = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {"tools": {"listChanged": True}, "extensions": {"com.example/odd": {}}},
+    "serverInfo": {"name": "odd", "title": "The odd one", "version": "0.9"},
+    "instructions": "Be gentle.",
+}
+
+
+def send(**message: Any) -> None:
+    """Write one message."""
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def fail(told: str, code: int) -> None:
+    """End with a last word."""
+    print(told, file=sys.stderr, flush=True)
+    raise SystemExit(code)
+
+
+def text(said: str) -> dict[str, Any]:
+    """A tool's result."""
+    return {"content": [{"type": "text", "text": said}]}
+
+
+def call(identifier: Any, name: str, arguments: dict[str, Any]) -> None:
+    """Answer a call, in the way the tool has."""
+    if name == "die":
+        fail("out of memory", 3)
+    if name == "ask":
+        send(id="q", method="elicitation/create", params={"message": "Who?", "requestedSchema": FORM})
+        answer = json.loads(sys.stdin.readline())["result"]
+        send(id=identifier, result=text(f"{answer['action']} {answer.get('content')}"))
+        return
+    if name == "grow":
+        TOOLS.append({"name": f"tool-{len(TOOLS)}", "inputSchema": ANYTHING})
+        send(method="notifications/tools/list_changed")
+    send(id=identifier, result=text(str(arguments.get("text", "done"))))
+
+
+def main(habit: str) -> None:
+    """Serve until stdin ends."""
+    print("it begins", file=sys.stderr, flush=True)
+    if habit == "brief":
+        fail("no configuration", 7)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if habit == "silent" or "id" not in message:
+            continue
+        if habit == "chatty":
+            print("Listening on nothing ...", flush=True)
+        identifier, params = message["id"], message.get("params", {})
+        match message["method"]:
+            case "initialize":
+                send(id=identifier, result=ABOUT)
+            case "tools/list":
+                send(id=identifier, result={"tools": TOOLS})
+            case "tools/call":
+                call(identifier, params["name"], params.get("arguments", {}))
+            case method:
+                send(id=identifier, error={"code": -32601, "message": f"no {method}"})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -1,0 +1,174 @@
+"""Servers that are not ours on a desk: real programs and listeners, seen through the link."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.inbox.question import Answer
+from mcpdesk.link.values import ServerView, UpstreamView
+from mcpdesk.paths import sample_servers
+from mcpdesk.upstream.upstream import UpstreamPlan
+from tests.support import odd_server
+from tests.support.desk import RunningDesk, running_desk, until
+
+HELLO = sample_servers() / "hello"
+
+
+def odd(habit: str = "", name: str = "odd", program: Path = Path(odd_server.PROGRAM)) -> UpstreamPlan:
+    """The odd server as a program."""
+    return UpstreamPlan(name, CommandTarget((sys.executable, str(program), habit)))
+
+
+def view(desk: RunningDesk, name: str = "odd") -> ServerView:
+    """The server of that name."""
+    return next(one for one in desk.view().servers if one.name == name)
+
+
+def upstream(desk: RunningDesk, name: str = "odd") -> UpstreamView:
+    """What is known of a server that is not ours."""
+    found = view(desk, name).upstream
+    assert found is not None
+    return found
+
+
+def names(desk: RunningDesk, name: str = "odd") -> list[str]:
+    """What it offers."""
+    return [item.name for item in desk.catalogue(name).items]
+
+
+async def call(desk: RunningDesk, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The result, or the error, of a call of the desk's."""
+    running = desk.request("odd", "tools/call", {"name": tool, "arguments": arguments})
+    outcome = await asyncio.wrap_future(running.outcome)
+    found = outcome.result or outcome.error
+    assert found is not None
+    return found
+
+
+async def test_a_program_is_a_server_beside_a_folder() -> None:
+    async with running_desk(HELLO, upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        assert [one.name for one in desk.view().servers] == ["hello", "odd"]
+        shown, known = view(desk), upstream(desk)
+        assert (shown.title, shown.version, shown.folder) == ("The odd one", "0.9", "")
+        assert (known.revision, known.instructions) == ("2025-06-18", "Be gentle.")
+        assert known.steps == ("server/discover: error -32601: no server/discover", "initialize: answered")
+        assert "com.example/odd" in known.capabilities["extensions"]
+        assert names(desk) == ["echo", "ask", "grow", "die"]
+        assert desk.catalogue("odd").items[0].title == "Echo"
+        assert (await call(desk, "echo", text="hi"))["content"][0]["text"] == "hi"
+        assert [each.path for each in desk.validate("odd", "echo", {"text": 3})] == [("text",)]
+        assert "mcpdesk" in desk.client_config("odd", "cursor")
+        lines = [line.text for line in desk.logs() if line.server == "odd"]
+        assert "it begins" in lines
+
+
+async def test_what_is_malformed_in_its_lists_is_named_and_the_rest_is_offered() -> None:
+    async with running_desk(upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        assert view(desk).problems == (
+            "tools/list: tools 5 ('shapeless') has no inputSchema",
+            "tools/list: tools 6 is no object",
+            "tools/list: 'echo' is listed more than once",
+        )
+
+
+async def test_every_message_is_in_the_traffic() -> None:
+    async with running_desk(upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        await call(desk, "echo", text="hi")
+        index = desk.traffic
+        index.catch_up()
+        found = [index.exchange(number) for number in range(len(index.exchanges))]
+        methods = [each.method for each in found if each.server == "odd"]
+        assert methods[:3] == ["server/discover", "initialize", "notifications/initialized"]
+        assert methods[-1] == "tools/call"
+
+
+async def test_its_questions_are_answered_in_the_inbox() -> None:
+    async with running_desk(upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        asked = asyncio.create_task(call(desk, "ask"))
+        await until(desk.questions)
+        question = desk.questions()[0]
+        assert (question.server, question.pages[0].question) == ("odd", "Who?")
+        await asyncio.wrap_future(desk.answer(question.id, [Answer(other="Ada")]))
+        assert (await asked)["content"][0]["text"] == "accept {'name': 'Ada'}"
+
+
+async def test_a_changed_list_is_read_again() -> None:
+    async with running_desk(upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        await call(desk, "grow")
+        await until(lambda: "tool-7" in names(desk))
+
+
+async def test_a_program_that_dies_is_told_of_and_started_again_by_the_next_call() -> None:
+    async with running_desk(upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        died = await call(desk, "die")
+        assert died["message"] == "the program ended with exit code 3: it begins / out of memory"
+        assert upstream(desk).state == "ended" and view(desk).problems == (died["message"],)
+        assert any("out of memory" in notice.text for notice in desk.notices())
+        assert (await call(desk, "echo", text="back"))["content"][0]["text"] == "back"
+        await until(lambda: upstream(desk).state == "ready")
+
+
+async def test_the_reload_key_connects_anew() -> None:
+    async with running_desk(upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        await call(desk, "grow")
+        await until(lambda: "tool-7" in names(desk))
+        desk.reload("odd")
+        await until(lambda: upstream(desk).state == "ready" and "tool-7" not in names(desk))
+        assert (await call(desk, "echo", text="new"))["content"][0]["text"] == "new"
+
+
+async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: Path) -> None:
+    program = tmp_path / "mine.py"
+    program.write_text(Path(odd_server.PROGRAM).read_text())
+    async with running_desk(upstreams=[odd(program=program)]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        program.write_text(program.read_text().replace('"grow"', '"shrink"', 1))
+        await until(lambda: "shrink" in names(desk))
+
+
+@pytest.mark.parametrize(
+    ("plan", "problem", "hint"),
+    [
+        (odd("brief"), "the program ended with exit code 7: it begins / no configuration", "in the log (5)"),
+        (UpstreamPlan("odd", CommandTarget(("no-such-program",))), "there is no program", "F5 tries again"),
+        (UpstreamPlan("odd", UrlTarget("http://127.0.0.1:1/mcp")), "Connection refused", "F5 tries again"),
+    ],
+)
+async def test_a_connection_that_fails_is_explained_and_the_desk_goes_on(
+    plan: UpstreamPlan, problem: str, hint: str
+) -> None:
+    async with running_desk(HELLO, upstreams=[plan]) as desk:
+        await until(lambda: upstream(desk).state == "failed")
+        assert problem in view(desk).problems[0] and hint in upstream(desk).hint
+        called = desk.request("hello", "tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
+        assert (await asyncio.wrap_future(called.outcome)).result is not None
+
+
+async def test_what_a_program_says_besides_messages_is_logged() -> None:
+    async with running_desk(upstreams=[odd("chatty")]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        assert "no message: Listening on nothing ..." in [line.text for line in desk.logs()]
+
+
+async def test_a_server_behind_a_url_in_the_newest_revision(tmp_path: Path) -> None:
+    async with (
+        running_desk(HELLO, http=True) as serving,
+        running_desk(upstreams=[UpstreamPlan("odd", UrlTarget(serving.view().servers[0].url))]) as desk,
+    ):
+        await until(lambda: upstream(desk).state == "ready")
+        assert upstream(desk).revision == "2026-07-28"
+        assert {"greet", "order-tea"} <= set(names(desk))
+        assert (await call(desk, "greet", name="Ada"))["content"][0]["text"] == "Hello, Ada!"
