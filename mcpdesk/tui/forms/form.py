@@ -29,6 +29,7 @@ from mcpdesk.tui.forms.field_widgets import (
     TextPart,
 )
 from mcpdesk.tui.forms.form_model import (
+    GrowingNode,
     ListNode,
     MapNode,
     Node,
@@ -93,11 +94,9 @@ class ObjectPart(NestedPart):
 class GrowingPart(NestedPart):
     """A field whose members are added and removed one by one."""
 
-    node: ListNode | MapNode
+    node: GrowingNode
     brackets: ClassVar[str]
     """Shown around the number of members."""
-    member: ClassVar[str]
-    """What a member is called."""
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("form")
     DEFAULT_CSS = """
     GrowingPart .member { height: auto; }
@@ -107,9 +106,9 @@ class GrowingPart(NestedPart):
     """
 
     def controls(self) -> Iterator[Widget]:
-        count = len(list(self.node.children()))
-        yield Label(Content(f"{self.brackets[0]}{count}{self.brackets[1]}"), classes="count")
-        yield Chip("+ add", "add", f"Add {self.member} (ctrl+n)")
+        count = f"{self.brackets[0]}{len(self.node.entries)}{self.brackets[1]}"
+        yield Label(Content(count), classes="count")
+        yield Chip("+ add", "add", "Add one (ctrl+n)")
 
     def row(self, *widgets: Widget) -> Horizontal:
         """A row with a member and its buttons."""
@@ -127,11 +126,16 @@ class GrowingPart(NestedPart):
         above = set(widget.ancestors_with_self) if widget else set()
         return next((at for at, row in enumerate(self.rows) if row in above), None)
 
+    async def rebuild_at(self, index: int) -> None:
+        """Compose the part again, and move the focus to this member or the last one."""
+        await self.rebuild()
+        rows = self.rows
+        focus_first(rows[min(index, len(rows) - 1)] if rows else None, self)
+
     async def action_add_item(self) -> None:
         """Add a member and move the focus to it."""
         self.node.add()
-        await self.rebuild()
-        focus_first(self.rows[-1], self)
+        await self.rebuild_at(len(self.node.entries))
 
     async def action_remove_item(self) -> None:
         """Remove the member with the focus."""
@@ -151,9 +155,7 @@ class GrowingPart(NestedPart):
         index = self.index_of(inside)
         if index is not None:
             self.node.remove(index)
-            await self.rebuild()
-            rows = self.rows
-            focus_first(rows[min(index, len(rows) - 1)] if rows else None, self)
+            await self.rebuild_at(index)
 
 
 class ListPart(GrowingPart):
@@ -161,7 +163,6 @@ class ListPart(GrowingPart):
 
     node: ListNode
     brackets = "[]"
-    member = "an item"
 
     def compose_body(self) -> Iterator[Widget]:
         for part in self.nested(self.node.children()):
@@ -181,9 +182,7 @@ class ListPart(GrowingPart):
     async def _move(self, inside: Widget | None, by: int) -> None:
         index = self.index_of(inside)
         if index is not None:
-            target = self.node.move(index, by)
-            await self.rebuild()
-            focus_first(self.rows[target], self)
+            await self.rebuild_at(self.node.move(index, by))
 
 
 class MapPart(GrowingPart):
@@ -191,7 +190,6 @@ class MapPart(GrowingPart):
 
     node: MapNode
     brackets = "{}"
-    member = "a member"
 
     def compose_body(self) -> Iterator[Widget]:
         for entry in self.node.entries:

@@ -120,15 +120,22 @@ class JsonNode(TextNode):
         return json_problem(self.text) if self.text.strip() else ""
 
 
-class ChoiceNode(Node):
-    """One of a few values."""
-
-    index: int | None
+class ChoosingNode(Node):
+    """One or several of a few values."""
 
     @cached_property
     def choices(self) -> tuple[FieldChoice, ...]:
         """The values to choose from."""
         return self.field.choices
+
+    def _index(self, value: Any) -> int | None:
+        return next((at for at, choice in enumerate(self.choices) if same(choice.value, value)), None)
+
+
+class ChoiceNode(ChoosingNode):
+    """One of a few values."""
+
+    index: int | None
 
     def pick(self, index: int | None) -> None:
         """Choose a value, or none."""
@@ -141,18 +148,13 @@ class ChoiceNode(Node):
         return UNSET if self.index is None else self.choices[self.index].value
 
     def _put(self, value: Any) -> None:
-        self.index = _index(self.choices, value)
+        self.index = self._index(value)
 
 
-class ManyNode(Node):
+class ManyNode(ChoosingNode):
     """Several of a few values, in the order of the choices."""
 
     chosen: frozenset[int]
-
-    @cached_property
-    def choices(self) -> tuple[FieldChoice, ...]:
-        """The values to choose from."""
-        return self.field.choices
 
     def pick(self, chosen: frozenset[int]) -> None:
         """Choose these values."""
@@ -166,12 +168,8 @@ class ManyNode(Node):
         return values if values or self.field.required else UNSET
 
     def _put(self, value: Any) -> None:
-        found = (_index(self.choices, item) for item in value) if isinstance(value, list) else ()
+        found = (self._index(item) for item in value) if isinstance(value, list) else ()
         self.chosen = frozenset(at for at in found if at is not None)
-
-
-def _index(choices: tuple[FieldChoice, ...], value: Any) -> int | None:
-    return next((at for at, choice in enumerate(choices) if same(choice.value, value)), None)
 
 
 class FixedNode(Node):
@@ -187,87 +185,95 @@ class FixedNode(Node):
         pass
 
 
-class ListNode(Node):
-    """Items of one kind."""
-
-    items: list[Node]
-    given: bool
-
-    def add(self) -> Node:
-        """Append an item; returns its node."""
-        node = node_for(self.field.item())
-        self.items.append(node)
-        self.given, self.is_null = True, False
-        return node
-
-    def remove(self, index: int) -> None:
-        """Remove an item; without its last item an optional list has no value."""
-        del self.items[index]
-        self.given = bool(self.items)
-
-    def move(self, index: int, by: int) -> int:
-        """Move an item; returns its new index."""
-        target = max(0, min(len(self.items) - 1, index + by))
-        self.items.insert(target, self.items.pop(index))
-        return target
-
-    def children(self) -> Iterable[tuple[str | int, Node]]:
-        """Items by index."""
-        return enumerate(self.items)
-
-    def _empty(self) -> None:
-        wanted = self.field.shape.get("minItems", 0) if self.field.required else 0
-        self.items = [node_for(self.field.item()) for _ in range(min(wanted, MAX_PREFILLED))]
-        self.given = False
-
-    def _value(self) -> Any:
-        if not (self.items or self.given or self.field.required):
-            return UNSET
-        return [value for item in self.items if (value := item.value()) is not UNSET]
-
-    def _put(self, value: Any) -> None:
-        self.items, self.given = [], True
-        for item in value if isinstance(value, list) else ():
-            self.add().put(item)
-
-
 @dataclass(slots=True)
-class MapEntry:
-    """A member under a free name."""
+class Entry:
+    """A member of a list or map; `key` is its free name, empty in a list."""
 
     key: str
     node: Node
 
 
-class MapNode(Node):
-    """Members under free names; members without a name are left out of the value."""
+class GrowingNode(Node):
+    """Members of one kind, which are added and removed one by one."""
 
-    entries: list[MapEntry]
+    entries: list[Entry]
     given: bool
+    """Whether members were added or removed; an empty optional value that was not is left out."""
+
+    @abstractmethod
+    def member(self) -> FormField:
+        """What each member must be."""
 
     def add(self, key: str = "") -> Node:
         """Append a member; returns its node."""
-        node = node_for(self.field.entry())
-        self.entries.append(MapEntry(key, node))
+        node = node_for(self.member())
+        self.entries.append(Entry(key, node))
         self.given, self.is_null = True, False
         return node
 
     def remove(self, index: int) -> None:
-        """Remove a member."""
+        """Remove a member; without its last one an optional field has no value."""
         del self.entries[index]
         self.given = bool(self.entries)
+
+    def _empty(self) -> None:
+        self.entries, self.given = [], False
+
+    @property
+    def _is_left_out(self) -> bool:
+        return not (self.entries or self.given or self.field.required)
+
+
+class ListNode(GrowingNode):
+    """The items of a list."""
+
+    def member(self) -> FormField:
+        """What each item must be."""
+        return self.field.item()
+
+    def move(self, index: int, by: int) -> int:
+        """Move an item; returns its new index."""
+        target = max(0, min(len(self.entries) - 1, index + by))
+        self.entries.insert(target, self.entries.pop(index))
+        return target
+
+    def children(self) -> Iterable[tuple[str | int, Node]]:
+        """Items by index."""
+        return enumerate(entry.node for entry in self.entries)
+
+    def _empty(self) -> None:
+        super()._empty()
+        if self.field.required:
+            for _ in range(min(self.field.shape.get("minItems", 0), MAX_PREFILLED)):
+                self.add()
+
+    def _value(self) -> Any:
+        if self._is_left_out:
+            return UNSET
+        return [value for entry in self.entries if (value := entry.node.value()) is not UNSET]
+
+    def _put(self, value: Any) -> None:
+        self.entries, self.given = [], True
+        for item in value if isinstance(value, list) else ():
+            self.add().put(item)
+
+
+class MapNode(GrowingNode):
+    """Members under free names; members without a name are left out of the value."""
+
+    def member(self) -> FormField:
+        """What each member must be."""
+        return self.field.entry()
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
         """Values by name."""
         return ((entry.key, entry.node) for entry in self.entries)
 
-    def _empty(self) -> None:
-        self.entries, self.given = [], False
-
     def _value(self) -> Any:
+        if self._is_left_out:
+            return UNSET
         pairs = ((entry.key, entry.node.value()) for entry in self.entries if entry.key)
-        value = {key: item for key, item in pairs if item is not UNSET}
-        return value if value or self.given or self.field.required else UNSET
+        return {key: item for key, item in pairs if item is not UNSET}
 
     def _put(self, value: Any) -> None:
         self.entries, self.given = [], True

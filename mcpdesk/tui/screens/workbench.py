@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
-from textual.reactive import reactive
 from textual.timer import Timer
 
 from mcpdesk.link.link import Link
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
 _SLIM_BELOW = 110
 """Cells across below which the catalogue is slim."""
-_STRIP_FROM = 32
-"""Rows from which the traffic strip is shown."""
+_STRIP_FROM = 29
+"""Rows of the workbench from which the traffic strip is shown."""
 _NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
 _REST_S = 0.1
 """Seconds the cursor must rest on an item before its form is built, while it moves quickly."""
@@ -75,12 +74,12 @@ class WorkbenchPane(Vertical):
     WorkbenchPane.-high #strip { display: block; }
     """
 
-    server: reactive[str] = reactive("")
     catalogue = query_one(CataloguePane)
     item_pane = query_one(ItemPane)
 
     def __init__(self, link: Link) -> None:
         super().__init__()
+        self.server = ""
         self._link = link
         self._drafts = Drafts(link)
         self._seen: tuple[int, tuple[ModeView, ...]] | None = None
@@ -90,8 +89,8 @@ class WorkbenchPane(Vertical):
         self._moved = 0.0
         """When the cursor came to another item, in monotonic seconds."""
         self._loading = asyncio.Lock()
-        self._strip_list: TrafficList | None = None
-        """The list of the traffic strip; None until there was room for it."""
+        self._strip: TrafficList | None = None
+        """The list of traffic below; None until there was room for it."""
 
     def compose(self) -> ComposeResult:
         """Everything but the traffic strip, which is imported when there is room for it."""
@@ -126,11 +125,9 @@ class WorkbenchPane(Vertical):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < _SLIM_BELOW, "-slim")
         self.set_class(event.size.width >= 160, "-broad")
-        is_high = event.size.height >= _STRIP_FROM - 3
-        self.set_class(is_high, "-high")
-        strip = self.query_one("#strip", Vertical)
-        if is_high and not strip.children:
-            self._fill_strip(strip)
+        self.set_class(event.size.height >= _STRIP_FROM, "-high")
+        if self.has_class("-high") and self._strip is None:
+            self._add_strip()
 
     def show_view(self, view: CoreView) -> None:
         """Update the catalogue and the running calls of the server shown in the header."""
@@ -144,8 +141,8 @@ class WorkbenchPane(Vertical):
                 self.notify("the server does not watch this resource", severity="warning", markup=False)
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.update(view, self.server)
-        if self._strip_list is not None and self._strip_list.is_mounted and self.has_class("-high"):
-            self._strip_list.update_lines()
+        if self._strip is not None and self._strip.is_mounted and self.has_class("-high"):
+            self._strip.update_lines()
 
     @property
     def _desk(self) -> DeskApp:
@@ -179,7 +176,7 @@ class WorkbenchPane(Vertical):
     def show_highlighted(self, event: CatalogueList.Highlighted) -> None:
         """Show the item under the cursor: at once, or when the cursor rests after many moves."""
         event.stop()
-        if event.item == self._target:
+        if event.item == (self._opening.item if self._opening is not None else self.item):
             return
         before, self._moved = self._moved, time.monotonic()
         self._open(event.item, soon=self._moved - before < _REST_S)
@@ -189,11 +186,6 @@ class WorkbenchPane(Vertical):
         """Open the item and go to its arguments; a resource without arguments is read at once."""
         event.stop()
         self._open(event.item, enter=True)
-
-    @property
-    def _target(self) -> CatalogueItem | None:
-        """The item that is open or about to be."""
-        return self._opening.item if self._opening is not None else self.item
 
     def _open(
         self,
@@ -211,16 +203,12 @@ class WorkbenchPane(Vertical):
             arguments = before.arguments if arguments is UNSET else arguments
         self._opening = _Opening(item, enter, arguments, call)
         self.item_pane.expect(item)
-        self._stop_waiting()
+        if self._pending is not None:
+            self._pending.stop()
         if soon:
             self._pending = self.set_timer(_REST_S, self._load)
         else:
             self._load()
-
-    def _stop_waiting(self) -> None:
-        if self._pending is not None:
-            self._pending.stop()
-            self._pending = None
 
     @work(group="open")
     async def _load(self) -> None:
@@ -310,8 +298,8 @@ class WorkbenchPane(Vertical):
 
     def action_cancel(self) -> None:
         """Cancel the running call of this item."""
-        if self.draft is not None and self.draft.call is not None:
-            self.draft.call.cancel()
+        if (draft := self.draft) is not None and draft.call is not None:
+            draft.call.cancel()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to cancel only while a call runs, so that its key is free otherwise."""
@@ -402,7 +390,6 @@ class WorkbenchPane(Vertical):
         wanted = getattr(self.app, "server", "") or (names[0] if names else "")
         if wanted != self.server:
             self.server, self._seen = wanted, None
-            self._stop_waiting()
             self._opening = self.item_pane.draft = None
             self.catalogue.filter.value = ""  # it was meant for the items of another server
         shown = next((one for one in view.servers if one.name == self.server), None)
@@ -423,12 +410,10 @@ class WorkbenchPane(Vertical):
         self.catalogue.rows.load(catalogue.items, server.modes)
         if not catalogue.items:
             self.item_pane.teach(server)
-        target = self._target
-        if target is None:
-            return
-        fresh = next((one for one in catalogue.items if is_same_item(one, target)), target)
-        if fresh != target:
-            self._open(fresh)
+        target = self._opening.item if self._opening is not None else self.item
+        for fresh in catalogue.items:
+            if target is not None and is_same_item(fresh, target) and fresh != target:
+                self._open(fresh)
 
     def _may_call(self, draft: Draft) -> bool:
         if draft.item.problem and not draft.item.stale:
@@ -463,14 +448,14 @@ class WorkbenchPane(Vertical):
         await self.item_pane.draw_result()
         self.refresh_bindings()
 
-    def _fill_strip(self, strip: Vertical) -> None:
+    def _add_strip(self) -> None:
         from mcpdesk.tui.traffic.traffic_list import TrafficList
 
-        strip.border_title = "Traffic"
-        listing = TrafficList(self._link.traffic, compact=True)
-        listing.empty_text = [(_NO_TRAFFIC, "traffic--muted")]
-        self._strip_list = listing
-        strip.mount(listing)
+        self._strip = TrafficList(self._link.traffic, compact=True)
+        self._strip.empty_text = [(_NO_TRAFFIC, "traffic--muted")]
+        box = self.query_one("#strip", Vertical)
+        box.border_title = "Traffic"
+        box.mount(self._strip)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
         """Open an exchange on the traffic screen, where its details have room."""
