@@ -85,7 +85,7 @@ class DeskApp(App[None]):
         self._settled = settled
         self.link = link
         self.history_path = history
-        self.main = self.main_type(link, panes, place)
+        self.main = self.main_type(link, self, panes, place)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
         self._interrupted = -math.inf

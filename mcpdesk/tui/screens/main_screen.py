@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -30,9 +30,6 @@ from mcpdesk.tui.crash import ScreenPlace
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, STATES, DeskFooter, DeskHeader, DeskTabs
-
-if TYPE_CHECKING:
-    from mcpdesk.tui.app import DeskApp
 
 Panes = Mapping[str, Callable[["Link"], Widget]]
 """Screen name to what makes its pane."""
@@ -76,6 +73,19 @@ CATCH_UP_S = 0.02
 """What a beat may spend on pairing frames that a busy time left unpaired."""
 TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
+
+
+class Desk(Protocol):
+    """The application around a main screen."""
+
+    def frame_is_painted(self) -> None:
+        """Called once, when the frame around the panes is painted for the first time."""
+
+    def server_is_painted(self) -> None:
+        """Called once, when the first server is on the screen."""
+
+    def copy(self, text: str, what: str) -> None:
+        """Put `text` on the clipboard and say that `what` was copied."""
 
 
 @runtime_checkable
@@ -268,11 +278,13 @@ class MainScreen(Screen[None]):
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
-    app: DeskApp
 
-    def __init__(self, link: Link, panes: Panes = PANES, place: ScreenPlace | None = None) -> None:
+    def __init__(
+        self, link: Link, desk: Desk, panes: Panes = PANES, place: ScreenPlace | None = None
+    ) -> None:
         super().__init__()
         self.link = link
+        self.desk = desk
         self._place = place or ScreenPlace()
         self.server = self._place.server
         self.questions = WaitingQuestions(link, self._place.opened)
@@ -305,7 +317,7 @@ class MainScreen(Screen[None]):
         self.call_after_refresh(self._begin)
 
     async def _begin(self) -> None:
-        self.app.frame_is_painted()
+        self.desk.frame_is_painted()
         if not self.shown:
             try:
                 await self.show_screen(self._first)
@@ -356,7 +368,7 @@ class MainScreen(Screen[None]):
             self.server = names[0] if names else ""
         if not self._has_server and self.server and self.shown:
             self._has_server = True
-            self.call_after_refresh(self.app.server_is_painted)
+            self.call_after_refresh(self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
         self.header.show_view(view, self.server, rates, len(waiting))
         jobs = view.work.running_jobs
@@ -496,7 +508,7 @@ class MainScreen(Screen[None]):
         """Copy where the server can be reached."""
         server = self.server_view
         if server is not None and server.url:
-            self.app.copy(server.url, server.url)
+            self.desk.copy(server.url, server.url)
         else:
             self.notify("Nothing listens: there is no URL to copy.", severity="warning", markup=False)
 

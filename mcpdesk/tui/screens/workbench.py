@@ -345,8 +345,8 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def action_copy(self) -> None:
         """Copy the result or the request."""
-        if self.draft is not None:
-            await choose_copy(self._desk, self.draft)
+        if self.draft is not None and (chosen := await choose_copy(self.app, self.draft)) is not None:
+            self._desk.copy(*chosen)
 
     @on(JsonTree.CopyRequested)
     def _copy_requested(self, event: JsonTree.CopyRequested) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.app import App
 
@@ -19,9 +19,6 @@ from mcpdesk.tui.widgets.menu import Choice, Menu, NamePrompt
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_requests import shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
-
-if TYPE_CHECKING:
-    from mcpdesk.tui.app import DeskApp
 
 
 class DestructiveCalls:
@@ -73,15 +70,14 @@ def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str
     yield "n", "name", draft.item.name
 
 
-async def choose_copy(app: DeskApp, draft: Draft) -> None:
-    """Let the person choose a part of a call, and copy it."""
+async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
+    """Let the person choose a part of a call; returns its text and its name."""
     link, server = draft.link, draft.server
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
     found = copies(draft, link.client_config(server, "curl"), folder)
     choices = [Choice(what, (text, what), key=key) for key, what, text in found]
-    chosen = await app.push_screen_wait(Menu("Copy", choices))
-    if chosen is not None:
-        app.copy(*chosen)
+    chosen: tuple[str, str] | None = await app.push_screen_wait(Menu("Copy", choices))
+    return chosen
 
 
 def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
