@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.recorder.record import ConnectionInfo, HttpNote
+    from mcpdesk.recorder.record import ConnectionInfo
     from mcpdesk.server.schemas.validation import Validator
 
 Target: TypeAlias = str | os.PathLike[str] | Server
@@ -307,6 +307,3 @@ class Unrecorded:
     def together(self, *_: Any, **__: Any) -> int:
         """Keep nothing."""
         return 0
-
-    def note(self, note: HttpNote) -> None:
-        """Keep nothing."""

@@ -18,7 +18,7 @@ from mcpdesk.protocol.handshake import Phase, SessionState
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.protocol.outlet import Reply
 from mcpdesk.protocol.revisions import BY_NAME
-from mcpdesk.recorder.record import ConnectionInfo, Direction, Recorder
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
 from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.offer.server import Server
 
@@ -239,12 +239,14 @@ class FrameChannel:
         """Whether the peer's revision has arrays of messages."""
         return self.dialogue.conversation.may_batch
 
-    def take(self, frame: bytes, principal: Principal | None = None) -> int:
-        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
-        return self.take_all((frame,), principal)
+    def take(self, frame: bytes, principal: Principal | None = None, note: HttpNote | None = None) -> None:
+        """Handle a frame that arrived. `principal`: who sent it, if told apart."""
+        self.take_all((frame,), principal, note)
 
-    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
-        """Frames arrived together; returns the first one's number in the record.
+    def take_all(
+        self, frames: Sequence[bytes], principal: Principal | None = None, note: HttpNote | None = None
+    ) -> None:
+        """Handle frames that arrived together; `note` is what HTTP said around a single one.
 
         What runs no handler has been answered on return. Handlers begin in the next turn of the loop.
         """
@@ -257,7 +259,7 @@ class FrameChannel:
             except ProtocolError as error:
                 messages.append(error)
                 doubtful.append(place)
-        first = self._record(self.connection, Direction.IN, frames, doubtful)
+        self._record(self.connection, Direction.IN, frames, doubtful, note)
         self._is_armed = True
         accept = self.dialogue.accept_message
         for frame, message in zip(frames, messages, strict=True):
@@ -273,7 +275,6 @@ class FrameChannel:
                 number = next(self._begun)
                 self._answering[number] = asyncio.create_task(self._answer(number, answer, size))
         self.flush()
-        return first
 
     def send(self, message: bytes) -> None:
         """Record and write one message soon."""

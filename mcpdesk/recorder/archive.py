@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Final
 
@@ -22,11 +22,10 @@ from mcpdesk.recorder.capture.capture_lines import (
     Line,
     json_start,
     line_bytes,
+    line_frame,
     long_frame,
-    read_bytes,
-    read_frame,
+    read_back,
     read_line,
-    read_note,
 )
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Frame, Gap, HttpNote, up_to_most
@@ -97,7 +96,7 @@ class Archive:
                 found = long_frame(head, tail, size)
             except ValueError:
                 return None
-        elif (read := read_frame(self._places.frame_line(number))) is not None:
+        elif (read := read_back(self._places.frame_line(number), line_frame)) is not None:
             found = read
         else:
             return None
@@ -110,13 +109,13 @@ class Archive:
     def whole(self, number: int) -> bytes:
         """All bytes of a frame."""
         if (size := self._long.get(number)) is None:
-            return read_bytes(self._places.frame_line(number))
+            return read_back(self._places.frame_line(number), line_bytes) or b""
         start = json_start(self._places.read(number, 0, _HEAD_BYTES))
         return self._places.read(number, start, min(size - start - 2, _LONGEST_FRAME)) if start else b""
 
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame."""
-        return read_note(self._places.note_line(number), number)
+        return read_back(self._places.note_line(number), attrgetter("note"))
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, of as many as can be held."""

@@ -110,20 +110,13 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):
     """Who opened it, where that was proved: `key`, or the subject of a token. Never a key or a token."""
 
 
-class Said(msgspec.Struct, gc=False, frozen=True):
-    """Request line and headers: one value for all requests that repeat them."""
-
-    line: str
-    headers: tuple[tuple[str, str], ...]
-
-
 class HttpNote(msgspec.Struct, gc=False, frozen=True):
-    """What HTTP said around a frame: request line and headers, or status. Secrets are masked when shown.
+    """Request or status line and headers of HTTP around a frame. Secrets are masked when they are shown.
 
-    An answer to a POST that was `200` with JSON and nothing else is not noted: it is the usual one.
+    Frames whose headers repeat share one value. An answer to a POST that was `200` with JSON and nothing else
+    is not noted: it is the usual one.
     """
 
-    frame: int
     line: str
     headers: tuple[tuple[str, str], ...]
 
@@ -168,13 +161,13 @@ class Recorder(Protocol):
         direction: Direction,
         data: bytes,
         is_json: bool = False,
-        said: Said | None = None,
+        note: HttpNote | None = None,
         at: float | None = None,
     ) -> int:
         """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses.
 
-        `is_json` says that it was encoded or decoded as JSON by us; `said` is what HTTP said around it; `at`
-        is when it came or left, in seconds of Unix time, None: now.
+        `is_json` says that it was encoded or decoded as JSON by us; `at` is when it came or left, in seconds
+        of Unix time, None: now.
         """
 
     def together(
@@ -183,15 +176,12 @@ class Recorder(Protocol):
         direction: Direction,
         frames: Sequence[bytes],
         doubtful: Sequence[int] = (),
-        at: float | None = None,
+        note: HttpNote | None = None,
     ) -> int:
         """Record frames that came or left at one time and return the first one's number.
 
-        Those whose places are `doubtful`, in order, are not known to be JSON. `at` as for one frame.
+        Those whose places are `doubtful`, in order, are not known to be JSON. `note` is for a single frame.
         """
-
-    def note(self, note: HttpNote) -> None:
-        """Attach what HTTP said to a recorded frame."""
 
 
 MOST_HELD: Final = 8 << 20

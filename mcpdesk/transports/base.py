@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.protocol.outlet import Answer, Outlet
-from mcpdesk.recorder.record import CaptureHealth, Recorder
+from mcpdesk.recorder.record import CaptureHealth, HttpNote, Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,14 +92,11 @@ class Channel(Protocol):
     def may_batch(self) -> bool:
         """Whether the peer's revision has arrays of messages."""
 
-    def take(self, frame: bytes, principal: Principal | None = None) -> int:
-        """One frame arrived; returns its number in the record. `principal`: who sent it, if told apart."""
+    def take(self, frame: bytes, principal: Principal | None = None, note: HttpNote | None = None) -> None:
+        """Handle a frame that arrived. `principal`: who sent it, if told apart."""
 
-    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> int:
-        """Frames arrived together; returns the first one's number in the record.
-
-        What runs no handler has been answered on return.
-        """
+    def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> None:
+        """Handle frames that arrived together. What runs no handler has been answered on return."""
 
     def pause(self) -> None:
         """The peer does not keep up: let handlers that report wait."""

@@ -10,7 +10,7 @@ from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import Revision
-from mcpdesk.recorder.record import ConnectionInfo, Direction, Recorder, Said
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
 
 OnReply = Callable[[str, ServerReply], None]
 """Gets the method of each request that was answered, and the reply."""
@@ -65,7 +65,7 @@ class RecordedTransport(ClientTransport):
         reply = await self._inner.exchange(request, headers, self._recording(receive))
         said = None
         if reply.status != 200:
-            said = Said(f"HTTP {reply.status}", tuple(reply.headers.items()))
+            said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         if reply.body or said is not None:
             is_json = reply.message is not None
             self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, said)

@@ -23,8 +23,8 @@ def recorded(path: Path, exchanges: int = 50, **options: Any) -> Recording:
     recording.start()
     recording.connect(connection(1, "somebody"))
     for number in range(exchanges):
-        asked = recording.frame(1, IN, call(number, "echo", {"n": number}))
-        recording.note(HttpNote(asked, f"POST /{number} HTTP/1.1", ()))
+        note = HttpNote(f"POST /{number} HTTP/1.1", ())
+        recording.frame(1, IN, call(number, "echo", {"n": number}), note=note)
         recording.frame(1, OUT, text(number, "ü"))
     recording.close()
     return recording

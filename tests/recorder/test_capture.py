@@ -18,7 +18,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.capture_file import CaptureFile, Taken
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import KEPT_BYTES, HttpNote, Said
+from mcpdesk.recorder.record import KEPT_BYTES, HttpNote
 from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, OUT, call, connection, settle, text, wait_until
 
@@ -78,8 +78,8 @@ def test_evicted_frames_are_read_back_from_the_file(tmp_path: Path) -> None:
     recording.start()
     frames = [b'{"jsonrpc":"2.0","method":"m%d","params":{"x":"%b"}}' % (n, b"y" * 100) for n in range(3000)]
     for data in frames:
-        number = recording.frame(1, IN, data)
-        recording.note(HttpNote(number, f"POST /{number} HTTP/1.1", (("Host", "h"),)))
+        note = HttpNote(f"POST /{recording.frames} HTTP/1.1", (("Host", "h"),))
+        recording.frame(1, IN, data, note=note)
     recording.close()
     index = recording.index
     assert [index.whole(number) for number in range(3000)] == frames
@@ -355,8 +355,7 @@ def test_header_bytes_that_are_no_utf8_do_not_stop_the_capture(tmp_path: Path) -
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
     recording.connect(connection(1, "bad\udcff agent"))
-    number = recording.frame(1, IN, b"{}")
-    recording.note(HttpNote(number, "POST / HTTP/1.1", (("X", "\udcfe"),)))
+    number = recording.frame(1, IN, b"{}", note=HttpNote("POST / HTTP/1.1", (("X", "\udcfe"),)))
     recording.close()
     archive = Archive(tmp_path / "a.jsonl")
     note = archive.note(number)
@@ -547,32 +546,13 @@ def test_a_disk_that_is_stuck_holds_no_end_up_and_gets_the_rest_later(
 
 
 @pytest.mark.usefixtures("_nobody_writes")
-def test_what_is_said_of_a_frame_stays_until_the_disk_has_it_too(tmp_path: Path) -> None:
-    recording = Recording(tmp_path / "a.jsonl", ring_bytes=1)
-    recording.start()
-    for number in range(100):
-        recording.frame(1, IN, b"{}", True, Said(f"POST /{number} HTTP/1.1", ()))
-    recording.note(HttpNote(30, "200", ()))
-    for _ in range(200):
-        recording.frame(1, OUT, b"[]", True)
-    recording._flush()  # the frames are on disk, what was said of them is not
-    for _ in range(2_000):
-        recording.frame(1, OUT, b"[]", True)
-    lines = [getattr(recording.index.note(number), "line", None) for number in range(100)]
-    expected = [f"POST /{number} HTTP/1.1" if number != 30 else "200" for number in range(100)]
-    assert lines == expected
-    recording.close()
-    assert [getattr(recording.index.note(number), "line", None) for number in range(100)] == expected
-
-
-@pytest.mark.usefixtures("_nobody_writes")
 def test_of_frames_that_went_unwritten_nothing_said_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = left_alone(tmp_path, monkeypatch)
     for number in range(20_000):
-        recording.frame(1, IN, b"{}", True, Said(f"POST /{number} HTTP/1.1", ()))
-    held = sum(len(segment.said) for segment in recording._store.ring.segments.values())
+        recording.frame(1, IN, b"{}", True, HttpNote(f"POST /{number} HTTP/1.1", ()))
+    held = sum(len(segment.notes) for segment in recording._store.ring.segments.values())
     assert held < 5_000
     recording.close()
     archive = Archive(tmp_path / "a.jsonl")

@@ -257,10 +257,9 @@ def test_what_waits_while_the_disk_refuses_is_bounded(
     recording.start()
     refuse(monkeypatch, errno.ENOSPC)
     for number in range(40_000):
-        frame_number = recording.frame(1, IN, frame(number), True)
-        recording.note(HttpNote(frame_number, "POST / HTTP/1.1", ()))
+        recording.frame(1, IN, frame(number), True, HttpNote("POST / HTTP/1.1", ()))
         recording.connect(connection(number, closed=1.0))
-    wait_until(lambda: recording.failing and len(recording._new_notes) < 10_000)
+    wait_until(lambda: recording.failing)
     ring = recording._store.ring
     assert sum(len(segment.entries) for segment in ring.segments.values()) < 10_000
     assert len(recording._new_connections) <= 100

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.recorder.capture.capture_file import CaptureFile
-from mcpdesk.recorder.capture.capture_lines import Group, frame_line, read_line, run_pieces
+from mcpdesk.recorder.capture.capture_lines import Group, read_line, run_pieces
 from mcpdesk.recorder.record import Direction, Frame, FrameRun
-from tests.support.traffic import connection
+from tests.support.traffic import connection, frame_line
 
 
 def line(number: int, data: bytes = b"{}") -> bytes:

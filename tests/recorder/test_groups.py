@@ -5,12 +5,12 @@ from __future__ import annotations
 from mcpdesk.recorder.capture.capture_lines import (
     Group,
     at_once,
-    frame_line,
     one_by_one,
     read_line,
     run_pieces,
 )
 from mcpdesk.recorder.record import Direction, Entry, Frame, FrameRun
+from tests.support.traffic import frame_line
 
 
 def frame(number: int, data: bytes = b"{}") -> Frame:

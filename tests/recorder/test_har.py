@@ -43,8 +43,7 @@ def test_every_round_is_an_entry_of_its_own_time() -> None:
 
 def test_what_never_was_answered_has_status_0() -> None:
     recording = Recording(None)
-    frame = recording.frame(1, IN, call(1, "a"))
-    recording.note(HttpNote(frame, "POST //[ HTTP/1.1", ()))
+    recording.frame(1, IN, call(1, "a"), note=HttpNote("POST //[ HTTP/1.1", ()))
     settle(recording)
     (entry,) = entries(recording)
     assert (entry["response"]["status"], entry["response"]["content"]["size"]) == (0, 0)
@@ -56,8 +55,8 @@ def test_nothing_over_http_is_an_empty_archive() -> None:
 
 def test_a_body_of_which_not_all_was_kept_says_so() -> None:
     recording = Recording(None)
-    recording.frame(1, IN, call(1, "echo", {"text": "x" * 300_000}))
-    recording.note(HttpNote(0, "POST /mcp HTTP/1.1", ()))
+    note = HttpNote("POST /mcp HTTP/1.1", ())
+    recording.frame(1, IN, call(1, "echo", {"text": "x" * 300_000}), note=note)
     recording.start()
     recording.close()
     settle(recording)

@@ -23,7 +23,7 @@ from mcpdesk.recorder.index.exchange import Code
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
-from mcpdesk.recorder.record import HttpNote, Said
+from mcpdesk.recorder.record import HttpNote
 from tests.support.traffic import IN, OUT, call, connection, error, notification, request, result, text
 
 HEADER = header_line(1, 0, 1.0)
@@ -46,11 +46,13 @@ def sample(path: Path) -> bytes:
     recording.connect(connection(1))
     recording.connect(connection(2, "somebody", closed=1_764_000_001.0))
     recording.start()
-    said = Said("POST /mcp?token=x HTTP/1.1", (("Host", "localhost"), ("Authorization", "Bearer abcdefgh")))
+    said = HttpNote(
+        "POST /mcp?token=x HTTP/1.1", (("Host", "localhost"), ("Authorization", "Bearer abcdefgh"))
+    )
     for number in range(3):
         recording.frame(1, IN, call(number, "echo", {"n": number}), True, said, 1_764_000_000.5)
-        recording.frame(1, OUT, text(number, "ü", is_error=number == 1), True, None, 1_764_000_000.75)
-    recording.note(HttpNote(3, "HTTP/1.1 404 Not Found", (("Content-Type", "text/plain"),)))
+        note = HttpNote("HTTP/1.1 404 Not Found", (("Content-Type", "text/plain"),)) if number == 1 else None
+        recording.frame(1, OUT, text(number, "ü", is_error=number == 1), True, note, 1_764_000_000.75)
     meta = {"_meta": {"progressToken": "p"}}
     recording.together(
         1, IN, [request("a", "tools/call", {"name": "t", **meta}), request("b", "ping"), b'{"id":1}']

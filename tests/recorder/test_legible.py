@@ -79,9 +79,8 @@ def test_an_answer_without_a_note_is_the_usual_one_only_where_it_answers_a_post(
     recording = Recording(None)
     for number, transport in ((1, "http"), (2, "sse"), (3, "stdio")):
         recording.connect(connection(number, transport=transport))
-        asked = recording.frame(number, IN, request(1, "ping"))
-        if transport != "stdio":
-            recording.note(HttpNote(asked, "POST /mcp/profiles HTTP/1.1", ()))
+        note = None if transport == "stdio" else HttpNote("POST /mcp/profiles HTTP/1.1", ())
+        recording.frame(number, IN, request(1, "ping"), note=note)
         recording.frame(number, OUT, result(1))
     settle(recording)
     index = recording.index

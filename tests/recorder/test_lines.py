@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcpdesk.recorder.capture.capture_lines import (
     connection_line,
-    frame_line,
+    encoded,
     frame_lines,
     header_line,
     line_bytes,
@@ -23,7 +23,7 @@ from mcpdesk.recorder.capture.capture_lines import (
     run_pieces,
 )
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, Frame, FrameRun, HttpNote
-from tests.support.traffic import connection
+from tests.support.traffic import connection, frame_line
 
 
 def frame(data: bytes, number: int = 4) -> Frame:
@@ -106,14 +106,10 @@ def test_an_end_begins_with_a_whole_character() -> None:
 
 def test_connections_notes_losses_and_headers_are_lines_too() -> None:
     info = connection(closed=5.0)
-    note = HttpNote(3, "POST /mcp HTTP/1.1", (("Host", "localhost"),))
+    note = HttpNote("POST /mcp HTTP/1.1", (("Host", "localhost"),))
     assert read_line(connection_line(info)).connection == info
-    assert (
-        read_line(
-            note_line(orjson.dumps({"frame": 3, "line": note.line, "headers": [["Host", "localhost"]]}))
-        ).note
-        == note
-    )
+    noted = read_line(note_line(3, encoded(note))).note
+    assert noted is not None and (noted.frame, noted.line, noted.headers) == (3, note.line, note.headers)
     assert read_line(lost_line(7, 9)).lost == (7, 9)
     assert (read_line(header_line(2, 50, 1.5)).part, read_line(header_line(2, 50, 1.5)).first) == (2, 50)
 

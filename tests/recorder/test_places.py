@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcpdesk.recorder.capture.capture_file import Places, part_path
-from mcpdesk.recorder.capture.capture_lines import frame_line, run_pieces
+from mcpdesk.recorder.capture.capture_lines import run_pieces
 from mcpdesk.recorder.record import Direction, FrameRun
+from tests.support.traffic import frame_line
 
 
 def test_lines_of_any_length_are_read_from_several_parts(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcpdesk.recorder.capture.capture_file import CaptureFile
-from mcpdesk.recorder.capture.capture_lines import Group, frame_line
+from mcpdesk.recorder.capture.capture_lines import Group
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.ring import Store
 from mcpdesk.recorder.record import Direction, Frame
-from tests.support.traffic import IN
+from tests.support.traffic import IN, frame_line
 
 
 def test_frames_partly_in_memory_and_partly_on_disk_are_one_row(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import R5
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote, Said
+from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
@@ -42,12 +42,12 @@ class Frames:
         direction: Direction,
         data: bytes,
         is_json: bool = False,
-        said: Said | None = None,
+        note: HttpNote | None = None,
         at: float | None = None,
     ) -> int:
         self.seen.append((direction, data))
-        if said is not None:
-            self.notes.append(HttpNote(len(self.seen) - 1, said.line, said.headers))
+        if note is not None:
+            self.notes.append(note)
         return len(self.seen) - 1
 
     def together(
@@ -56,13 +56,12 @@ class Frames:
         direction: Direction,
         frames: Sequence[bytes],
         doubtful: Sequence[int] = (),
-        at: float | None = None,
+        note: HttpNote | None = None,
     ) -> int:
+        if note is not None:
+            self.notes.append(note)
         self.seen += [(direction, data) for data in frames]
         return len(self.seen) - len(frames)
-
-    def note(self, note: HttpNote) -> None:
-        self.notes.append(note)
 
 
 class Served:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mcpdesk.protocol.codec import encode
+from mcpdesk.recorder.capture.capture_lines import frame_pieces
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, HttpNote
 from tests.support.patience import WITHIN_S
 
 IN, OUT = Direction.IN, Direction.OUT
@@ -79,6 +80,11 @@ def retry(identifier: Any, tool: str, state: str, **answers: Any) -> bytes:
     return call(identifier, tool, requestState=state, inputResponses=accepted)
 
 
+def frame_line(frame: Frame, whole: bytes, is_json: bool = False) -> bytes:
+    """The line of a capture that holds one frame; `whole` is all that is left of its bytes."""
+    return b"".join(frame_pieces(frame, whole, is_json))
+
+
 def settle(recording: Recording) -> None:
     """Pair everything that was recorded."""
     while recording.index.catch_up(1.0):
@@ -98,15 +104,15 @@ def busy_recording() -> Recording:
     recording = Recording(None)
     recording.connect(connection(1))
     recording.connect(connection(2, "desk", transport="memory", revision="2026-07-28"))
-    asked = recording.frame(1, IN, request(0, "initialize", {"protocolVersion": "2025-11-25"}))
     headers = (
         ("Host", "127.0.0.1:3333"),
         ("Authorization", "Bearer abcdef123456"),
         ("Mcp-Method", "initialize"),
     )
-    recording.note(HttpNote(asked, "POST /mcp/profiles?api_key=topsecret HTTP/1.1", headers))
-    answered = recording.frame(1, OUT, result(0, {"protocolVersion": "2025-11-25"}))
-    recording.note(HttpNote(answered, "HTTP/1.1 200 OK", (("Content-Type", "application/json"),)))
+    note = HttpNote("POST /mcp/profiles?api_key=topsecret HTTP/1.1", headers)
+    recording.frame(1, IN, request(0, "initialize", {"protocolVersion": "2025-11-25"}), note=note)
+    note = HttpNote("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
+    recording.frame(1, OUT, result(0, {"protocolVersion": "2025-11-25"}), note=note)
     recording.frame(1, IN, notification("notifications/initialized"))
     recording.frame(2, IN, call(7, "user-profile", {"userId": "123", "password": "hunter2"}))
     recording.frame(2, OUT, text(7, "Ada"))
@@ -150,9 +156,8 @@ def asking_recording() -> Recording:
             ),
         ]
     ):
-        frame = recording.frame(1, IN, asked)
         headers = posted if number else tuple(pair for pair in posted if pair[0] != "Mcp-Name")
-        recording.note(HttpNote(frame, "POST /mcp/profiles HTTP/1.1", headers))
+        recording.frame(1, IN, asked, note=HttpNote("POST /mcp/profiles HTTP/1.1", headers))
         recording.frame(1, OUT, answered)
     recording.frame(2, IN, call(1, "plan-party", {"guests": 12}, _meta={"progressToken": "p"}))
     recording.frame(2, OUT, progress("p", 2))

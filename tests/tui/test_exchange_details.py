@@ -48,8 +48,8 @@ def test_a_single_exchange_has_no_heading_and_its_response_is_not_judged() -> No
 def test_what_was_no_post_is_not_judged() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
-    frame = recording.frame(1, IN, request(1, "ping"))
-    recording.note(HttpNote(frame, "GET /mcp/profiles/ws HTTP/1.1", (("Upgrade", "websocket"),)))
+    note = HttpNote("GET /mcp/profiles/ws HTTP/1.1", (("Upgrade", "websocket"),))
+    recording.frame(1, IN, request(1, "ping"), note=note)
     recording.frame(1, OUT, result(1))
     settle(recording)
     assert said(recording, 0) == "GET /mcp/profiles/ws HTTP/1.1\n  Upgrade: websocket"
@@ -57,8 +57,8 @@ def test_what_was_no_post_is_not_judged() -> None:
 
 def test_strangers_headers_are_harmless() -> None:
     recording = Recording(None)
-    frame = recording.frame(1, IN, b"no json")
-    recording.note(HttpNote(frame, "POST /\x1b[31m HTTP/1.1", (("X-\x07", "[b]\x1b[0m"),)))
+    note = HttpNote("POST /\x1b[31m HTTP/1.1", (("X-\x07", "[b]\x1b[0m"),))
+    recording.frame(1, IN, b"no json", note=note)
     settle(recording)
     assert "\x1b" not in said(recording, 0) and "[b]" in said(recording, 0)
 

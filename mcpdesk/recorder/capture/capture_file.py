@@ -84,13 +84,10 @@ class CaptureFile:
         self.places.add(group.count, self._part, self._offset, is_run=group.is_run)
         self._put(*group.pieces)
 
-    def add_notes(self, notes: Sequence[tuple[int, bytes]]) -> None:
-        """Append lines of notes on earlier frames."""
-        offset = self._offset
-        for frame, line in notes:
-            self.places.set_note(frame, self._part, offset)
-            offset += len(line)
-        self._put(*[line for _, line in notes])
+    def add_note(self, frame: int, line: bytes) -> None:
+        """Append the line of a note on an earlier frame."""
+        self.places.set_note(frame, self._part, self._offset)
+        self._put(line)
 
     def add_same(self, noted: int, frames: Sequence[int]) -> bool:
         """Say that the note on a frame holds for others, too; False when it does not lie in this part."""

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import orjson
@@ -56,6 +56,12 @@ LONGEST_RUN = 4_096
 _LONG_HEAD = re.compile(rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",')
 
 
+class _NotedFrame(HttpNote, gc=False, frozen=True):
+    """A note with the number of the frame it was written for."""
+
+    frame: int
+
+
 class Line(msgspec.Struct, gc=False):
     """Any line of a capture; which members are set tells its kind."""
 
@@ -74,7 +80,7 @@ class Line(msgspec.Struct, gc=False):
     end: str | None = None
     run: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_RUN)] = 0
     connection: ConnectionInfo | None = None
-    note: HttpNote | None = None
+    note: _NotedFrame | None = None
     same: list[int] | None = None
     lost: tuple[int, int] | None = None
     why: str = ""
@@ -89,6 +95,8 @@ class _FrameLine(msgspec.Struct, gc=False):
     d: str
     json: msgspec.Raw
 
+
+Content = TypeVar("Content")
 
 _decoder = msgspec.json.Decoder(Line)
 _encoder = msgspec.json.Encoder()
@@ -135,13 +143,11 @@ def run_lines(lines: Sequence[bytes]) -> list[bytes]:
     return [b"%b%d%b%b%b}\n" % (_FRAME, number + at, rest, _JSON, data) for at, data in enumerate(frames)]
 
 
-def frame_line(frame: Frame, whole: bytes, is_json: bool = False) -> bytes:
-    """The line of one frame. `whole` is all that is left of its bytes."""
-    return b"".join(frame_pieces(frame, whole, is_json))
-
-
 def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
-    """What the line of one frame consists of: a large frame is written without a copy."""
+    """What the line of one frame consists of: a large frame is written without a copy.
+
+    `whole` is all that is left of its bytes.
+    """
     head = _head(frame)
     if len(whole) == frame.size:
         is_value = b"\n" not in whole if is_json else _are_values([whole])
@@ -201,9 +207,9 @@ def _without_surrogates(value: Any) -> Any:
     return [_without_surrogates(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def note_line(note: bytes) -> bytes:
-    """The line of an encoded HTTP note."""
-    return b'{"note":%b}\n' % note
+def note_line(frame: int, note: bytes) -> bytes:
+    """The line of an encoded HTTP note on a frame."""
+    return b'{"note":{"frame":%d,%b}\n' % (frame, note[1:])
 
 
 def same_line(noted: int, frames: Sequence[int]) -> bytes:
@@ -257,32 +263,10 @@ def line_frame(line: Line) -> Frame:
     return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data[:KEPT_BYTES], size, end)
 
 
-def read_frame(line: bytes | None) -> Frame | None:
-    """The frame of a frame's line, None when there is none, or it is not what it was when it was found."""
-    if line is None:
-        return None
+def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
+    """What `read` finds in a line of a file; None when there is no such line any more, or it has changed."""
     try:
-        return line_frame(read_line(line))
-    except ValueError:
-        return None
-
-
-def read_bytes(line: bytes | None) -> bytes:
-    """The bytes a frame's line carries, none when there is no such line any more."""
-    if line is None:
-        return b""
-    try:
-        return line_bytes(read_line(line))
-    except ValueError:
-        return b""
-
-
-def read_note(line: bytes | None, number: int) -> HttpNote | None:
-    """The note of a note's line, as one on frame `number`; None when there is no such line any more."""
-    if line is None:
-        return None
-    try:
-        return line_note(read_line(line), number)
+        return None if line is None else read(read_line(line))
     except ValueError:
         return None
 
@@ -305,12 +289,6 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
     data = beginning(head[start:], KEPT_BYTES)
     end = tail[:-2][-END_BYTES:]
     return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data, size - start - 2, end)
-
-
-def line_note(line: Line, number: int) -> HttpNote | None:
-    """The note of a note's line, as one on frame `number`: several frames may share it."""
-    note = line.note
-    return note if note is None or note.frame == number else msgspec.structs.replace(note, frame=number)
 
 
 GROUP_BYTES = 512 << 10

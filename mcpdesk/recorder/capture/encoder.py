@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.recorder.capture.capture_file import CaptureFile
-from mcpdesk.recorder.capture.capture_lines import encoded, note_line
-from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_MASK, Ring, Segment, Store
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, ConnectionInfo, Frame, HttpNote, Said, beginning
+from mcpdesk.recorder.capture.capture_lines import at_once, encoded, note_line, one_by_one
+from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_MASK, Ring, Segment, Store, held_bytes
+from mcpdesk.recorder.record import (
+    END_BYTES,
+    KEPT_BYTES,
+    ConnectionInfo,
+    Frame,
+    HttpNote,
+    beginning,
+)
 
 _FEW = 16
 """Frames encoded at a time where some of them are large."""
@@ -52,12 +58,10 @@ class CaptureEncoder:
             for info in connections:
                 self.file.add_connection(info)
 
-    def encode(self, stop: int, most_waiting: int | None = None) -> None:
+    def encode(self, stop: int, most_waiting: int) -> None:
         """Encode the frames below `stop`, as long as fewer than `most_waiting` bytes wait for the disk."""
         ring, file = self._store.ring, self.file
-        while self.frames < stop:
-            if most_waiting is not None and file is not None and file.waiting >= most_waiting:
-                return
+        while self.frames < stop and (file is None or file.waiting < most_waiting):
             start = self.frames
             end = min((start | SEGMENT_MASK) + 1, stop)
             if segment := ring.segment(start):
@@ -67,28 +71,24 @@ class CaptureEncoder:
                 self._encode_notes(segment, start, end)
             self.frames = end
 
-    def add_note(self, note: HttpNote) -> None:
-        """Write a note that came after its frame, and keep it encoded: a third of the memory."""
-        data, ring = encoded(note), self._store.ring
-        if segment := ring.segment(note.frame):
-            segment.notes[note.frame] = data
-        ring.account(note.frame, FRAME_COST + len(data))
-        if self.file is not None:
-            self.file.add_notes(((note.frame, note_line(data)),))
-
     def _encode_frames(self, segment: Segment, start: int, stop: int) -> None:
-        lines = segment.lines(start, stop, self._group_bytes, self._store.waiting)
-        self._store.ring.account(start, lines.cost)
+        entries = segment.between(start, stop)
+        held = held_bytes(entries)
+        self._store.ring.account(start, held + FRAME_COST * len(entries))
         if self.file is not None:
             self._report_loss(start, self.file)
-            for group in lines.groups:
+            if segment.is_whole and held <= self._group_bytes:
+                groups = at_once(entries, segment.doubtful)
+            else:
+                groups = one_by_one(entries, segment.doubtful, self._store.waiting)
+            for group in groups:
                 self.file.add(group)
                 self.frames += group.count  # no line is written twice, should an error end this loop
-        self.bytes += lines.size
+        self.bytes += sum([entry.size for entry in entries])
 
     def _encode_notes(self, segment: Segment, start: int, stop: int) -> None:
-        get, ring = segment.said.get, self._store.ring
-        noted = [(number, said) for number in range(start, stop) if (said := get(number))]
+        get, ring = segment.notes.get, self._store.ring
+        noted = [(number, note) for number in range(start, stop) if (note := get(number))]
         if noted:
             ring.account(start, FRAME_COST * len(noted))
             self._notes.write(noted, ring, self.file)
@@ -102,67 +102,40 @@ class CaptureEncoder:
             self.disk_error = ""
 
 
-class _KnownNote(Struct):
-    """`said` was noted on `frame` last. Holding it, no other one can get its id."""
-
-    said: Said
-    frame: int
-    is_counted: bool = False
-
-
 class NoteEncoder:
     """Writes the HTTP notes of frames. One that repeats an earlier note becomes a reference to it.
 
-    Clients repeat their request line and headers with every call, and transports hand over one `Said` for all
+    Clients repeat their request line and headers with every call, and transports hand over one value for all
     of them. Written each time, they would make the capture of small calls about twice as large.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, _KnownNote] = {}
+        self._known: dict[int, tuple[HttpNote, int]] = {}
+        """Notes by their id, with the frame each was written for. Held here, no other one gets that id."""
 
-    def write(self, noted: Iterable[tuple[int, Said]], ring: Ring, file: CaptureFile | None) -> None:
-        """Write what was said around frames, and count the memory of its contents."""
-        frames_of: dict[int, tuple[Said, list[int]]] = {}
-        for frame, said in noted:
-            frames_of.setdefault(id(said), (said, []))[1].append(frame)
-        for key, (said, frames) in frames_of.items():
-            known = self._known.get(key)
+    def write(self, noted: Iterable[tuple[int, HttpNote]], ring: Ring, file: CaptureFile | None) -> None:
+        """Write the notes on frames, and count the memory of their contents."""
+        frames_of: dict[int, tuple[HttpNote, list[int]]] = {}
+        for frame, note in noted:
+            frames_of.setdefault(id(note), (note, []))[1].append(frame)
+        for note, frames in frames_of.values():
+            known = self._known.get(id(note))
+            if known is not None and (file is None or file.add_same(known[1], frames)):
+                continue
+            first, data = frames[0], encoded(note)
+            if file is not None:
+                file.add_note(first, note_line(first, data))
+                if len(frames) > 1:
+                    file.add_same(first, frames[1:])
             if known is None:
-                known = self._write_first(said, frames, ring, file)
-                del frames[0]
-            if frames:
-                _write_repeated(known, frames, ring, file)
+                ring.account(first, OBJECT_COST * len(data))
+            if known is not None or len(frames) > 1 or len(data) <= LARGEST_KNOWN:
+                self._remember(note, first)
 
-    def _write_first(self, said: Said, frames: list[int], ring: Ring, file: CaptureFile | None) -> _KnownNote:
-        first, data = frames[0], encoded(_note(frames[0], said))
-        if file:
-            file.add_notes(((first, note_line(data)),))
-        known = _KnownNote(said, first)
-        if len(frames) > 1 or len(data) <= LARGEST_KNOWN:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[id(said)] = known
-        # It may be the only one of its kind: encoded, it takes a third of the memory.
-        if segment := ring.segment(first):
-            segment.notes[first] = data
-            segment.said.pop(first, None)
-        ring.account(first, len(data))
-        return known
-
-
-def _write_repeated(known: _KnownNote, frames: list[int], ring: Ring, file: CaptureFile | None) -> None:
-    if file and not file.add_same(known.frame, frames):
-        known.frame = frames[0]
-        file.add_notes(((known.frame, note_line(encoded(_note(known.frame, known.said)))),))
-        if len(frames) > 1:
-            file.add_same(known.frame, frames[1:])
-    if not known.is_counted:
-        known.is_counted = True
-        ring.account(frames[0], OBJECT_COST * len(encoded(_note(frames[0], known.said))))
-
-
-def _note(frame: int, said: Said) -> HttpNote:
-    return HttpNote(frame, said.line, said.headers)
+    def _remember(self, note: HttpNote, frame: int) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[id(note)] = (note, frame)
 
 
 class PendingBodies:

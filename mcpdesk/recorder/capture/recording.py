@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
 from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
-from mcpdesk.recorder.capture.ring import SEGMENT_BITS, SEGMENT_FRAMES, SEGMENT_MASK, Segment, Store
+from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, held_bytes
 from mcpdesk.recorder.record import (
     KEPT_BYTES,
     CaptureHealth,
@@ -29,7 +29,6 @@ from mcpdesk.recorder.record import (
     Frame,
     FrameRun,
     HttpNote,
-    Said,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +96,6 @@ class Recording:
         """What became known of connections, the newest of each: short sessions are told of once."""
         self._closed: deque[int] = deque()
         """Connections that ended, in this order."""
-        self._new_notes: deque[HttpNote] = deque()
         self._wake = Event()
         self._missing = 0
         self._closing = self._is_late = False
@@ -156,12 +154,10 @@ class Recording:
         connections = self._store.connections
         with self._lock:
             connections[info.number] = info
-            if info.transport == "memory":
-                (
-                    self._bodies.whole_connections.add
-                    if info.closed is None
-                    else self._bodies.whole_connections.discard
-                )(info.number)
+            if info.transport == "memory" and info.closed is None:
+                self._bodies.whole_connections.add(info.number)
+            else:
+                self._bodies.whole_connections.discard(info.number)
             self._new_connections[info.number] = info
             if len(self._new_connections) > _CONNECTIONS:
                 del self._new_connections[next(iter(self._new_connections))]
@@ -177,7 +173,7 @@ class Recording:
         direction: Direction,
         data: bytes,
         is_json: bool = False,
-        said: Said | None = None,
+        note: HttpNote | None = None,
         at: float | None = None,
     ) -> int:
         """Record one frame and return its number."""
@@ -186,14 +182,12 @@ class Recording:
             number = (store := self._store).count
             if not number & SEGMENT_MASK:
                 self._begin_segment(number)
-            if size <= KEPT_BYTES:
-                self._append(Frame(number, when, connection, direction, data, size))
-            else:
-                self._append(self._cut(Frame(number, when, connection, direction, data, size)))
+            frame = Frame(number, when, connection, direction, data, size)
+            self._append(frame if size <= KEPT_BYTES else self._cut(frame))
             if not is_json:
                 self._segment.doubtful.add(number)
-            if said is not None:
-                self._segment.said[number] = said
+            if note is not None:
+                self._segment.notes[number] = note
             store.count = number + 1
         return number
 
@@ -203,7 +197,7 @@ class Recording:
         direction: Direction,
         frames: Sequence[bytes],
         doubtful: Sequence[int] = (),
-        at: float | None = None,
+        note: HttpNote | None = None,
     ) -> int:
         """Record frames that came or left at one time and return the first one's number.
 
@@ -211,9 +205,9 @@ class Recording:
         an event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; `python -m tests.bench
         progress`). `doubtful` are places in `frames`, in order, of those not known to be JSON.
         """
-        when = at or time()
+        when = time()
         if len(frames) == 1:
-            return self.frame(connection, direction, frames[0], not doubtful, None, when)
+            return self.frame(connection, direction, frames[0], not doubtful, note, when)
         if doubtful or not make_a_run(frames):
             numbers = [
                 self.frame(connection, direction, frame, place not in doubtful, None, when)
@@ -232,12 +226,6 @@ class Recording:
                 self._append(FrameRun(number, when, connection, direction, data, stop - number))
                 store.count = number = stop
         return first
-
-    def note(self, note: HttpNote) -> None:
-        """Attach what HTTP said to a recorded frame."""
-        if segment := self._store.ring.segment(note.frame):
-            segment.notes[note.frame] = note
-        self._new_notes.append(note)
 
     def start(self) -> None:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
@@ -265,7 +253,7 @@ class Recording:
         """Leave the full segment to the writer, and begin the next one."""
         ring = self._store.ring
         if full := ring.segment(number - 1):
-            self._backlog[number - 1] = full.cost_of(number - SEGMENT_FRAMES, number)
+            self._backlog[number - 1] = held_bytes(full.entries) + FRAME_COST * len(full.entries)
         waiting = sum(self._backlog.values())
         if waiting > _WAKE_BYTES:
             self._wake_writer()
@@ -345,23 +333,17 @@ class Recording:
             self._open_file()
         file = encoder.file
         if file is not None and file.waiting >= _TURN_BYTES and self._disk_error:
-            self._drop_old_notes()
             return not self._flush()
         with self._lock:
-            count, noted = self._store.count, len(self._new_notes)
+            count = self._store.count
             connections, self._new_connections = self._new_connections, {}
         latest = ((encoder.frames >> SEGMENT_BITS) + _TURN_SEGMENTS) << SEGMENT_BITS
         encoder.add_connections(connections.values())
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
-        is_all = encoder.frames >= count
-        while is_all and noted:
-            encoder.add_note(self._new_notes.popleft())
-            noted -= 1
-            is_all = not noted or file is None or file.waiting < _TURN_BYTES
         was_taken = self._flush()
         while self._release_oldest():  # nobody waits for all of them
             pass
-        return is_all or not was_taken  # a disk that refuses is asked again at the next beat
+        return encoder.frames >= count or not was_taken  # a disk that refuses is asked again at the next beat
 
     def _release_oldest(self) -> bool:
         """Release the oldest segment if memory is over its budget; whether there was one to release.
@@ -378,21 +360,13 @@ class Recording:
             ring.drop_oldest()
             return True
 
-    def _drop_old_notes(self) -> None:
-        """Forget notes on frames that were dropped from memory unwritten."""
-        notes = self._new_notes
-        with self._lock:
-            while notes and notes[0].frame < self._store.ring.oldest:
-                notes.popleft()
-
     def _flush(self) -> bool:
         """Hand the lines there are to the operating system; whether it took them."""
-        upto, notes, file = self._encoder.frames, self._new_notes, self._encoder.file
-        noted = min(upto, notes[0].frame) if notes else upto
+        file = self._encoder.file
         if file is not None and not self._write(file, file.take()):
             return False
-        self._on_disk = max(self._on_disk, noted)
-        self._bodies.release(upto)
+        self._on_disk = self._encoder.frames
+        self._bodies.release(self._on_disk)
         return True
 
     def _write(self, file: CaptureFile, lines: Taken) -> bool:

@@ -8,23 +8,13 @@ recording: memory first, then what waits to be written, then the capture file.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
-import msgspec
-from msgspec import Struct
-
 from mcpdesk.recorder.capture.capture_file import Places
-from mcpdesk.recorder.capture.capture_lines import (
-    Group,
-    at_once,
-    one_by_one,
-    read_bytes,
-    read_frame,
-    read_note,
-)
-from mcpdesk.recorder.record import ConnectionInfo, Entry, Frame, FrameRun, Gap, HttpNote, Said, up_to_most
+from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_back
+from mcpdesk.recorder.record import ConnectionInfo, Entry, Frame, FrameRun, Gap, HttpNote, up_to_most
 
 SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
@@ -34,50 +24,20 @@ FRAME_COST: Final = 256
 _number = attrgetter("number")
 
 
-class SegmentLines(Struct):
-    """What is to be written of a segment."""
-
-    groups: Iterable[Group]
-    size: int
-    """Bytes of the frames."""
-    cost: int
-    """Bytes of memory they take."""
-
-
 class Segment:
-    """Up to 256 successive frames and the encoded notes on them."""
+    """Up to 256 successive frames and the notes on them."""
 
-    __slots__ = ("cost", "doubtful", "entries", "is_whole", "notes", "said")
+    __slots__ = ("cost", "doubtful", "entries", "is_whole", "notes")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.doubtful: set[int] = set()
         """Numbers of the frames that are not known to be JSON."""
-        self.notes: dict[int, bytes | HttpNote] = {}
-        self.said: dict[int, Said] = {}
-        """Notes that share their contents with others."""
+        self.notes: dict[int, HttpNote] = {}
+        """By the number of their frame."""
         self.cost = 0
         self.is_whole = True
         """Whether no frame here was cut short."""
-
-    def lines(self, start: int, stop: int, most: int, wholes: Mapping[int, bytes]) -> SegmentLines:
-        """What is to be written of the frames from `start` up to `stop`.
-
-        Up to `most` bytes are encoded in one go. `wholes` has the bytes of frames that were cut, by number.
-        """
-        entries = self.between(start, stop)
-        held = _held(entries)
-        is_small = self.is_whole and held <= most
-        return SegmentLines(
-            at_once(entries, self.doubtful) if is_small else one_by_one(entries, self.doubtful, wholes),
-            sum([entry.size for entry in entries]),
-            held + FRAME_COST * len(entries),
-        )
-
-    def cost_of(self, start: int, stop: int) -> int:
-        """Bytes of memory the frames from `start` up to `stop` take."""
-        entries = self.between(start, stop)
-        return _held(entries) + FRAME_COST * len(entries)
 
     def between(self, start: int, stop: int) -> list[Entry]:
         """What was recorded from frame `start` on and before `stop`."""
@@ -105,6 +65,11 @@ class Segment:
         if first and isinstance(entries[first - 1], FrameRun):
             first -= 1
         return entries[first : bisect_left(entries, stop, key=_number)]
+
+
+def held_bytes(entries: Iterable[Entry]) -> int:
+    """Bytes of frames that are in memory."""
+    return sum([len(entry.data) for entry in entries])
 
 
 class Ring:
@@ -144,32 +109,21 @@ class Ring:
         return self.cost > self.budget and len(self.segments) > 1
 
     @property
-    def oldest(self) -> int:
-        """The number of the first frame in memory."""
-        return self._oldest << SEGMENT_BITS
-
-    @property
     def oldest_stop(self) -> int:
         """The number behind the last frame of the segment to go next."""
         return (self._oldest + 1) << SEGMENT_BITS
 
-    def drop_oldest(self) -> Segment:
-        """Let one segment go; its frames leave memory with the last reference to it."""
-        oldest = self.segments.pop(self._oldest)
+    def drop_oldest(self) -> None:
+        """Remove the oldest segment; its frames leave memory with the last reference to it."""
+        self.cost -= self.segments.pop(self._oldest).cost
         self._oldest += 1
-        self.cost -= oldest.cost
-        return oldest
-
-
-def _held(entries: Iterable[Entry]) -> int:
-    return sum([len(entry.data) for entry in entries])
-
-
-_decode_note = msgspec.json.Decoder(HttpNote).decode
 
 
 class Store:
     """Implements `Source` over a ring and, where one is written, a capture file."""
+
+    gaps: Sequence[Gap] = ()
+    """None: frames that are gone keep their numbers."""
 
     def __init__(self, ring_bytes: int) -> None:
         self.ring = Ring(ring_bytes)
@@ -184,7 +138,7 @@ class Store:
         frame = self.ring.frame(number)
         if frame is not None or self.places is None:
             return frame
-        return read_frame(self.places.frame_line(number))
+        return read_back(self.places.frame_line(number), line_frame)
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Successive frames; None for those that are gone."""
@@ -201,22 +155,14 @@ class Store:
         frame = self.ring.frame(number)
         if frame is not None and (len(frame.data) == frame.size or self.places is None):
             return frame.data
-        written = read_bytes(self.places.frame_line(number)) if self.places else b""
+        written = read_back(self.places.frame_line(number), line_bytes) if self.places else None
         return written or (frame.data if frame else b"")
 
     def note(self, number: int) -> HttpNote | None:
         """What HTTP said around a frame, from memory, else from the file."""
         if segment := self.ring.segment(number):
-            note = segment.notes.get(number)
-            if note is None and (said := segment.said.get(number)) is not None:
-                return HttpNote(number, said.line, said.headers)
-            return _decode_note(note) if isinstance(note, bytes) else note
-        return read_note(self.places.note_line(number), number) if self.places else None
-
-    @property
-    def gaps(self) -> Sequence[Gap]:
-        """None: frames that are gone keep their numbers."""
-        return ()
+            return segment.notes.get(number)
+        return read_back(self.places.note_line(number), attrgetter("note")) if self.places else None
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, empty for those that are gone; as many as can be held."""

@@ -11,7 +11,7 @@ from multidict import CIMultiDictProxy
 
 from mcpdesk.protocol.headers import ROUTING_HEADERS
 from mcpdesk.recorder.masking import SECRET_HEADERS, mask_header, mask_text
-from mcpdesk.recorder.record import Said
+from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.http.responses import JSON, STREAM, accepted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RequestHead:
         """A further header whose value is not recorded."""
         self.noted = _noted(headers)
         """The headers as they are recorded: without keys and tokens."""
-        self.said = Said(self.line, self.noted)
+        self.said = HttpNote(self.line, self.noted)
         self.carried = headers
         """The headers. Equal heads share this object, so that results can be kept by its identity."""
         self.authority, target = _target(self.asked)
@@ -90,7 +90,7 @@ class RequestHead:
         if name != self.also_secret and name in self.carried:
             self.also_secret = name
             self.noted = _noted(self.carried, name)
-            self.said = Said(self.line, self.noted)
+            self.said = HttpNote(self.line, self.noted)
 
 
 HEAD = web.RequestKey("head", RequestHead)

@@ -12,7 +12,7 @@ from aiohttp import web
 from mcpdesk.errors import ProtocolError, RemoteProtocolError, UnknownMode
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
-from mcpdesk.recorder.record import Said
+from mcpdesk.recorder.record import HttpNote
 
 JSON = "application/json"
 STREAM = "text/event-stream"
@@ -43,15 +43,19 @@ def accepted(header: str) -> Accepted:
     )
 
 
-def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> Said:
+def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> HttpNote:
     """Status line and headers of an answer as they are recorded: what the protocol gives a meaning."""
-    return Said(_line(status), (("Content-Type", kind), *headers.items())) if headers else _bare(status, kind)
+    return (
+        HttpNote(_line(status), (("Content-Type", kind), *headers.items()))
+        if headers
+        else _bare(status, kind)
+    )
 
 
 @lru_cache(maxsize=64)
-def _bare(status: int, kind: str) -> Said:
+def _bare(status: int, kind: str) -> HttpNote:
     """Return the same value for equal answers, which the recorder writes once."""
-    return Said(_line(status), (("Content-Type", kind),))
+    return HttpNote(_line(status), (("Content-Type", kind),))
 
 
 @lru_cache(maxsize=64)

@@ -100,9 +100,8 @@ class SseRoutes:
             return rpc_error(400, error)
         if listening.owner != caller.identity:
             return plain_error(404, "No such connection: open its stream again")
-        frame = listening.channel.take(body, caller)
         line = f"{head.line.partition('?')[0]}?connection=*** HTTP/1.1"
-        self._site.recorder.note(HttpNote(frame, line, head.noted))
+        listening.channel.take(body, caller, HttpNote(line, head.noted))
         await listening.relieve()
         return json_answer(202, None)
 

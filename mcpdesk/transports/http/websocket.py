@@ -16,7 +16,6 @@ from aiohttp.client_exceptions import ClientConnectionError
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
@@ -121,9 +120,7 @@ class SocketRoutes:
             text, sender = await names.sender(bytes(message.data))
             if is_first:
                 is_first = False
-                frame = await line.answer(partial(channel.take, text, sender))
-                head = head_of(request)
-                self._site.recorder.note(HttpNote(frame, head.line, head.noted))
+                await line.answer(partial(channel.take, text, sender, head_of(request).said))
             else:
                 await line.answer(partial(channel.take_all, (text,), sender))
             await line.caught_up()
