@@ -175,6 +175,7 @@ class QuestionScreen(Dialog[None]):
     def action_next_question(self) -> None:
         """Postpone this question and open the next one that waits."""
         main = cast("DeskApp", self.app).main
+        main.questions.update(self.link.view())  # the screen below a dialog looks less often
         following = main.questions.after(self.question.id)
         if following is None:
             self.notify("No other question is waiting.", markup=False)

@@ -63,6 +63,8 @@ AWAKE_BEATS = 40
 """Beats after the last change or key before the screen rests."""
 REST_S = 1 / 5
 """At rest: how often it sees whether a frame came, which costs next to nothing."""
+COVERED_S = 1 / 2
+"""Below a dialog: how often."""
 RESTING_BEATS = 3
 """At rest: beats a refresh, for what changes without a frame, such as time and the work of servers."""
 BUSY_FRAMES = 100
@@ -151,6 +153,8 @@ class ScreenRefresher:
         self._quiet_beats = 0
         self._busy_beats = 0
         self._timer: Timer | None = None
+        self._is_slow = False
+        """Whether the next beat is later than usual."""
         self._notice = -1
         self._jobs_version: int | None = None
         self._failed: Collection[str] | None = None
@@ -164,8 +168,13 @@ class ScreenRefresher:
         return self._quiet_beats > AWAKE_BEATS
 
     def start(self) -> None:
-        """Begin to refresh regularly."""
-        self._timer = self._main.set_timer(REST_S if self.is_resting else PERIOD_S, self._tick)
+        """Begin to refresh regularly, and slowly while a dialog covers the screen.
+
+        Textual draws a covered screen as a whole, with all that is above it, after each of its timers.
+        """
+        self._is_slow = self.is_resting or not self._main.is_active
+        period_s = PERIOD_S if not self._is_slow else REST_S if self._main.is_active else COVERED_S
+        self._timer = self._main.set_timer(period_s, self._tick)
 
     def _tick(self) -> None:
         self.beat()
@@ -173,8 +182,8 @@ class ScreenRefresher:
 
     def wake(self) -> None:
         """Refresh often again, and soon: somebody does something."""
-        is_late, self._quiet_beats = self.is_resting, 0
-        if is_late and self._timer is not None:
+        self._quiet_beats = 0
+        if self._is_slow and self._timer is not None and self._main.is_active:
             self._timer.stop()
             self.start()
 
@@ -325,6 +334,10 @@ class MainScreen(Screen[None]):
                 return  # left before there was a pane
         self.refresher.refresh()
         self.refresher.start()
+
+    def on_screen_resume(self) -> None:
+        """A dialog above it was closed: catch up at once."""
+        self.refresher.wake()
 
     def on_resize(self, event: events.Resize) -> None:
         """Give way to a message where nothing would fit."""
