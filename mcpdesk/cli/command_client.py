@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import AbstractContextManager, contextmanager, suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, print_message
@@ -51,21 +52,30 @@ PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
 
 
-def client(target: str, reach: Reach) -> AbstractContextManager[CommandClient]:
+def client(target: str, reach: Reach, watches: bool = False) -> AbstractContextManager[CommandClient]:
     """Return a client of any server; one that is a folder or a program runs for as long as the block does.
 
-    What it prints goes to stderr. Raises: DeskError when it cannot be hosted, started or reached.
+    What it prints goes to stderr. With `watches`, log messages are asked for, and a folder is read again when
+    its files change. Raises: DeskError when it cannot be hosted, started or reached.
     """
     found = find_target(target, os.environ, ask_input, reach.packages)
     if not isinstance(found, FolderTarget):
-        return _remote(found, reach)
+        return _remote(found, reach, watches)
     from mcpdesk.cli.core_process import require_unix
 
     require_unix("Hosting a folder for one request")
     if reach.is_remote:
         message = "A folder needs no key, no header, no revision and no packages."
         raise DeskUserError(message, "They are for a server that is reached as a client.")
-    return _hosted(target, reach)
+    return _hosted(target, reach, watches)
+
+
+class Notification(NamedTuple):
+    """What a server said without being asked; `time` is Unix time in seconds."""
+
+    time: float
+    method: str
+    params: dict[str, Any]
 
 
 class CommandClient:
@@ -103,6 +113,28 @@ class CommandClient:
             if error.code == ErrorCode.METHOD_NOT_FOUND:
                 return []
             raise
+
+    def notifications(self, uris: Sequence[str], begun: Callable[[], None]) -> Iterator[Notification]:
+        """Yield what the server notifies of, also about these resources, until it ends that.
+
+        `begun` is called once it may come, on another thread. Raises: DeskError like `request`.
+        """
+        found: SimpleQueue[Notification] = SimpleQueue()
+        self._connection.listeners.append(
+            lambda method, params: found.put(Notification(time.time(), method, params))
+        )
+        future = asyncio.run_coroutine_threadsafe(self._connection.watch(uris, begun), self._loop)
+        try:
+            while not (future.done() and found.empty()):
+                if self._questions is not None:
+                    self._questions.ask_waiting()
+                with suppress(Empty):
+                    yield found.get(timeout=POLL_S)
+            future.result()
+        except CallError as error:
+            raise with_hint(error) from None
+        finally:
+            future.cancel()
 
     def _run(
         self,
@@ -164,7 +196,7 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
 
 
 @contextmanager
-def _remote(target: UrlTarget | CommandTarget, reach: Reach) -> Iterator[CommandClient]:
+def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> Iterator[CommandClient]:
     """A client of a server that is not ours. Raises: DeskUserError for no URL."""
     from mcpdesk.client.person_answers import PersonAnswers
     from mcpdesk.inbox.inbox import Inbox
@@ -178,7 +210,13 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach) -> Iterator[Command
     questions: Questions = {"elicitation/create": answers.elicit} if can_ask() else {}
     identity = {"name": "mcpdesk", "version": __version__}
     revision = BY_NAME[reach.revision] if reach.revision else None
-    connection = ServerConnection(transport, identity, questions=lambda: questions, revision=revision)
+    connection = ServerConnection(
+        transport,
+        identity,
+        questions=lambda: questions,
+        revision=revision,
+        log_level="debug" if watches else None,
+    )
     with _loop_in_thread() as loop:
         try:
             yield CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
@@ -207,7 +245,7 @@ def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @contextmanager
-def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
+def _hosted(target: str, reach: Reach, watches: bool) -> Iterator[CommandClient]:
     """A client of a server folder, acting as the owner of the token. What its code prints goes to stderr.
 
     Raises: DeskError when it cannot be hosted, or the token does not count there.
@@ -223,7 +261,7 @@ def _hosted(target: str, reach: Reach) -> Iterator[CommandClient]:
 
     folder = server_folder(target)
     settings = effective_settings({}, os.environ, folder).settings
-    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=False, mode=reach.mode))
+    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=watches, mode=reach.mode))
     with capture_output(host, "wire") as claimed:
         # The core's thread imports the folder as well as running it: some objects, like a connection of
         # sqlite3, can be used only by the thread that made them.

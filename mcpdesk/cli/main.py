@@ -29,6 +29,8 @@ COMMANDS = {
     "list": "requests",
     "read": "requests",
     "prompt": "requests",
+    "complete": "requests",
+    "watch": "watch",
     "login": "login",
     "logout": "login",
     "new": "folders",
@@ -41,7 +43,7 @@ COMMANDS = {
 }
 """Command -> module of this package that offers it as `<name>_command`, in the order the help lists them."""
 
-OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "schemas"})
+OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "complete", "watch", "schemas"})
 """Commands whose server may be a command, which comes last."""
 ON_A_DESK = frozenset({"desk", "serve"})
 """Commands that take several servers, the last one of which may be a command."""

@@ -1,4 +1,4 @@
-"""`mcpdesk call`, `list`, `read` and `prompt`: one request to a server, and its result on stdout."""
+"""`mcpdesk call`, `list`, `read`, `prompt` and `complete`: one request and its result on stdout."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ from typing import Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_bytes, print_json, print_text, summary
+from mcpdesk.cli.printing import (
+    OK,
+    TOOL_ERROR,
+    aligned,
+    print_bytes,
+    print_json,
+    print_message,
+    print_text,
+    summary,
+)
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.errors import DeskUserError, InvalidAnswer
+from mcpdesk.plain_text import clean
 from mcpdesk.upstream.target_transport import Reach
 
 CALL_EXAMPLES = """\b
@@ -41,6 +51,11 @@ PROMPT_EXAMPLES = """\b
 Examples:
   mcpdesk prompt sample_servers/profiles summarize text='Once upon a time ...'
   mcpdesk prompt sample_servers/profiles summarize text=hello --json
+"""
+COMPLETE_EXAMPLES = """\b
+Examples:
+  mcpdesk complete sample_servers/conformance test_prompt_with_arguments arg1=test
+  mcpdesk complete --json 'demo://resource/dynamic/text/{resourceId}' resourceId=1 -- npx -y some-server
 """
 
 TARGET = click.argument("target", shell_complete=completion.folder)
@@ -184,6 +199,44 @@ def prompt_command(
     for message in messages:
         text = content_text(message["content"])
         print_text(f"{message['role']}:\n{text}" if len(messages) > 1 else text)
+
+
+@click.command(name="complete", epilog=COMPLETE_EXAMPLES, short_help="Complete an argument.")
+@TARGET
+@click.argument("name", metavar="PROMPT|TEMPLATE", shell_complete=completion.items("prompts/list", "prompts"))
+@click.argument("arguments", nargs=-1, required=True, metavar="[KEY=VALUE]... KEY=BEGINNING")
+@AS_JSON
+@TIMEOUT
+@reach_options
+def complete_command(
+    target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float, reach: Reach
+) -> None:
+    """Print the values with which the server completes an argument of a prompt or a resource template.
+
+    The last argument is the one to complete; those before it are sent along as known.
+    """
+    from mcpdesk.cli.command_client import client
+
+    known, _ = parse_arguments(arguments[:-1])
+    ((key, beginning),) = parse_arguments(arguments[-1:])[0].items()
+    is_template = "{" in name or "://" in name
+    params = {
+        "ref": {"type": "ref/resource", "uri": name} if is_template else {"type": "ref/prompt", "name": name},
+        "argument": {"name": key, "value": beginning},
+    }
+    with client(target, reach) as server:
+        context = {"context": {"arguments": known}} if known else {}
+        result = server.request("completion/complete", params | context, timeout_s)
+    if as_json:
+        print_json(result)
+        return
+    found = result.get("completion")
+    if not isinstance(found, dict) or not isinstance(found.get("values"), list):
+        raise InvalidAnswer("completion/complete: the result has no list of values", target)
+    lines = [clean(str(value), newlines=False) for value in found["values"]]
+    print_text("\n".join([*lines, ""]), exact=True)
+    if found.get("hasMore"):
+        print_message(f"There are more{f', {total} in all' if (total := found.get('total')) else ''}.")
 
 
 _ARGUMENT = re.compile(r"(?P<key>[^=]+?)(?P<is_json>:)?=(?P<value>.*)", re.DOTALL)

@@ -125,6 +125,10 @@ class ChildProcess(ClientTransport):
             raise self._end or CallError("the program does not run")
         await self._run.write(codec.encode(message) + b"\n")
 
+    async def ended(self) -> None:
+        """Wait until it ends."""
+        await self._replies.ended()
+
     async def close(self) -> None:
         """End the program: first by closing its stdin, then by signals to its process group."""
         run = self._run

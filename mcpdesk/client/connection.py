@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import count
@@ -34,6 +34,8 @@ Raises: ProtocolError to refuse; anything else ends the call.
 """
 Questions: TypeAlias = Mapping[str, AnswerQuestion]
 """What the server may ask now: method -> who answers."""
+LISTS: JSONObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+"""What to listen to in the stateless era to hear of every change of a list."""
 _CAPABILITIES: dict[str, JSONObject] = {
     "elicitation/create": {"elicitation": {"form": {}, "url": {}}},
     "sampling/createMessage": {"sampling": {}},
@@ -141,7 +143,7 @@ class ServerConnection:
         self._may_hear = asyncio.Event()
         """Set once notifications are received, or it is known that there is no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
-        """Called with every notification about the server: changed lists and resources, tasks."""
+        """Called with the method and parameters of every notification."""
 
     @property
     def target(self) -> str:
@@ -208,11 +210,35 @@ class ServerConnection:
         """Receive notifications that belong to no request, where the transport has a stream for them."""
         if self._listening is None:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
+            self._listening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def listening(self) -> None:
         """Listen, and wait until that has begun: servers may ask on that stream as soon as a call runs."""
         self.listen()
         await self._may_hear.wait()
+
+    async def watch(self, uris: Sequence[str], begun: Callable[[], None]) -> None:
+        """Have the server send notifications, also about these resources; returns when it ends that.
+
+        `begun` is called once they may come. Raises: CallError when it refuses, or the connection ends.
+        """
+        agreement = await self.open()
+        if agreement.revision.is_stateless:
+            begun()
+            await self.result(
+                "subscriptions/listen", {"notifications": {**LISTS, "resourceSubscriptions": uris}}
+            )
+            return
+        await self.listening()
+        for uri in uris:
+            await self.result("resources/subscribe", {"uri": uri})
+        begun()
+        with self._naming_target():
+            if self._listening is not None:
+                await self._listening
+            if not self._transport.is_open:
+                raise CallError("the connection ended")
+            await self._transport.ended()
 
     async def close(self) -> None:
         """End the connection; what is under way fails."""
@@ -460,6 +486,8 @@ class ServerConnection:
     # notifications
 
     def _notified(self, method: str, params: JSONObject, call: _RunningCall | None) -> None:
+        for listener in self.listeners:
+            listener(method, params)
         match method:
             case "notifications/cancelled":
                 self._withdraw_question(params.get("requestId"))
@@ -471,9 +499,6 @@ class ServerConnection:
                 self._note(f"{params.get('level')}: {text}", call)
             case "notifications/elicitation/complete":
                 self._note("what the link was for is done", call)
-            case _:
-                for listener in self.listeners:
-                    listener(method, params)
 
     def _withdraw_question(self, identifier: Any) -> None:
         """The server withdraws a question: stop answering it."""

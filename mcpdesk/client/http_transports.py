@@ -50,6 +50,8 @@ CONNECT_S = 10.0
 CHUNK = 64 << 10
 RETRY_S = 1.0
 """How long to wait before a stream is resumed, where it does not say."""
+MOST_FAILURES = 30
+"""Attempts to resume it that may fail in a row."""
 MAX_BYTES = 16 << 20
 MAX_METADATA = 256 << 10
 """Bytes of a document about authorization."""
@@ -333,17 +335,26 @@ class StreamableHttp(ClientTransport):
         return HttpSse(self._requests)
 
     async def listen(self, opened: Callable[[], None]) -> None:
-        """Receive what comes on the session's own stream; returns when the server has none."""
-        framer = EventFramer(self._max_bytes)
+        """Receive what comes on the session's own stream; returns when the server has none (any more)."""
+        framer, failures = EventFramer(self._max_bytes), 0
+
+        def begun() -> None:
+            nonlocal failures
+            failures = 0
+            opened()
+
         while not self._is_stateless:
             try:
-                async for event in self._requests.events(self._session, framer, opened):
+                async for event in self._requests.events(self._session, framer, begun):
                     message = _decoded_event(event)
                     if isinstance(message, dict):
                         self._receive(message)
             except HttpError as error:
+                failures += 1
                 if error.status:
                     return
+                if failures == MOST_FAILURES:
+                    raise
             await asyncio.sleep(_pause_s(framer))
             framer = _next_framer(framer)
 
@@ -413,6 +424,10 @@ class HttpSse(ClientTransport):
         reply = await self._requests.post(message, {}, url=await self._post_url)
         if reply.status >= 300:
             raise reply.failure()
+
+    async def ended(self) -> None:
+        """Wait until it ends."""
+        await self._replies.ended()
 
     async def close(self) -> None:
         """End the stream, which ends the connection."""

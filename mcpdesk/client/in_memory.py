@@ -64,6 +64,10 @@ class InMemory(ClientTransport):
         self._before_send()
         self._channel.take(codec.encode(message))
 
+    async def ended(self) -> None:
+        """Wait until it ends."""
+        await self._replies.ended()
+
     async def close(self) -> None:
         """End the connection."""
         self._channel.close("the caller has left")

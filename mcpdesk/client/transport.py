@@ -22,6 +22,8 @@ EXCERPT = 300
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
 
+NEVER_SENT = -1
+"""An id that no request of ours has."""
 Receive: TypeAlias = Callable[[JSONObject], None]
 """Takes a request or notification of the server. Raises: CallError, which ends the exchange it came with."""
 
@@ -194,6 +196,10 @@ class ClientTransport(ABC):
         """
         return
 
+    async def ended(self) -> None:
+        """Wait until the connection ends, where it is one channel. Raises: CallError saying why."""
+        raise HttpError("the server has no stream for notifications, or ended it")
+
 
 class SessionGone(HttpError):
     """The server does not know the session any more. It did nothing of the request."""
@@ -204,6 +210,11 @@ class PendingReplies:
 
     def __init__(self) -> None:
         self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
+
+    async def ended(self) -> None:
+        """Wait until the channel ends. Raises: CallError saying why."""
+        with self.expecting(NEVER_SENT) as end:
+            await end
 
     @contextmanager
     def expecting(self, identifier: Id) -> Iterator[asyncio.Future[ServerReply]]:

@@ -85,6 +85,10 @@ class WebSocket(ClientTransport):
         with connection_errors():
             await self._socket.send_str(codec.encode(message).decode())
 
+    async def ended(self) -> None:
+        """Wait until it ends."""
+        await self._replies.ended()
+
     async def close(self) -> None:
         """Close the connection."""
         socket, session, reader = self._socket, self._session, self._reader

@@ -17,6 +17,8 @@ from mcpdesk.errors import DeskUserError
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
+PROMPT = "test_prompt_with_arguments"
+
 
 @pytest.mark.parametrize(
     ("arguments", "output"),
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
         (["call", "{}", "greet", "name=7", "loud=1"], "HELLO, 7!\n"),
         (["read", "{}", "resource://notes"], "# Notes\n"),
         (["prompt", "{}", "summarize", "text=a long tale"], "Please summarize: a long tale\n"),
+        (
+            ["complete", "sample_servers/conformance", PROMPT, "arg2=x", "arg1=testi"],
+            "testing\n",
+        ),
     ],
 )
 def test_result_is_printed(mcpdesk: Run, folder: Path, arguments: list[str], output: str) -> None:
