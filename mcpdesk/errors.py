@@ -63,6 +63,10 @@ class HttpError(CallError):
         self.challenge = challenge
 
 
+class Unreachable(CallError):
+    """The program that is the server could not be started, or has ended."""
+
+
 class InvalidAnswer(CallError):
     """An answer came, and is not what the protocol allows: no JSON, no response, no such result.
 

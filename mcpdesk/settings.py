@@ -100,6 +100,7 @@ class Settings(Struct, frozen=True):
     page_size: int
     session_ttl_s: int
     request_timeout_s: int
+    connect_timeout_s: int
     drain_timeout_s: int
     max_connections: int
     max_sessions: int
@@ -177,6 +178,9 @@ SETTINGS: tuple[Setting, ...] = (
             "An HTTP session nobody uses ends after this long.", least=1),
     Setting("request_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
             "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.",
+            least=1),
+    Setting("connect_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_CONNECT_TIMEOUT_S",),
+            "A server that is not ours and has not answered the first request by then counts as down.",
             least=1),
     Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
             "How long running calls and jobs may go on once serve was asked to end."),

@@ -48,6 +48,10 @@ LINE_BYTES = 65_536
 """Bytes of an answer that is typed."""
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
+SLOW = (
+    "Is it a server of this kind, and does it wait for something? "
+    "MCPDESK_CONNECT_TIMEOUT_S gives it longer, as a first `npx` or `uvx` may need."
+)
 PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
 
@@ -219,9 +223,24 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> I
     )
     with _loop_in_thread() as loop:
         try:
+            _open(connection, loop, settings.connect_timeout_s)
             yield CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
         finally:
             asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
+
+
+def _open(connection: ServerConnection, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+    """Connect. Raises: DeskUserError when the server cannot be reached, or does not answer in time."""
+    opening = asyncio.run_coroutine_threadsafe(connection.open(), loop)
+    try:
+        opening.result(limit_s)
+    except CallError as error:
+        raise with_hint(error) from None
+    except TimeoutError:
+        message = f"{connection.target}: the server has not answered the first request within {limit_s:g} s."
+        raise DeskUserError(message, SLOW, CANNOT_CONNECT) from None
+    finally:
+        opening.cancel()
 
 
 @contextmanager

@@ -145,7 +145,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = program.main(given, prog_name="mcpdesk", standalone_mode=False)
     except (DeskError, click.ClickException) as error:
-        return report(error)
+        words = given[: given.index("--")] if "--" in given else given
+        return report(error, as_json="--json" in words)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from mcpdesk.errors import (
+    AuthorizationError,
     CallError,
     CallTimeout,
     DeskError,
@@ -23,6 +24,7 @@ from mcpdesk.errors import (
     ManifestError,
     ProtocolError,
     TransportError,
+    Unreachable,
 )
 from mcpdesk.plain_text import clean, json_escaped
 
@@ -39,6 +41,8 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
     (ProtocolError, PROTOCOL_ERROR),
     (CallTimeout, TIMED_OUT),
     (HttpError, CANNOT_CONNECT),
+    (AuthorizationError, CANNOT_CONNECT),
+    (Unreachable, CANNOT_CONNECT),
     (CallError, PROTOCOL_ERROR),
 )
 """Kind of error -> exit code; the first that fits counts."""
@@ -98,20 +102,28 @@ def summary(item: Mapping[str, Any]) -> str:
     return text.partition("\n")[0]
 
 
-def report(error: DeskError | click.ClickException) -> int:
-    """Write the error to stderr and return its exit code."""
+def exit_code(error: DeskError) -> int:
+    """Return the exit code of a command that failed with this error."""
+    if isinstance(error, DeskUserError):
+        return error.exit_code
+    return next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
+
+
+def report(error: DeskError | click.ClickException, as_json: bool = False) -> int:
+    """Write the error to stderr, and as an object in JSON to stdout if asked; returns its exit code."""
     if isinstance(error, click.ClickException):
         message, hint, code = " ".join(error.format_message().split()), "", USAGE
         if isinstance(error, click.UsageError):
             hint = f"See `{error.ctx.command_path if error.ctx else 'mcpdesk'} --help`."
-    elif isinstance(error, DeskUserError):
-        message, hint, code = str(error), error.hint, error.exit_code
     else:
-        message, hint = str(error), ""
-        code = next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
+        message, hint, code = str(error), getattr(error, "hint", ""), exit_code(error)
     print_message(f"mcpdesk: {message}")
     if hint:
         print_message(f"  {hint}")
+    if as_json:
+        fields = {"code": code, "message": message, "hint": hint}
+        more = {"rpc_code": error.code} if isinstance(error, ProtocolError) else {}
+        print_text(json_escaped(json.dumps({"error": fields | more})))
     return code
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, print_message
+from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, exit_code, print_message
+from mcpdesk.client.hints import hint
 from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.client.transport import REFUSED
 from mcpdesk.errors import (
     AuthorizationError,
     CallError,
@@ -36,9 +38,10 @@ ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 """Era -> the newest revision of it."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
-TOKEN_HINTS: dict[int, str] = {
+RPC_HINTS: dict[int, str] = {
     ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
     ErrorCode.FORBIDDEN: "Give another token with --token-env.",
+    ErrorCode.METHOD_NOT_FOUND: "The server offers nothing of this kind: `mcpdesk list` shows what it has.",
 }
 
 
@@ -134,13 +137,11 @@ def can_ask(stdin_fd: int = 0) -> bool:
 
 
 def with_hint(error: CallError) -> DeskError:
-    """Return the error, with what to do about it where a key or token is what is missing."""
-    if isinstance(error, AuthorizationError):
-        return DeskUserError(str(error), LOGIN_HINT, CANNOT_CONNECT)
+    """Return the error as it is reported: with its exit code, and with what to do about it."""
     if isinstance(error, RpcError):
-        hint = TOKEN_HINTS.get(error.code)
+        advice = RPC_HINTS.get(error.code, "")
         refusal = RemoteProtocolError(error.code, error.message, error.data)
-        return refusal if hint is None else DeskUserError(str(refusal), hint, PROTOCOL_ERROR)
-    if not isinstance(error, HttpError) or error.status not in (401, 403):
-        return error
-    return DeskUserError(str(error), LOGIN_HINT, CANNOT_CONNECT)
+        return DeskUserError(str(refusal), advice, PROTOCOL_ERROR) if advice else refusal
+    if isinstance(error, AuthorizationError) or (isinstance(error, HttpError) and error.status in REFUSED):
+        return DeskUserError(str(error), LOGIN_HINT, CANNOT_CONNECT)
+    return DeskUserError(str(error), hint(error), exit_code(error))

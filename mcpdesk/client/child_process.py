@@ -22,7 +22,7 @@ from mcpdesk.client.transport import (
     ServerReply,
     excerpt,
 )
-from mcpdesk.errors import CallError, InvalidAnswer
+from mcpdesk.errors import InvalidAnswer, Unreachable
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -40,7 +40,7 @@ PROBE_S = 8.0
 """How long a program may take to answer the first request, before it is taken to be of an older revision."""
 
 
-class ProgramEnded(CallError):
+class ProgramEnded(Unreachable):
     """The program ended. `code` is its exit code, negative for a signal; `last_lines` are of its stderr."""
 
     def __init__(self, code: int, last_lines: Sequence[str]) -> None:
@@ -94,7 +94,7 @@ class ChildProcess(ClientTransport):
         return PROBE_S
 
     async def open(self, receive: Receive) -> None:
-        """Start the program. Raises: CallError when it cannot be started."""
+        """Start the program. Raises: Unreachable when it cannot be started."""
         self._receive = receive
         if self._run is not None:
             return
@@ -108,7 +108,7 @@ class ChildProcess(ClientTransport):
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise CallError(_cannot_start(program, error)) from None
+            raise Unreachable(_cannot_start(program, error)) from None
         self._on_started(self._run.pid)
 
     async def exchange(
@@ -122,7 +122,7 @@ class ChildProcess(ClientTransport):
     async def send(self, message: JSONObject) -> None:
         """Write a message, and wait while the program reads too slowly. Raises: ProgramEnded."""
         if self._run is None:
-            raise self._end or CallError("the program does not run")
+            raise self._end or Unreachable("the program does not run")
         await self._run.write(codec.encode(message) + b"\n")
 
     async def ended(self) -> None:
@@ -252,9 +252,9 @@ def _cannot_start(program: Program, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         if program.folder is not None and not program.folder.is_dir():
             return f"there is no folder {program.folder} to run it in"
-        return f"there is no program {name!r}: is it installed, and on PATH?"
+        return f"there is no program {name!r}"
     if isinstance(error, PermissionError):
-        return f"{name!r} may not be run: is it marked as executable?"
+        return f"{name!r} may not be run"
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return f"{name!r} cannot be started: {reason}"
 

@@ -210,6 +210,8 @@ class PendingReplies:
 
     def __init__(self) -> None:
         self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
+        self._latest = 0
+        """The id of the latest request; they rise from 1."""
 
     async def ended(self) -> None:
         """Wait until the channel ends. Raises: CallError saying why."""
@@ -217,8 +219,9 @@ class PendingReplies:
             await end
 
     @contextmanager
-    def expecting(self, identifier: Id) -> Iterator[asyncio.Future[ServerReply]]:
+    def expecting(self, identifier: int) -> Iterator[asyncio.Future[ServerReply]]:
         """A future for the reply to a request, while the block runs."""
+        self._latest = max(self._latest, identifier)
         self._waiting[identifier] = future = asyncio.get_running_loop().create_future()
         try:
             yield future
@@ -226,9 +229,15 @@ class PendingReplies:
             del self._waiting[identifier]
 
     def arrived(self, message: Any, frame: bytes) -> None:
-        """Hand a response to the exchange that waits for it; others are ignored."""
+        """Hand a response to the exchange that waits for it; one that comes too late is ignored.
+
+        A response to a request that was never sent goes to the only exchange that waits, which then fails.
+        """
         identifier = message.get("id")
         waiting = self._waiting.get(identifier) if is_id(identifier) else None
+        if waiting is None and not (isinstance(identifier, int) and 0 < identifier <= self._latest):
+            others = [future for key, future in self._waiting.items() if key != NEVER_SENT]
+            waiting = others[0] if len(others) == 1 else None
         if waiting is not None and not waiting.done():
             waiting.set_result(ServerReply(message, frame))
 
