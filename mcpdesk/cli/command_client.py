@@ -18,14 +18,16 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, print_message
-from mcpdesk.cli.reach import ask_input, can_ask, transport_to, with_hint
+from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
+from mcpdesk.cli.reach import StrayLines, ask_input, can_ask, transport_to, with_hint
 from mcpdesk.client.connection import CallObserver, ServerConnection
+from mcpdesk.client.hints import NO_PROTOCOL
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
 from mcpdesk.errors import (
     CallError,
     DeskUserError,
     RemoteProtocolError,
+    RpcError,
 )
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.plain_text import clean
@@ -49,8 +51,11 @@ LINE_BYTES = 65_536
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 SLOW = (
-    "Is it a server of this kind, and does it wait for something? "
+    "Is it an MCP server, and does it wait for something? "
     "MCPDESK_CONNECT_TIMEOUT_S gives it longer, as a first `npx` or `uvx` may need."
+)
+TALKS = (
+    "It prints on stdout what is no message: a server must log to stderr, and speak the protocol on stdout."
 )
 PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
@@ -209,7 +214,8 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> I
     from mcpdesk.version import __version__
 
     settings, inbox = resolve({}, os.environ).settings, Inbox()
-    transport = transport_to(target, reach, settings)
+    stray = StrayLines()
+    transport = transport_to(target, reach, settings, stray)
     answers = PersonAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
     questions: Questions = {"elicitation/create": answers.elicit} if can_ask() else {}
     identity = {"name": "mcpdesk", "version": __version__}
@@ -223,22 +229,26 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> I
     )
     with _loop_in_thread() as loop:
         try:
-            _open(connection, loop, settings.connect_timeout_s)
+            _open(connection, loop, settings.connect_timeout_s, stray)
             yield CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
         finally:
             asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
 
 
-def _open(connection: ServerConnection, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
+def _open(
+    connection: ServerConnection, loop: asyncio.AbstractEventLoop, limit_s: float, stray: StrayLines
+) -> None:
     """Connect. Raises: DeskUserError when the server cannot be reached, or does not answer in time."""
     opening = asyncio.run_coroutine_threadsafe(connection.open(), loop)
     try:
         opening.result(limit_s)
+    except RpcError as error:
+        raise DeskUserError(f"{error}", NO_PROTOCOL, PROTOCOL_ERROR) from None
     except CallError as error:
         raise with_hint(error) from None
     except TimeoutError:
-        message = f"{connection.target}: the server has not answered the first request within {limit_s:g} s."
-        raise DeskUserError(message, SLOW, CANNOT_CONNECT) from None
+        message = f"{connection.target}: no answer to initialize within {limit_s:g} s."
+        raise DeskUserError(message, TALKS if stray.count else SLOW, CANNOT_CONNECT) from None
     finally:
         opening.cancel()
 

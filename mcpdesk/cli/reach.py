@@ -14,7 +14,7 @@ import click
 from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, exit_code, print_message
 from mcpdesk.client.hints import hint
 from mcpdesk.client.targets import CommandTarget, UrlTarget
-from mcpdesk.client.transport import REFUSED
+from mcpdesk.client.transport import REFUSED, excerpt
 from mcpdesk.errors import (
     AuthorizationError,
     CallError,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 """Era -> the newest revision of it."""
+MOST_STRAY_LINES = 20
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
 RPC_HINTS: dict[int, str] = {
@@ -99,16 +100,25 @@ def secret(variable: str | None, flag: str) -> str | None:
     return value
 
 
-def transport_to(target: UrlTarget | CommandTarget, reach: Reach, settings: Settings) -> ClientTransport:
+class StrayLines:
+    """Prints the first lines on the stdout of a server that are no messages, and counts all."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def print(self, line: bytes) -> None:
+        """Print one, unless there were many."""
+        self.count += 1
+        if self.count <= MOST_STRAY_LINES:
+            print_message(f"(stdout) {excerpt(line)}")
+
+
+def transport_to(
+    target: UrlTarget | CommandTarget, reach: Reach, settings: Settings, stray: StrayLines
+) -> ClientTransport:
     """The transport to a server. What a program logs goes to stderr. Raises: DeskUserError."""
-    return target_transport(
-        target,
-        reach,
-        ClientPlace(settings.state_dir, settings.api_key_header),
-        ProgramEvents(
-            print_message, lambda line: print_message(f"(stdout) {line.decode('utf-8', 'replace')}")
-        ),
-    )
+    place = ClientPlace(settings.state_dir, settings.api_key_header)
+    return target_transport(target, reach, place, ProgramEvents(print_message, stray.print))
 
 
 def ask_input(variable: InputVariable) -> str:
@@ -142,6 +152,8 @@ def with_hint(error: CallError) -> DeskError:
         advice = RPC_HINTS.get(error.code, "")
         refusal = RemoteProtocolError(error.code, error.message, error.data)
         return DeskUserError(str(refusal), advice, PROTOCOL_ERROR) if advice else refusal
+    if isinstance(error, AuthorizationError):
+        error.message = f"it wants a token, and none could be had: {error.message}"
     if isinstance(error, AuthorizationError) or (isinstance(error, HttpError) and error.status in REFUSED):
         return DeskUserError(str(error), LOGIN_HINT, CANNOT_CONNECT)
     return DeskUserError(str(error), hint(error), exit_code(error))

@@ -10,6 +10,7 @@ NOT_STARTED = "Is it installed, on PATH and executable? Its whole path works, to
 ENDED = "Run the command by itself in a terminal: what it says there tells why."
 NOT_THERE = "Does the server run, and are host and port right?"
 CERTIFICATE = "SSL_CERT_FILE names a file of certificates to trust besides; use http:// if it speaks no TLS."
+CLOSED = "The server closed the connection: its own log may say why."
 WRONG_PATH = "Is the path right? Most servers answer at /mcp, older ones at /sse."
 REDIRECT = "Name the URL it redirects to, if you trust it; one that leads to a login page needs a token."
 FAILED = "The server itself failed: its own log says why."
@@ -26,6 +27,8 @@ def hint(error: CallError) -> str:
             return NOT_STARTED
         case HttpError(status=0) if "certificate" in error.message or "SSL" in error.message:
             return CERTIFICATE
+        case HttpError(status=0) if "reached" not in error.message:
+            return CLOSED
         case HttpError(status=0):
             return NOT_THERE
         case HttpError(status=status) if status in REDIRECTS:
