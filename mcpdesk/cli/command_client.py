@@ -102,7 +102,10 @@ class CommandClient:
         """Returns what the server would offer, and does not."""
         self._connection = connection
         self._loop = loop
+        self.output_fd = 1
+        """Where results can be written meanwhile: a hosted folder does not get at the descriptor."""
         self._questions = questions
+        self._heard: SimpleQueue[Notification] = SimpleQueue()
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Return the result of one request.
@@ -123,15 +126,18 @@ class CommandClient:
                 return []
             raise
 
+    def hear(self) -> None:
+        """Keep every notification from now on, for `notifications`."""
+        self._connection.listeners.append(
+            lambda method, params: self._heard.put(Notification(time.time(), method, params))
+        )
+
     def notifications(self, uris: Sequence[str], begun: Callable[[], None]) -> Iterator[Notification]:
-        """Yield what the server notifies of, also about these resources, until it ends that.
+        """Yield what the server has notified of since `hear`, also about these resources, until it ends that.
 
         `begun` is called once it may come, on another thread. Raises: DeskError like `request`.
         """
-        found: SimpleQueue[Notification] = SimpleQueue()
-        self._connection.listeners.append(
-            lambda method, params: found.put(Notification(time.time(), method, params))
-        )
+        found = self._heard
         future = asyncio.run_coroutine_threadsafe(self._connection.watch(uris, begun), self._loop)
         try:
             while not (future.done() and found.empty()):
@@ -229,8 +235,11 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> I
     )
     with _loop_in_thread() as loop:
         try:
+            made = CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
+            if watches:
+                made.hear()
             _open(connection, loop, settings.connect_timeout_s, stray)
-            yield CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
+            yield made
         finally:
             asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
 
@@ -305,12 +314,16 @@ def _hosted(target: str, reach: Reach, watches: bool) -> Iterator[CommandClient]
             loop: Future[asyncio.AbstractEventLoop] = Future()
             host.call_soon(lambda: loop.set_result(asyncio.get_running_loop()))
             catalogue = ServerCatalogue(endpoint.server)
-            yield CommandClient(
+            made = CommandClient(
                 desk.server,
                 loop.result(),
                 _terminal(host.inbox, host.call_soon, claimed.stdin_fd),
                 lambda: [item for item in catalogue.catalogue().items if not item.definition],
             )
+            made.output_fd = claimed.stdout_fd
+            if watches:
+                made.hear()
+            yield made
         finally:
             core.stop()
             print_stray_output(host)

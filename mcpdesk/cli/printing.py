@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -63,6 +64,13 @@ def print_text(text: str, *, exact: bool = False) -> None:
     # Lone surrogates can be in JSON but not in UTF-8.
     sys.stdout.buffer.write(text.encode("utf-8", "replace") + (b"" if is_whole else b"\n"))
     sys.stdout.flush()
+
+
+def print_line(line: str, fd: int) -> None:
+    """Write a line that is clean already to a descriptor, at once."""
+    data = line.encode("utf-8", "replace") + b"\n"
+    while data:
+        data = data[os.write(fd, data) :]
 
 
 def print_message(text: str) -> None:

@@ -39,10 +39,9 @@ ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 MOST_STRAY_LINES = 20
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
-RPC_HINTS: dict[int, str] = {
+TOKEN_HINTS: dict[int, str] = {
     ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
     ErrorCode.FORBIDDEN: "Give another token with --token-env.",
-    ErrorCode.METHOD_NOT_FOUND: "The server offers nothing of this kind: `mcpdesk list` shows what it has.",
 }
 
 
@@ -149,7 +148,7 @@ def can_ask(stdin_fd: int = 0) -> bool:
 def with_hint(error: CallError) -> DeskError:
     """Return the error as it is reported: with its exit code, and with what to do about it."""
     if isinstance(error, RpcError):
-        advice = RPC_HINTS.get(error.code, "")
+        advice = TOKEN_HINTS.get(error.code, "")
         refusal = RemoteProtocolError(error.code, error.message, error.data)
         return DeskUserError(str(refusal), advice, PROTOCOL_ERROR) if advice else refusal
     if isinstance(error, AuthorizationError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpdesk.cli.printing import print_message, print_text
+from mcpdesk.cli.printing import print_line, print_message
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TARGET
 from mcpdesk.plain_text import clean, json_escaped
@@ -44,7 +44,7 @@ def watch_command(target: str, uris: tuple[str, ...], as_json: bool, reach: Reac
     try:
         with client(target, reach, watches=True) as server:
             for each in server.notifications(uris, lambda: print_message("watching; ctrl+c ends it")):
-                print_text(as_line(each, as_json))
+                print_line(as_line(each, as_json), server.output_fd)
     except KeyboardInterrupt:
         return
     print_message("The server has ended the subscription.")

@@ -125,9 +125,9 @@ class ChildProcess(ClientTransport):
             raise self._end or Unreachable("the program does not run")
         await self._run.write(codec.encode(message) + b"\n")
 
-    async def ended(self) -> None:
+    async def until_ended(self) -> None:
         """Wait until it ends."""
-        await self._replies.ended()
+        await self._replies.until_ended()
 
     async def close(self) -> None:
         """End the program: first by closing its stdin, then by signals to its process group."""

@@ -238,7 +238,7 @@ class ServerConnection:
                 await self._listening
             if not self._transport.is_open:
                 raise CallError("the connection ended")
-            await self._transport.ended()
+            await self._transport.until_ended()
 
     async def close(self) -> None:
         """End the connection; what is under way fails."""

@@ -26,6 +26,7 @@ MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
 MOST_ROUNDS = 100
 MOST_PAGES = 10_000
 MOST_ITEMS = 100_000
+MOST_LIST_BYTES = 64 << 20
 PAUSE_S = 0.1
 """How long to wait before a request is sent again whose result asks nothing."""
 SLOWEST_POLL_MS = 10_000
@@ -90,15 +91,23 @@ class RequestFlows:
         items: list[JSONObject] = []
         cursors: set[str] = set()
         params: JSONObject = {}
+        size = 0
         while True:
-            page = (await call.send(Send(method, params))).value()
+            response = await call.send(Send(method, params))
+            size += len(response.frame)
+            if size > MOST_LIST_BYTES:
+                raise InvalidAnswer(f"{method}: the list has more than {MOST_LIST_BYTES >> 20} MiB")
+            page = response.value()
             page = checked_result(method, page if faults is None else salvaged(method, page, faults))
             items += page.get(key, [])
             cursor = page.get("nextCursor")
             if cursor is None:
                 break
-            if cursor in cursors or len(cursors) == MOST_PAGES or len(items) > MOST_ITEMS:
-                raise InvalidAnswer(f"{method}: the pages have no end")
+            if cursor in cursors:
+                raise InvalidAnswer(f"{method}: the pages have no end: {cursor[:80]!r} follows itself")
+            if len(cursors) == MOST_PAGES or len(items) > MOST_ITEMS:
+                bounds = f"more than {MOST_PAGES:,} pages or {MOST_ITEMS:,} items"
+                raise InvalidAnswer(f"{method}: the pages have no end: {bounds}")
             cursors.add(cursor)
             params = {"cursor": cursor}
         if method == "tools/list":

@@ -15,6 +15,7 @@ WRONG_PATH = "Is the path right? Most servers answer at /mcp, older ones at /sse
 REDIRECT = "Name the URL it redirects to, if you trust it; one that leads to a login page needs a token."
 FAILED = "The server itself failed: its own log says why."
 PAGE = "This is a page for people. Most servers answer at /mcp, older ones at /sse."
+TOO_MUCH = "The bound protects this machine's memory: the server must send less."
 NO_PROTOCOL = "Is it an MCP server? --era handshake and --revision speak an older revision to it."
 
 
@@ -39,6 +40,8 @@ def hint(error: CallError) -> str:
             return WRONG_PATH
         case InvalidAnswer() if "text/html" in error.message:
             return PAGE
+        case InvalidAnswer() if "no end" in error.message or "more than" in error.message:
+            return TOO_MUCH
         case InvalidAnswer():
             return NO_PROTOCOL
     return ""

@@ -425,9 +425,9 @@ class HttpSse(ClientTransport):
         if reply.status >= 300:
             raise reply.failure()
 
-    async def ended(self) -> None:
+    async def until_ended(self) -> None:
         """Wait until it ends."""
-        await self._replies.ended()
+        await self._replies.until_ended()
 
     async def close(self) -> None:
         """End the stream, which ends the connection."""

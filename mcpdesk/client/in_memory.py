@@ -64,9 +64,9 @@ class InMemory(ClientTransport):
         self._before_send()
         self._channel.take(codec.encode(message))
 
-    async def ended(self) -> None:
+    async def until_ended(self) -> None:
         """Wait until it ends."""
-        await self._replies.ended()
+        await self._replies.until_ended()
 
     async def close(self) -> None:
         """End the connection."""

@@ -196,7 +196,7 @@ class ClientTransport(ABC):
         """
         return
 
-    async def ended(self) -> None:
+    async def until_ended(self) -> None:
         """Wait until the connection ends, where it is one channel. Raises: CallError saying why."""
         raise HttpError("the server has no stream for notifications, or ended it")
 
@@ -213,7 +213,7 @@ class PendingReplies:
         self._latest = 0
         """The id of the latest request; they rise from 1."""
 
-    async def ended(self) -> None:
+    async def until_ended(self) -> None:
         """Wait until the channel ends. Raises: CallError saying why."""
         with self.expecting(NEVER_SENT) as end:
             await end

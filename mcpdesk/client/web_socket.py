@@ -85,9 +85,9 @@ class WebSocket(ClientTransport):
         with connection_errors():
             await self._socket.send_str(codec.encode(message).decode())
 
-    async def ended(self) -> None:
+    async def until_ended(self) -> None:
         """Wait until it ends."""
-        await self._replies.ended()
+        await self._replies.until_ended()
 
     async def close(self) -> None:
         """Close the connection."""

@@ -252,6 +252,7 @@ class Host:
             self._questions_of,
             lambda level, source, text, server: self.journal.log(level, source, text, "", server),
             lambda text, failed: self.journal.notify(text, Severity.ERROR if failed else Severity.INFO),
+            self.settings.connect_timeout_s,
         )
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.hints import hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import ServerReply, excerpt
@@ -97,7 +98,7 @@ class UpstreamSite(NamedTuple):
     """Gets level, source, text and the server's name."""
     notify: Callable[[str, bool], None]
     """Gets a text for the person at the screen, and whether it is about a failure."""
-    connect_timeout_s: float = 30.0
+    connect_timeout_s: float
 
 
 class Upstream:
@@ -289,7 +290,9 @@ def _hint(plan: UpstreamPlan, error: DeskError) -> str:
     is_refused = isinstance(error, HttpError) and error.status in (401, 403)
     if isinstance(error, AuthorizationError) or is_refused:
         return f"Log in with `mcpdesk login {plan.place}`, then press F5."
-    return f"Its last lines are in the log (5). {AGAIN}" if isinstance(error, ProgramEnded) else AGAIN
+    if isinstance(error, ProgramEnded):
+        return f"Its last lines are in the log (5). {AGAIN}"
+    return f"{hint(error)} {AGAIN}".strip() if isinstance(error, CallError) else AGAIN
 
 
 def watched_files(target: RemoteTarget) -> tuple[Path, ...]:

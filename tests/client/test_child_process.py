@@ -138,7 +138,7 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (Program(("no-such-program-here",)), "there is no program 'no-such-program-here': is it installed"),
+        (Program(("no-such-program-here",)), "there is no program 'no-such-program-here'"),
         (Program((str(ROOT / "README.md"),)), "may not be run"),
         (Program((sys.executable,), folder=Path("/no/such/folder")), "there is no folder /no/such/folder"),
         (Program(("a\0b",)), "cannot be started: embedded null byte"),

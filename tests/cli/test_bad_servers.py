@@ -1,0 +1,168 @@
+"""Servers that do not do as they should: exit code, one sentence and a hint, on stderr and as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import ssl
+import sys
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mcpdesk.cli.command_client import TALKS
+from mcpdesk.client import hints
+from tests.support.odd_server import PROGRAM
+from tests.support.scripted import Seen, http, scripted, stream
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+ANSWERING = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    method, cursor = asked["method"], asked.get("params", {}).get("cursor", "")
+    about = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "a"}}
+    said = {"jsonrpc": "2.0", "id": asked["id"]}
+    if method == "server/discover":
+        said["error"] = {"code": -32601, "message": "no"}
+    else:
+        said["result"] = about if method == "initialize" else {"tools": []}
+    HABIT
+    print(json.dumps(said), flush=True)
+"""
+FLOOD = "import sys\nwhile True: sys.stderr.write('log ' * 1000 + chr(10))"
+HABITS = {
+    "another id": "said['id'] = 99",
+    "refuses": "said = {'jsonrpc': '2.0', 'id': None, 'error': {'code': -32000, 'message': 'not today'}}",
+    "same cursor": "said.get('result', {})['nextCursor'] = 'again'",
+    "other cursors": "said.get('result', {})['nextCursor'] = cursor + 'x'",
+    "large pages": "said.get('result', {}).update(nextCursor=cursor + 'x', filling='x' * 9_000_000)",
+    "no list": "said['result'] = about if method == 'initialize' else {'tools': 3}",
+}
+PROGRAMS: list[tuple[list[str], int, str, str]] = [
+    (["no-such-program"], 3, "there is no program 'no-such-program'", hints.NOT_STARTED),
+    ([PROGRAM], 3, "may not be run", hints.NOT_STARTED),
+    (
+        [sys.executable, PROGRAM, "brief"],
+        3,
+        "ended with exit code 7: it begins / no configuration",
+        hints.ENDED,
+    ),
+    ([sys.executable, PROGRAM, "silent"], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
+    (
+        [sys.executable, "-c", "print('hi', flush=True); [*open(0)]"],
+        3,
+        "no answer to initialize",
+        TALKS,
+    ),
+    ([sys.executable, "-c", FLOOD], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
+    (["another id"], 4, "the answer is to request 99, not to", hints.NO_PROTOCOL),
+    (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
+    (["same cursor"], 4, "the pages have no end: 'again' follows itself", hints.TOO_MUCH),
+    (["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
+    (["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
+    (["no list"], 4, "tools/list: the result has no list called tools", hints.NO_PROTOCOL),
+]
+ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
+    "/page": (lambda: http(200, "<html>", "text/html"), 4, "HTTP 200 with no JSON-RPC answer", hints.PAGE),
+    "/nowhere": (lambda: http(404, "<html>", "text/html"), 3, "HTTP 404", hints.WRONG_PATH),
+    "/moved": (
+        lambda: http(302, "", location="https://login.example/?next=secret"),
+        3,
+        "it redirects to https://login.example/, and redirects are not followed",
+        hints.REDIRECT,
+    ),
+    "/broken": (lambda: http(500, "boom"), 3, "HTTP 500: boom", hints.FAILED),
+    "/locked": (lambda: http(401), 3, "it wants a token, and none could be had", "--token-env"),
+    "/forbidden": (lambda: http(403, "no"), 3, "HTTP 403: no", "--token-env"),
+    "/hangs": (lambda: None, 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
+    "/closes": (lambda: b"", 3, "the connection broke", hints.CLOSED),
+    "/cut": (
+        lambda: http(200, "{....", connection="close")[:-4],
+        3,
+        "the connection broke before the answer was whole",
+        hints.CLOSED,
+    ),
+    "/ends": (lambda: stream(": hello", ""), 4, "HTTP 200 with an empty answer", hints.NO_PROTOCOL),
+    "/garbage": (lambda: http(200, "{no"), 4, "the answer is not JSON", hints.NO_PROTOCOL),
+    "/large": (lambda: http(200, b" " * (17 << 20)), 4, "more than 16777216 bytes", hints.TOO_MUCH),
+}
+
+
+def check(run: Run, words: list[str], code: int, told: str, hint: str) -> None:
+    """Run `mcpdesk list --json`, which must fail in these words, on both streams."""
+    done = run("list", "--json", *words, MCPDESK_CONNECT_TIMEOUT_S="3")
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == code and told in error["message"] and hint in error["hint"]
+    sentence, advice = done.stderr.splitlines()[-2:]
+    assert sentence == f"mcpdesk: {error['message']}"
+    assert advice == f"  {error['hint']}"
+
+
+@pytest.mark.parametrize(("argv", "code", "told", "hint"), PROGRAMS)
+def test_programs(argv: list[str], code: int, told: str, hint: str, mcpdesk: Run, tmp_path: Path) -> None:
+    if argv[0] in HABITS:
+        path = tmp_path / "server.py"
+        path.write_text(ANSWERING.replace("HABIT", HABITS[argv[0]]))
+        argv = [sys.executable, str(path)]
+    check(mcpdesk, ["--", *argv], code, told, hint)
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+async def test_urls(path: str, mcpdesk: Run) -> None:
+    answer, code, told, hint = ANSWERS[path]
+
+    def answering(seen: Seen) -> bytes | None:
+        return answer() if seen.path == path else http(404)
+
+    async with scripted(answering) as server:
+        url = server.url.removesuffix("/mcp") + path
+        await asyncio.to_thread(check, mcpdesk, [url], code, told, hint)
+
+
+async def test_certificates_and_addresses(mcpdesk: Run, tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path / "own.pem"))
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        await asyncio.to_thread(check, mcpdesk, [url], 3, "certificate is not trusted", hints.CERTIFICATE)
+    closed = url.replace("https", "http")
+    await asyncio.to_thread(check, mcpdesk, [closed], 3, "Connection refused", hints.NOT_THERE)
+
+
+def certificate(path: Path) -> Path:
+    """Write a certificate nobody trusts, with its key."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now = datetime.datetime.now(datetime.UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(1))
+    made = builder.add_extension(names, critical=True).sign(key, hashes.SHA256())
+    no_password = serialization.NoEncryption()
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, no_password
+    path.write_bytes(key.private_bytes(*kinds) + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_a_mistake_of_usage_is_json_as_well(mcpdesk: Run) -> None:
+    for words in (["call", "--json"], ["nonsense", "--json"], ["list", "nowhere", "--json"]):
+        done = mcpdesk(*words)
+        error = json.loads(done.stdout)["error"]
+        assert done.returncode == error["code"] == 2 and error["message"] in done.stderr
+    folder = "sample_servers/hello"
+    refused = json.loads(mcpdesk("call", folder, "Greet", "--json").stdout)["error"]
+    assert (refused["code"], refused["rpc_code"]) == (4, -32602)
