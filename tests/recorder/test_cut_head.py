@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.recorder.index.message_heads import MALFORMED, Head, Shape, read_cut, read_heads
+from mcpdesk.recorder.index.exchange import ExchangeKind
+from mcpdesk.recorder.index.message_heads import MALFORMED, Head, read_cut, read_heads
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES
 
 SEED = 20260728
@@ -94,6 +95,6 @@ def test_any_bytes_have_a_head() -> None:
         whole = bytearray(orjson.dumps(message(chance)))
         for _ in range(3):
             whole[chance.choice((chance.randrange(200), -chance.randrange(1, 200)))] = chance.randrange(256)
-        assert cut(bytes(whole)).shape in Shape
+        assert cut(bytes(whole)).kind in ExchangeKind
     brackets = bytes(chance.choice(b'{}[]",:\\ 1a') for _ in range(KEPT_BYTES))
-    assert read_cut(brackets, brackets[-END_BYTES:]).shape in Shape
+    assert read_cut(brackets, brackets[-END_BYTES:]).kind in ExchangeKind

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.recorder.index.message_heads import MALFORMED, Head, Shape, read_heads
+from mcpdesk.recorder.index.exchange import ExchangeKind
+from mcpdesk.recorder.index.message_heads import MALFORMED, Head, read_heads
 from tests.support.traffic import asks, call, error, notification, progress, request, result, retry, text
 
 
@@ -19,7 +20,7 @@ def head(data: bytes) -> Head:
 
 def test_a_request_tells_its_method_name_and_token() -> None:
     asked = head(call(7, "Bash", {"command": "ls"}, _meta={"progressToken": "p"}))
-    assert (asked.shape, asked.id, asked.method, asked.name) == (Shape.REQUEST, 7, "tools/call", "Bash")
+    assert (asked.kind, asked.id, asked.method, asked.name) == (ExchangeKind.REQUEST, 7, "tools/call", "Bash")
     assert asked.token == "p"
 
 
@@ -49,18 +50,18 @@ def test_ids_keep_their_types() -> None:
 
 
 def test_responses_tell_how_they_ended() -> None:
-    assert head(text(1, "x")) == Head(Shape.RESPONSE, 1)
+    assert head(text(1, "x")) == Head(ExchangeKind.RESPONSE, 1)
     assert head(text(1, "x", is_error=True)).tool_failed
     assert head(error(1)).failed
     assert head(error(None)).id is None
-    assert head(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}').shape is Shape.RESPONSE
+    assert head(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}').kind is ExchangeKind.RESPONSE
     assert head(result(1, {"protocolVersion": "2025-06-18"})).revision == "2025-06-18"
 
 
 def test_notifications_tell_token_and_cancelled_id() -> None:
     assert head(progress(5, 1)).token == 5
     cancelled = head(notification("notifications/cancelled", {"requestId": "a"}))
-    assert (cancelled.shape, cancelled.cancels) == (Shape.NOTIFICATION, "a")
+    assert (cancelled.kind, cancelled.cancels) == (ExchangeKind.NOTIFICATION, "a")
 
 
 @pytest.mark.parametrize(
@@ -91,13 +92,17 @@ def test_members_of_wrong_types_are_left_out_and_the_rest_is_taken() -> None:
     odd = head(b'{"id":1,"method":"tools/call","params":{"name":5,"uri":"u","_meta":{"progressToken":[]}}}')
     assert (odd.method, odd.name, odd.token) == ("tools/call", "u", None)
     assert head(b'{"id":1,"method":"m","params":[1,2]}').method == "m"
-    assert head(b'{"id":1,"result":{"isError":"yes"}}') == Head(Shape.RESPONSE, 1)
-    assert head(b'{"id":1,"result":5}') == Head(Shape.RESPONSE, 1)
+    assert head(b'{"id":1,"result":{"isError":"yes"}}') == Head(ExchangeKind.RESPONSE, 1)
+    assert head(b'{"id":1,"result":5}') == Head(ExchangeKind.RESPONSE, 1)
 
 
 def test_a_batch_has_a_head_for_every_message() -> None:
     batch = b"  [" + request(1, "ping") + b"," + notification("n") + b", 5]"
-    assert [one.shape for one in read_heads(batch)] == [Shape.REQUEST, Shape.NOTIFICATION, Shape.MALFORMED]
+    assert [one.kind for one in read_heads(batch)] == [
+        ExchangeKind.REQUEST,
+        ExchangeKind.NOTIFICATION,
+        ExchangeKind.MALFORMED,
+    ]
 
 
 def test_an_array_without_end_is_one_thing() -> None:
@@ -126,4 +131,4 @@ def test_what_links_rounds_and_tasks_is_in_the_head() -> None:
     related = {"io.modelcontextprotocol/related-task": {"taskId": "t"}}
     assert head(request(1, "elicitation/create", {"_meta": related})).task == "t"
     odd = head(b'{"id":1,"result":{"resultType":[],"requestState":5,"taskId":{},"task":"t","isError":true}}')
-    assert odd == Head(Shape.RESPONSE, 1, tool_failed=True)
+    assert odd == Head(ExchangeKind.RESPONSE, 1, tool_failed=True)

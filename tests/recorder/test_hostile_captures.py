@@ -19,7 +19,7 @@ from mcpdesk.recorder.capture.capture_lines import header_line, lost_line
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.export.exchange_text import as_json, as_text, curl, json_lines, report
 from mcpdesk.recorder.export.har import har
-from mcpdesk.recorder.index.exchange import Code
+from mcpdesk.recorder.index.exchange import STATUSES, Status
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
@@ -378,7 +378,7 @@ def pairing_takes(path: Path, count: int) -> float:
     started = process_time()
     index = read_all(archive)
     took = process_time() - started
-    assert sum(index.table.status[row] == Code.OK for row in range(len(index.table))) == count
+    assert sum(STATUSES[index.table.status[row]] is Status.OK for row in range(len(index.table))) == count
     archive.close()
     return took
 

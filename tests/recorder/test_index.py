@@ -32,8 +32,7 @@ def test_a_slice_ends_when_its_time_is_over() -> None:
 def test_exchanges_are_a_sequence() -> None:
     exchanges = busy_recording().index.exchanges
     assert exchanges[-1].name == "Bash" and exchanges[0].method == "initialize"
-    assert [one.number for one in exchanges[1:3]] == [1, 2]
-    assert len(list(exchanges)) == len(exchanges)
+    assert [one.number for one in exchanges] == list(range(len(exchanges)))
     with pytest.raises(IndexError):
         exchanges[len(exchanges)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.recorder.index.exchange import STATUSES, Code, Status
-from mcpdesk.recorder.index.message_heads import Head, Shape
+from mcpdesk.recorder.index.exchange import ExchangeKind, Status
+from mcpdesk.recorder.index.message_heads import Head
 from mcpdesk.recorder.index.table import NO_FRAME, Table
 from mcpdesk.recorder.record import Direction, Frame
 
@@ -14,22 +14,22 @@ def frame(number: int, direction: Direction = Direction.IN) -> Frame:
 
 def test_a_request_begins_a_row_and_its_response_ends_it() -> None:
     table = Table()
-    row = table.add(Head(Shape.REQUEST, 1, "tools/call", "a"), frame(3), Shape.REQUEST, Code.PENDING)
+    row = table.add(Head(ExchangeKind.REQUEST, 1, "tools/call", "a"), frame(3))
     assert table.ended[row] != table.ended[row]
-    assert table.answer(row, frame(5, Direction.OUT), Code.OK) == 2.0
+    assert table.answer(row, frame(5, Direction.OUT), Status.OK) == 2.0
     assert (table.request[row], table.response[row], table.size[row]) == (3, 5, 4)
 
 
 def test_a_stray_response_is_shown_the_way_its_request_would_have_gone() -> None:
     table = Table()
-    row = table.add(Head(Shape.RESPONSE, 1), frame(0, Direction.OUT), Shape.RESPONSE, Code.LATE)
+    row = table.add(Head(ExchangeKind.RESPONSE, 1), frame(0, Direction.OUT))
     assert (table.direction[row], table.request[row], table.response[row]) == (Direction.IN, NO_FRAME, 0)
 
 
 def test_equal_labels_are_kept_once() -> None:
     table = Table()
     for number in range(3):
-        table.add(Head(Shape.NOTIFICATION, None, "n"), frame(number), Shape.NOTIFICATION, Code.SENT)
+        table.add(Head(ExchangeKind.NOTIFICATION, None, "n"), frame(number))
     assert list(table.labels.values()) == [("n", "")]
 
 
@@ -37,7 +37,3 @@ def test_made_up_revisions_do_not_pile_up() -> None:
     table = Table()
     codes = {table.revision_code(f"r{number}") for number in range(1000)}
     assert len(codes) < 110
-
-
-def test_codes_are_positions_of_statuses() -> None:
-    assert [STATUSES[code].name for code in Code] == [code.name for code in Code] == [s.name for s in Status]

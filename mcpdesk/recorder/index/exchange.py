@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 import msgspec
 
-from mcpdesk.recorder.index.message_heads import Id
 from mcpdesk.recorder.record import Direction
+
+Id = int | str | float
+"""A JSON-RPC id as sent; `1` and `"1"` are different ids."""
 
 
 class ExchangeKind(StrEnum):
-    """What a line stands for."""
+    """What a line of the traffic stands for, and what kind of message began it."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
@@ -21,7 +23,7 @@ class ExchangeKind(StrEnum):
 
 
 KINDS = tuple(ExchangeKind)
-"""In the order of `head.Shape`, which a table keeps instead."""
+"""A table keeps the position of a kind in here."""
 
 
 class Status(StrEnum):
@@ -46,21 +48,7 @@ class Status(StrEnum):
 
 
 STATUSES = tuple(Status)
-
-
-class Code(IntEnum):
-    """`Status` as the small number a table keeps; the position in `STATUSES`."""
-
-    PENDING = 0
-    OK = 1
-    ERROR = 2
-    TOOL_ERROR = 3
-    CANCELLED = 4
-    LATE = 5
-    LOST = 6
-    MALFORMED = 7
-    SENT = 8
-    ASKS = 9
+"""A table keeps the position of a status in here."""
 
 
 class Exchange(msgspec.Struct, gc=False, frozen=True):

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from enum import IntEnum
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
 
-Id = int | str | float
-"""A JSON-RPC id as sent; `1` and `"1"` are different ids."""
+from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63
 """Larger numbers cannot be written as JSON again."""
@@ -24,19 +22,10 @@ MOST_HEADS = 2_048
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Shape(IntEnum):
-    """What kind of message a head belongs to."""
-
-    REQUEST = 0
-    NOTIFICATION = 1
-    RESPONSE = 2
-    MALFORMED = 3
-
-
 class Head(msgspec.Struct, gc=False, frozen=True):
     """One message's head."""
 
-    shape: Shape
+    kind: ExchangeKind
     id: Id | None = None
     method: str = ""
     name: str = ""
@@ -59,7 +48,7 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     """The task a response creates or describes, or a request belongs to by its `_meta`."""
 
 
-MALFORMED = Head(Shape.MALFORMED)
+MALFORMED = Head(ExchangeKind.MALFORMED)
 _LONGEST_WORD = 1_000
 """Characters of a method, a name or an id that are kept: they stay in memory for every exchange."""
 
@@ -157,7 +146,7 @@ def _strict(message: _Message) -> Head:
     if message.method is not None:
         return _calling(message.method, message.params or _Params(), identifier, given is not msgspec.UNSET)
     if not isinstance(message.error, msgspec.UnsetType):
-        return Head(Shape.RESPONSE, _key(identifier), failed=True)
+        return Head(ExchangeKind.RESPONSE, _key(identifier), failed=True)
     if isinstance(message.result, msgspec.UnsetType):
         return MALFORMED
     return _answering(message.result or _Result(), identifier, failed=False)
@@ -166,7 +155,7 @@ def _strict(message: _Message) -> Head:
 def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
     """The head of a response."""
     return Head(
-        Shape.RESPONSE,
+        ExchangeKind.RESPONSE,
         _key(identifier),
         revision=_short(result.revision or ""),
         failed=failed,
@@ -183,7 +172,7 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
         return MALFORMED
     meta = params.meta or _Meta()
     return Head(
-        Shape.REQUEST if has_id else Shape.NOTIFICATION,
+        ExchangeKind.REQUEST if has_id else ExchangeKind.NOTIFICATION,
         _key(identifier),
         _short(method),
         _short(params.name or params.uri or params.task or _program(params)),

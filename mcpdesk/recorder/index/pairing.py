@@ -1,24 +1,24 @@
-"""Which response belongs to which request: per connection and direction, by id, `1` and `"1"` apart."""
+"""Which response belongs to which request, and which exchanges are one operation.
+
+Responses are paired per connection and direction, by id, `1` and `"1"` apart. Rounds of a call are linked by
+the `requestState` they carry on, looks at a task by its id, questions of the handshake era by the one call
+that was under way. What cannot be told for certain stays an exchange of its own.
+"""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Final
 
-from mcpdesk.recorder.index.exchange import Code
-from mcpdesk.recorder.index.message_heads import Head, Id, Shape, read_cut, read_heads
-from mcpdesk.recorder.index.operations import Operations, drop_before, state_key, task_key
-from mcpdesk.recorder.index.table import NO_FRAME, Column, RollingColumn, Table
+from mcpdesk.recorder.index.exchange import ExchangeKind, Id, Status
+from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
+from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues, RollingColumn, Table, column_of
 from mcpdesk.recorder.record import Frame, Source
 
-_BEGINS = {
-    Shape.REQUEST: Code.PENDING,
-    Shape.NOTIFICATION: Code.SENT,
-    Shape.RESPONSE: Code.LATE,
-    Shape.MALFORMED: Code.MALFORMED,
-}
 _CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
 _LOG = "notifications/message"
 _ASKING = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
@@ -34,9 +34,137 @@ _LARGEST_READ = 4 << 20
 """Bytes of a frame that is decoded where its beginning and end do not say enough."""
 _MOST_NOTIFICATIONS = 10_000
 """Notifications that are linked to one exchange; further ones become exchanges of their own."""
+PARTS: Final = 1_000
+"""Exchanges one operation takes in; further ones stand for themselves."""
+REMEMBERED: Final = 20_000
+"""States and tasks whose next exchange is waited for; the oldest are forgotten first."""
+
+Key = tuple[str, str]
 
 
-class Way:
+class LinkedExchanges:
+    """An exchange and those that belong to it, all as rows of the table."""
+
+    __slots__ = ("asked", "questions", "rounds", "rows", "since", "waited")
+
+    def __init__(self) -> None:
+        self.rows = array("q")
+        """Without the first, in order."""
+        self.rounds = 1
+        self.questions = 0
+        self.asked = 0
+        """Questions the client has not answered yet."""
+        self.since = 0.0
+        """When the first of them was asked, Unix time in seconds."""
+        self.waited = 0.0
+        """Seconds waited for the client before that."""
+
+    def asked_client(self, time: float) -> None:
+        """The client has a question more."""
+        if not self.asked:
+            self.since = time
+        self.asked += 1
+
+    def client_answered(self, time: float) -> None:
+        """The client answered one."""
+        if self.asked:
+            self.asked -= 1
+            self.waited += 0 if self.asked else max(0.0, time - self.since)
+
+
+class Operations:
+    """All operations by their first row."""
+
+    def __init__(self) -> None:
+        self._base = 0
+        self.lines = array("q")
+        """Rows that are part of no other, rising."""
+        self.whole: dict[int, int] = {}
+        """Part -> the row it belongs to."""
+        self._of: dict[int, LinkedExchanges] = {}
+        self._awaited: dict[Key, int] = {}
+
+    def get(self, row: int) -> LinkedExchanges | None:
+        """The operation that begins with `row`; None when it is an exchange and nothing else."""
+        return self._of.get(row)
+
+    def start(self, row: int) -> LinkedExchanges:
+        """The operation of a row, begun if need be; that of its whole if it is a part."""
+        whole = self.whole.get(row, row)
+        operation = self._of.get(whole)
+        if operation is None:
+            operation = self._of[whole] = LinkedExchanges()
+        return operation
+
+    def add_line(self, row: int) -> None:
+        """Take a new row that belongs to no other."""
+        self.lines.append(row)
+
+    def join(self, row: int, to: int) -> LinkedExchanges | None:
+        """Make a new row part of the operation of `to`; None when that has enough parts."""
+        operation = self.start(to)
+        if len(operation.rows) >= PARTS:
+            self.lines.append(row)
+            return None
+        self.whole[row] = self.whole.get(to, to)
+        operation.rows.append(row)
+        return operation
+
+    def expect(self, key: Key, row: int) -> None:
+        """Remember what a later exchange of this operation will carry."""
+        self._awaited.pop(key, None)
+        self._awaited[key] = self.whole.get(row, row)
+        if len(self._awaited) > REMEMBERED:
+            del self._awaited[next(iter(self._awaited))]
+
+    def expected(self, key: Key) -> int | None:
+        """The row that an exchange carrying `key` belongs to; None when it was dropped."""
+        row = self._awaited.get(key)
+        return row if row is not None and row >= self._base else None
+
+    def move(self, row: int, to: int) -> None:
+        """Make `to`, a new row, what `row` was."""
+        self.lines.append(to)
+        operation = self._of.pop(row, None)
+        if operation is not None:
+            self._of[to] = operation
+            self.whole.update(dict.fromkeys(operation.rows, to))
+
+    def drop(self, base: int) -> None:
+        """Forget the rows before `base`."""
+        self._base = base
+        self.lines = self.lines[bisect_left(self.lines, base) :]
+        drop_before(base, self.whole)
+        drop_before(base, self._of)
+        for part in [part for part, whole in self.whole.items() if whole < base]:
+            del self.whole[part]
+        for operation in self._of.values():
+            operation.rows = array("q", (row for row in operation.rows if row >= base))
+
+    def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
+        """The wholes of some rows, each once with all its rows, rising."""
+        for line in sorted({self.whole.get(row, row) for row in rows}):
+            operation = self._of.get(line)
+            yield line, (line, *operation.rows) if operation else (line,)
+
+
+def drop_before(base: int, table: dict[int, Any]) -> None:
+    """Delete the entries of rows, or frames, before `base`, in place."""
+    for key in [key for key in table if key < base]:
+        del table[key]
+
+
+def state_key(server: str, state: str) -> Key:
+    """What stands for a `requestState` without keeping all of it."""
+    return server, blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def task_key(server: str, task: str) -> Key:
+    """What stands for a task."""
+    return server, f"task {task}"
+
+
+class RequestFlow:
     """The requests that went one way over one connection and may still be answered."""
 
     __slots__ = ("cancelled", "malformed", "token_of", "tokens", "waiting")
@@ -61,13 +189,13 @@ class Pairing:
         self.altered = RollingColumn[int]("q")
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
-        self.row_of: Column[int] = RollingColumn("q") if rolling else array("q")
+        self.row_of: ColumnValues[int] = column_of("q", rolling=rolling)
         """The first row of every frame."""
         self.first_frame = 0
         """Frames before this one were dropped."""
         self._source = source
         self._batches: dict[int, tuple[int, ...]] = {}
-        self._ways: dict[int, Way] = {}
+        self._flows: dict[int, RequestFlow] = {}
         self._slow_calls = SlowCallDetector()
 
     def add(self, frame: Frame) -> None:
@@ -92,18 +220,18 @@ class Pairing:
 
     def pending(self) -> list[int]:
         """Rows that wait for a response."""
-        waiting = [rows for way in list(self._ways.values()) for rows in list(way.waiting.values())]
+        waiting = [rows for flow in list(self._flows.values()) for rows in list(flow.waiting.values())]
         return sorted(row for rows in waiting for row in rows)
 
     def give_up_closed(self) -> None:
         """End the requests nobody can answer any more, since their connection is closed."""
-        for key, way in list(self._ways.items()):
+        for key, flow in list(self._flows.items()):
             info = self._source.connections.get(key >> 1)
             if info is None or info.closed is None:
                 continue
-            for row in [row for rows in way.waiting.values() for row in rows]:
-                self._stop(row, max(info.closed, self.table.started[row]), Code.LOST)
-            del self._ways[key]
+            for row in [row for rows in flow.waiting.values() for row in rows]:
+                self._stop(row, max(info.closed, self.table.started[row]), Status.LOST)
+            del self._flows[key]
 
     def drop(self, base: int) -> None:
         """Forget the rows before `base`, and their frames. Only for rolling columns.
@@ -112,19 +240,19 @@ class Pairing:
         """
         stale = [row for row in self.pending() if row < base]
         moved = {row: self._moved(row) for row in stale[-MOST_MOVED:]}
-        for way in self._ways.values():
-            for key, rows in list(way.waiting.items()):
+        for flow in self._flows.values():
+            for key, rows in list(flow.waiting.items()):
                 kept = [moved.get(row, row) for row in rows if row >= base or row in moved]
                 if kept:
-                    way.waiting[key] = deque(kept)
+                    flow.waiting[key] = deque(kept)
                 else:
-                    del way.waiting[key]
-            way.tokens = {token: moved.get(row, row) for token, row in way.tokens.items()}
-            waiting = {row for rows in way.waiting.values() for row in rows}
-            way.tokens = {token: row for token, row in way.tokens.items() if row in waiting}
-            way.cancelled = {name: row for name, row in way.cancelled.items() if row >= base}
-            if way.malformed < base:
-                way.malformed = NO_FRAME
+                    del flow.waiting[key]
+            flow.tokens = {token: moved.get(row, row) for token, row in flow.tokens.items()}
+            waiting = {row for rows in flow.waiting.values() for row in rows}
+            flow.tokens = {token: row for token, row in flow.tokens.items() if row in waiting}
+            flow.cancelled = {name: row for name, row in flow.cancelled.items() if row >= base}
+            if flow.malformed < base:
+                flow.malformed = NO_FRAME
         self.first_frame = max(self.first_frame, self.table.first[base])
         self.operations.drop(base)
         drop_before(base, self.notifications)
@@ -157,39 +285,38 @@ class Pairing:
 
     def _large(self, frame: Frame) -> list[Head]:
         head = read_cut(frame.data, frame.end)
-        if head.shape is not Shape.MALFORMED or frame.size > _LARGEST_READ:
+        if head.kind is not ExchangeKind.MALFORMED or frame.size > _LARGEST_READ:
             return [head]
         return read_heads(self._source.whole(frame.number))
 
-    def _way(self, connection: int, direction: int) -> Way:
+    def _flow(self, connection: int, direction: int) -> RequestFlow:
         key = connection << 1 | direction
-        way = self._ways.get(key)
-        if way is None:
-            way = self._ways[key] = Way()
-        return way
+        flow = self._flows.get(key)
+        if flow is None:
+            flow = self._flows[key] = RequestFlow()
+        return flow
 
     def _enter(self, head: Head, frame: Frame) -> int:
         """Take one message and return its row."""
-        if head.shape is Shape.RESPONSE and (row := self._answered(head, frame)) is not None:
+        if head.kind is ExchangeKind.RESPONSE and (row := self._answered(head, frame)) is not None:
             return row
-        shape = head.shape
-        row = self.table.add(head, frame, shape, _BEGINS[shape])
-        if shape is Shape.REQUEST:
-            self._place(head, frame, row)
-            self._asked(head, frame, row)
+        row = self.table.add(head, frame)
+        if head.kind is ExchangeKind.REQUEST:
+            self._link(head, frame, row)
+            self._await_response(head, frame, row)
             return row
-        self.operations.stand_alone(row)
-        if shape is Shape.NOTIFICATION:
+        self.operations.add_line(row)
+        if head.kind is ExchangeKind.NOTIFICATION:
             self._notified(head, frame)
-        elif shape is Shape.MALFORMED:
-            self._way(frame.connection, frame.direction).malformed = row
+        elif head.kind is ExchangeKind.MALFORMED:
+            self._flow(frame.connection, frame.direction).malformed = row
         return row
 
     def _server(self, connection: int) -> str:
         info = self._source.connections.get(connection)
         return info.server if info else ""
 
-    def _place(self, head: Head, frame: Frame, row: int) -> None:
+    def _link(self, head: Head, frame: Frame, row: int) -> None:
         """Make a request a line of its own, or a part of the operation it goes on with."""
         operations = self.operations
         if head.state:
@@ -202,7 +329,7 @@ class Pairing:
             if first is not None:
                 if operation := operations.join(row, first):
                     operation.questions += 1
-                    operation.ask(frame.time)
+                    operation.asked_client(frame.time)
                     self.altered.append(operations.whole[row])
                 return
         elif head.method.startswith(_TASKS) and head.name:
@@ -211,13 +338,13 @@ class Pairing:
                 if operations.join(row, first):
                     self.altered.append(operations.whole[row])
                 return
-        operations.stand_alone(row)
+        operations.add_line(row)
 
     def _go_on(self, row: int, first: int, frame: Frame) -> None:
         """The client comes back with answers: another round of the operation that began with `first`."""
         if (operation := self.operations.join(row, first)) is not None:
             operation.rounds += 1
-            operation.hear(frame.time)
+            operation.client_answered(frame.time)
             self.table.resume(first, frame.size)
             self.altered.append(first)
 
@@ -225,59 +352,59 @@ class Pairing:
         """The call a server asks its client for: that of the task named, else the only one under way."""
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
-        way = self._ways.get(frame.connection << 1 | (1 - frame.direction))
-        if way is None or len(way.waiting) > _MANY or sum(map(len, way.waiting.values())) > _MANY:
+        flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
+        if flow is None or len(flow.waiting) > _MANY or sum(map(len, flow.waiting.values())) > _MANY:
             return None
-        rows = [row for waiting in way.waiting.values() for row in waiting]
+        rows = [row for waiting in flow.waiting.values() for row in waiting]
         calls = [row for row in rows if self.table.method(row) in _ASKED_FOR]
         return calls[0] if len(calls) == 1 else None
 
-    def _asked(self, head: Head, frame: Frame, row: int) -> None:
-        way = self._way(frame.connection, frame.direction)
+    def _await_response(self, head: Head, frame: Frame, row: int) -> None:
+        flow = self._flow(frame.connection, frame.direction)
         if head.id is not None:
-            way.waiting.setdefault(head.id, deque()).append(row)
-            way.cancelled.pop(head.id, None)
+            flow.waiting.setdefault(head.id, deque()).append(row)
+            flow.cancelled.pop(head.id, None)
         if head.token is not None:
-            way.tokens[head.token] = row
-            way.token_of[row] = head.token
+            flow.tokens[head.token] = row
+            flow.token_of[row] = head.token
 
     def _answered(self, head: Head, frame: Frame) -> int | None:
         """The row a response ends, or None when nothing waits for it."""
-        way = self._way(frame.connection, 1 - frame.direction)
+        flow = self._flow(frame.connection, 1 - frame.direction)
         if head.id is None:
-            return self._refused(way, frame)
-        rows = way.waiting.get(head.id)
+            return self._answer_malformed(flow, frame)
+        rows = flow.waiting.get(head.id)
         if not rows:
-            row = way.cancelled.pop(head.id, None)
+            row = flow.cancelled.pop(head.id, None)
             if row is not None:
-                self.table.answer(row, frame, Code.LATE)
+                self.table.answer(row, frame, Status.LATE)
                 self.altered.append(row)
             return row
         row = rows.popleft()
         if not rows:
-            del way.waiting[head.id]
-        self._end(row, head, frame, way)
-        self._tell_whole(row, head, frame)
+            del flow.waiting[head.id]
+        self._end(row, head, frame, flow)
+        self._update_operation(row, head, frame)
         return row
 
-    def _tell_whole(self, row: int, head: Head, frame: Frame) -> None:
+    def _update_operation(self, row: int, head: Head, frame: Frame) -> None:
         """Enter what a response means for the operation its request belongs to."""
         operations, table = self.operations, self.table
         whole = operations.whole.get(row)
         if whole is not None:
             if table.direction[row] != table.direction[whole]:
-                operations.start(whole).hear(frame.time)
+                operations.start(whole).client_answered(frame.time)
             elif table.label[row] == table.label[whole]:
                 table.conclude(whole, row, frame.size)
             self.altered.append(whole)
         if head.asks:
-            operations.start(row).ask(frame.time)
+            operations.start(row).asked_client(frame.time)
             if head.state:
                 operations.expect(state_key(self._server(frame.connection), head.state), row)
         if head.task and not table.method(row).startswith(_TASKS):
             operations.expect(task_key(self._server(frame.connection), head.task), row)
 
-    def _stop(self, row: int, time: float, status: Code) -> None:
+    def _stop(self, row: int, time: float, status: Status) -> None:
         """End a request without a response, and with it a round or a question of its operation."""
         table, whole = self.table, self.operations.whole.get(row)
         table.end(row, time, status)
@@ -285,12 +412,12 @@ class Pairing:
         if whole is None:
             return
         if table.direction[row] != table.direction[whole]:
-            self.operations.start(whole).hear(time)
+            self.operations.start(whole).client_answered(time)
         elif table.label[row] == table.label[whole]:
             table.end(whole, time, status)
         self.altered.append(whole)
 
-    def _end(self, row: int, head: Head, frame: Frame, way: Way) -> None:
+    def _end(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
         """Enter a response in time, with what it says."""
         status = _status(head)
         elapsed = self.table.answer(row, frame, status)
@@ -298,16 +425,16 @@ class Pairing:
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)
         self.altered.append(row)
-        token = way.token_of.pop(row, None)
-        if token is not None and way.tokens.get(token) == row:
-            del way.tokens[token]
+        token = flow.token_of.pop(row, None)
+        if token is not None and flow.tokens.get(token) == row:
+            del flow.tokens[token]
 
-    def _refused(self, way: Way, frame: Frame) -> int | None:
+    def _answer_malformed(self, flow: RequestFlow, frame: Frame) -> int | None:
         """The malformed frame an error without id speaks of, if it is still unanswered."""
-        row, way.malformed = way.malformed, NO_FRAME
+        row, flow.malformed = flow.malformed, NO_FRAME
         if row == NO_FRAME:
             return None
-        self.table.answer(row, frame, Code.MALFORMED)
+        self.table.answer(row, frame, Status.MALFORMED)
         self.altered.append(row)
         return row
 
@@ -316,12 +443,12 @@ class Pairing:
         if head.method in _CANCELLATIONS and head.cancels is not None:
             self._cancelled(head.cancels, frame)
             return
-        way = self._ways.get(frame.connection << 1 | (1 - frame.direction))
-        if way is None:
+        flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
+        if flow is None:
             return
-        row = way.tokens.get(head.token) if head.token is not None else None
+        row = flow.tokens.get(head.token) if head.token is not None else None
         if row is None and head.method == _LOG:
-            row = _only(way)
+            row = _only(flow)
         if row is None and head.name and head.method.startswith(f"notifications/{_TASKS[:-1]}"):
             row = self.operations.expected(task_key(self._server(frame.connection), head.name))
         if row is not None:
@@ -332,27 +459,27 @@ class Pairing:
                 self.altered.append(row)
 
     def _cancelled(self, identifier: Id, frame: Frame) -> None:
-        way = self._way(frame.connection, frame.direction)
-        rows = way.waiting.pop(identifier, None)
+        flow = self._flow(frame.connection, frame.direction)
+        rows = flow.waiting.pop(identifier, None)
         for row in rows or ():
-            self._stop(row, frame.time, Code.CANCELLED)
-            way.cancelled[identifier] = row
+            self._stop(row, frame.time, Status.CANCELLED)
+            flow.cancelled[identifier] = row
 
 
-def _only(way: Way) -> int | None:
+def _only(flow: RequestFlow) -> int | None:
     """The one request under way, or None when there are several."""
-    if len(way.waiting) != 1:
+    if len(flow.waiting) != 1:
         return None
-    (rows,) = way.waiting.values()
+    (rows,) = flow.waiting.values()
     return rows[0]
 
 
-def _status(head: Head) -> Code:
+def _status(head: Head) -> Status:
     if head.failed:
-        return Code.ERROR
+        return Status.ERROR
     if head.asks:
-        return Code.ASKS
-    return Code.TOOL_ERROR if head.tool_failed else Code.OK
+        return Status.ASKS
+    return Status.TOOL_ERROR if head.tool_failed else Status.OK
 
 
 _ENOUGH: Final = 20

@@ -7,12 +7,23 @@ from collections.abc import MutableSequence
 from math import nan
 from typing import Any, Generic, Protocol, TypeVar
 
-from mcpdesk.recorder.index.exchange import Code
-from mcpdesk.recorder.index.message_heads import Head, Id
+from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Id, Status
+from mcpdesk.recorder.index.message_heads import Head
 from mcpdesk.recorder.record import Frame
 
 NO_FRAME = -1
 
+
+_BEGINS = {
+    ExchangeKind.REQUEST: Status.PENDING,
+    ExchangeKind.NOTIFICATION: Status.SENT,
+    ExchangeKind.RESPONSE: Status.LATE,
+    ExchangeKind.MALFORMED: Status.MALFORMED,
+}
+"""How an exchange stands that a message of this kind has just begun."""
+
+_KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+_STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
 
 Label = tuple[str, str]
 """Method and name: what exchanges of one sort have in common."""
@@ -24,24 +35,24 @@ class Table:
     def __init__(self, *, rolling: bool = False) -> None:
         self.base = 0
         """The oldest row there is."""
-        self._rolling: list[RollingColumn[Any]] = []
+        self._columns: list[Any] = []
         self._is_rolling = rolling
-        self.kind = self._numbers("B")
-        self.status = self._numbers("B")
-        self.direction = self._numbers("B")
-        self.slow = self._numbers("B")
-        self.connection = self._numbers("q")
-        self.label = self._numbers("l")
-        self.revision = self._numbers("H")
-        self.first = self._numbers("q")
+        self.kind: ColumnValues[int] = self._column("B")
+        self.status: ColumnValues[int] = self._column("B")
+        self.direction: ColumnValues[int] = self._column("B")
+        self.slow: ColumnValues[int] = self._column("B")
+        self.connection: ColumnValues[int] = self._column("q")
+        self.label: ColumnValues[int] = self._column("l")
+        self.revision: ColumnValues[int] = self._column("H")
+        self.first: ColumnValues[int] = self._column("q")
         """The frame a row was made for; never falls from row to row."""
-        self.request = self._numbers("q")
-        self.response = self._numbers("q")
-        self.started = self._times()
-        self.ended = self._times()
+        self.request: ColumnValues[int] = self._column("q")
+        self.response: ColumnValues[int] = self._column("q")
+        self.started: ColumnValues[float] = self._column("d")
+        self.ended: ColumnValues[float] = self._column("d")
         """NaN while pending."""
-        self.size = self._numbers("Q")
-        self.id: Column[Id | None] = self._rolling_one("") if rolling else []
+        self.size: ColumnValues[int] = self._column("Q")
+        self.id: ColumnValues[Id | None] = self._column("")
         self.labels: dict[int, Label] = {}
         """By code. A code is never used again."""
         self.revisions: list[str] = [""]
@@ -51,21 +62,16 @@ class Table:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def _numbers(self, code: str) -> Column[int]:
-        return self._rolling_one(code) if self._is_rolling else array(code)
-
-    def _times(self) -> Column[float]:
-        return self._rolling_one("d") if self._is_rolling else array("d")
-
-    def _rolling_one(self, code: str) -> RollingColumn[Any]:
-        column = RollingColumn[Any](code)
-        self._rolling.append(column)
+    def _column(self, code: str) -> Any:
+        """An empty column; `code` is the type code of an array, empty for any objects."""
+        column = column_of(code, rolling=self._is_rolling)
+        self._columns.append(column)
         return column
 
     def drop(self, base: int) -> frozenset[int]:
         """Drop the rows before `base`; returns the codes of the labels no row has any more."""
         self.base = base
-        for column in self._rolling:
+        for column in self._columns:
             column.drop(base)
         unused = frozenset(self.labels.keys() - {self.label[row] for row in range(base, len(self))})
         for code in unused:
@@ -74,16 +80,17 @@ class Table:
 
     def copy(self, row: int, first: int) -> int:
         """Make a new row with the values of another one; `first` is the newest frame."""
-        for column in self._rolling:
+        for column in self._columns:
             column.append(first if column is self.first else column[row])
         return len(self) - 1
 
-    def add(self, head: Head, frame: Frame, kind: int, status: Code) -> int:
+    def add(self, head: Head, frame: Frame) -> int:
         """Make the row of a message that begins one; returns it."""
         number, direction = frame.number, frame.direction
-        asks = status is not Code.LATE
+        status = _BEGINS[head.kind]
+        asks = status is not Status.LATE
         label = self._label_of.get((head.method, head.name))
-        self.status.append(status)
+        self.status.append(_STATUS_CODES[status])
         self.direction.append(direction if asks else 1 - direction)
         self.slow.append(0)
         self.connection.append(frame.connection)
@@ -93,28 +100,28 @@ class Table:
         self.request.append(number if asks else NO_FRAME)
         self.response.append(NO_FRAME if asks else number)
         self.started.append(frame.time)
-        self.ended.append(nan if status is Code.PENDING else frame.time)
+        self.ended.append(nan if status is Status.PENDING else frame.time)
         self.size.append(frame.size)
         self.id.append(head.id)
-        self.kind.append(kind)
+        self.kind.append(_KIND_CODES[head.kind])
         return len(self.kind) - 1
 
-    def answer(self, row: int, frame: Frame, status: Code) -> float:
+    def answer(self, row: int, frame: Frame, status: Status) -> float:
         """Enter the response of a row; returns the seconds it took."""
-        self.status[row] = status
+        self.status[row] = _STATUS_CODES[status]
         self.response[row] = frame.number
         self.size[row] += frame.size
         self.ended[row] = frame.time
         return frame.time - self.started[row]
 
-    def end(self, row: int, time: float, status: Code) -> None:
+    def end(self, row: int, time: float, status: Status) -> None:
         """End a row without a response."""
-        self.status[row] = status
+        self.status[row] = _STATUS_CODES[status]
         self.ended[row] = time
 
     def resume(self, row: int, size: int) -> None:
         """Go on with a row that has a response, in a further request of `size` bytes."""
-        self.status[row] = Code.PENDING
+        self.status[row] = _STATUS_CODES[Status.PENDING]
         self.ended[row] = nan
         self.size[row] += size
 
@@ -148,7 +155,7 @@ class Table:
 Value = TypeVar("Value")
 
 
-class Column(Protocol[Value]):
+class ColumnValues(Protocol[Value]):
     """What the index needs of an array."""
 
     def append(self, value: Value, /) -> None:
@@ -206,3 +213,10 @@ class RollingColumn(Generic[Value]):
         base, values = self._held
         if at >= base:
             values[at - base] = value
+
+
+def column_of(code: str, *, rolling: bool) -> Any:
+    """An empty column; `code` is the type code of an array, empty for any objects."""
+    if rolling:
+        return RollingColumn[Any](code)
+    return array(code) if code else []

@@ -5,24 +5,22 @@ One reader at a time advances the index with `catch_up`; everything else may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from threading import Lock
 from time import perf_counter, time
-from typing import overload
 
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, dropped
-from mcpdesk.recorder.index.operations import Operations
 from mcpdesk.recorder.index.pairing import Pairing
-from mcpdesk.recorder.index.table import NO_FRAME, Column, RollingColumn, Table
-from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HttpNote, Source
+from mcpdesk.recorder.index.table import NO_FRAME
+from mcpdesk.recorder.record import Direction, Gap, Source
 
 _SLICE = 64
 """Frames between two looks at the clock; segments of a ring are a multiple of it."""
 _RATE_S = 600
 
 
-class Exchanges(Sequence[Exchange]):
+class Exchanges:
     """All exchanges in the order they began; values are made when looked at."""
 
     def __init__(self, index: Index) -> None:
@@ -31,15 +29,8 @@ class Exchanges(Sequence[Exchange]):
     def __len__(self) -> int:
         return len(self._index.table)
 
-    @overload
-    def __getitem__(self, at: int) -> Exchange: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Exchange]: ...
-    def __getitem__(self, at: int | slice) -> Exchange | list[Exchange]:
-        rows = range(len(self))[at]
-        if isinstance(rows, int):
-            return self._index.exchange(rows)
-        return [self._index.exchange(row) for row in rows]
+    def __getitem__(self, at: int) -> Exchange:
+        return self._index.exchange(range(len(self))[at])
 
     def __iter__(self) -> Iterator[Exchange]:
         return (self._index.exchange(row) for row in range(self._index.table.base, len(self)))
@@ -52,7 +43,23 @@ class Index:
         """At least `most` exchanges are kept, and some more; None: all. Numbers stay the same."""
         self._source = source
         self._most = most
-        self._pairing = Pairing(source, rolling=most is not None)
+        self._pairing = pairing = Pairing(source, rolling=most is not None)
+        self.table = pairing.table
+        """The exchanges' columns."""
+        self.operations = pairing.operations
+        """Which exchanges belong together."""
+        self.altered = pairing.altered
+        """Rows that changed after they were made, in the order of the changes."""
+        self.row_of = pairing.row_of
+        """The first exchange of every paired frame, by frame number; -1 for a frame that is gone."""
+        self.rows_of = pairing.rows_of
+        self.pending = pairing.pending
+        self.connections = source.connections
+        """The latest of every connection, by number."""
+        self.frame = source.frame
+        self.whole = source.whole
+        self.note = source.note
+        self.data = source.data
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
@@ -69,35 +76,18 @@ class Index:
         """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
 
     @property
-    def table(self) -> Table:
-        """The exchanges' columns."""
-        return self._pairing.table
-
-    @property
-    def operations(self) -> Operations:
-        """Which exchanges belong together."""
-        return self._pairing.operations
-
-    @property
-    def altered(self) -> RollingColumn[int]:
-        """Rows that changed after they were made, in the order of the changes."""
-        return self._pairing.altered
-
-    @property
     def frame_count(self) -> int:
         """Frames recorded, paired or not."""
         return self._source.count
 
     @property
-    def connections(self) -> Mapping[int, ConnectionInfo]:
-        """The latest of every connection, by number."""
-        return self._source.connections
+    def first_frame(self) -> int:
+        """The oldest frame whose exchange is known."""
+        return self._pairing.first_frame
 
     @property
     def gaps(self) -> Sequence[Gap]:
         """Where frames are missing, rising."""
-        if not self._known_gaps or not self._found_gaps:
-            return self._known_gaps or self._found_gaps
         return sorted((*self._known_gaps, *self._found_gaps), key=lambda gap: gap.before)
 
     def catch_up(self, budget_s: float = 0.005) -> bool:
@@ -178,43 +168,9 @@ class Index:
         info = self.connections.get(table.connection[number])
         return table.revisions[table.revision[number]] or (info.revision if info else "")
 
-    def frame(self, number: int) -> Frame | None:
-        """One frame, its data cut to `KEPT_BYTES`; None when it is gone."""
-        return self._source.frame(number)
-
-    def whole(self, number: int) -> bytes:
-        """All bytes of a frame, read back from the capture file where needed."""
-        return self._source.whole(number)
-
-    def note(self, number: int) -> HttpNote | None:
-        """What HTTP said around a frame, secrets and all."""
-        return self._source.note(number)
-
-    def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames, empty for those that are gone; of as many as can be held."""
-        return self._source.data(start, stop)
-
-    @property
-    def first_frame(self) -> int:
-        """The oldest frame whose exchange is known."""
-        return self._pairing.first_frame
-
-    @property
-    def row_of(self) -> Column[int]:
-        """The first exchange of every paired frame, by frame number; -1 for a frame that is gone."""
-        return self._pairing.row_of
-
-    def rows_of(self, frame: int) -> tuple[int, ...]:
-        """The exchanges a frame belongs to: one, several for a batch, none while it is not paired."""
-        return self._pairing.rows_of(frame)
-
     def part_of(self, number: int, frame: int) -> int | None:
         """Where in a batch frame the message of an exchange stands; None when it is the whole frame."""
         return self._pairing.parts.get((number, frame))
-
-    def pending(self) -> list[int]:
-        """Rows of requests without a response so far."""
-        return self._pairing.pending()
 
     def rates(self, seconds: int) -> list[float]:
         """Messages in each of the last `seconds` whole seconds, newest last. Catches up a little first."""

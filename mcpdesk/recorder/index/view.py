@@ -11,12 +11,13 @@ from __future__ import annotations
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from time import perf_counter, time
 
-from mcpdesk.recorder.index.exchange import KINDS, STATUSES
+from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind
 from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Word
-from mcpdesk.recorder.index.table import NO_FRAME
+from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues
 from mcpdesk.recorder.index.traffic_index import Index
 
 _SEPARATOR = b"\0"
@@ -213,6 +214,7 @@ class View:
 
 Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
+Holds = Callable[[float, float], bool]
 _CALLS = frozenset({"tools/call", "tools.call", "callTool"})
 """What calls a tool, by the names there are for it."""
 _VERDICTS = 10_000
@@ -250,142 +252,93 @@ class Matcher:
     def _compile(self, node: Node) -> Keep:
         match node:
             case All(nodes):
-                return self._all([self._compile(part) for part in nodes])
+                return _every([self._compile(part) for part in nodes])
             case Either(nodes):
-                return self._either([self._compile(part) for part in nodes])
+                return _any([self._compile(part) for part in nodes])
             case Not(inner):
-                return self._not(self._compile(inner))
+                return _none(self._compile(inner))
             case Word(text):
                 return self._word(text)
             case Since(moment):
                 started = self._table.started
                 return lambda rows: [row for row in rows if started[row] >= moment]
-            case Limit(what, sign, bound):
-                return self._limit(what, sign, bound)
+            case Limit("size", sign, bound):
+                return self._size(_SIGNS[sign], bound)
+            case Limit(_, sign, bound):
+                return self._elapsed(_SIGNS[sign], bound)
             case Field(name, values):
-                return self._FIELDS[name](self, values)
-
-    def _all(self, parts: list[Keep]) -> Keep:
-        def keep(rows: Rows) -> Rows:
-            for part in parts:
-                rows = part(rows)
-            return rows
-
-        return keep
-
-    def _either(self, parts: list[Keep]) -> Keep:
-        def keep(rows: Rows) -> Rows:
-            found = {row for part in parts for row in part(rows)}
-            return [row for row in rows if row in found]
-
-        return keep
-
-    def _not(self, part: Keep) -> Keep:
-        def keep(rows: Rows) -> Rows:
-            found = set(part(rows))
-            return [row for row in rows if row not in found]
-
-        return keep
+                return self._field(name, values)
 
     def _word(self, text: str) -> Keep:
         """Text in the frames of a row, or in the name of its peer."""
         needle = Needle(text)
         self.needles.append(needle)
         table, frames = self._table, needle.frames
-        peers = self._connections(lambda connection: self._peer_has(connection, (text,)))
+        by_peer = self._field("peer", (text,))
 
         def keep(rows: Rows) -> Rows:
-            close = peers(rows)
+            close = by_peer(rows)
             if not frames:
-                return [row for row in rows if table.connection[row] in close] if close else []
+                return close
+            kept = set(close)
             return [
                 row
                 for row in rows
-                if table.request[row] in frames
-                or table.response[row] in frames
-                or table.connection[row] in close
+                if table.request[row] in frames or table.response[row] in frames or row in kept
             ]
 
         return keep
 
-    def _limit(self, what: str, sign: str, bound: float) -> Keep:
-        table, holds, whole = self._table, _SIGNS[sign], self._whole
-        if what == "size":
-            return lambda rows: [row for row in rows if holds(table.size[whole.get(row, row)], bound)]
+    def _size(self, holds: Holds, bound: float) -> Keep:
+        size, whole = self._table.size, self._whole
+        return lambda rows: [row for row in rows if holds(size[whole.get(row, row)], bound)]
+
+    def _elapsed(self, holds: Holds, bound: float) -> Keep:
+        table, whole = self._table, self._whole
         self.depends_on_clock = True
-        started, ended = table.started, table.ended
+
+        def elapsed(row: int, now: float) -> float:
+            ended = table.ended[row]
+            return (ended if ended == ended else now) - table.started[row]
 
         def keep(rows: Rows) -> Rows:
             now = time()
-
-            def elapsed(row: int) -> float:
-                return (ended[row] if ended[row] == ended[row] else now) - started[row]
-
-            return [
-                row for row in rows if table.kind[row] == 0 and holds(elapsed(whole.get(row, row)), bound)
-            ]
+            asked = [row for row in rows if KINDS[table.kind[row]] is ExchangeKind.REQUEST]
+            return [row for row in asked if holds(elapsed(whole.get(row, row), now), bound)]
 
         return keep
 
-    def _by_label(self, values: tuple[str, ...], part: int, tools_only: bool = False) -> Keep:
-        """Rows whose method (part 0) or name (part 1) contains one of the values."""
-        table = self._table
-        verdicts: dict[int, bool] = {}
+    def _field(self, name: str, values: tuple[str, ...]) -> Keep:
+        table, index = self._table, self._index
+        match name:
+            case "method":
+                return self._by_label(lambda method, _: _has(method, values))
+            case "name":
+                return self._by_label(lambda _, name: _has(name, values))
+            case "tool":
+                return self._by_label(lambda method, name: method in _CALLS and _has(name, values))
+            case "peer" | "server":
+                # Looked up anew each time: peers tell their names late.
+                return _by_code(table.connection, lambda number: _has(self._end(number, name), values))
+            case "kind":
+                return _by_code(table.kind, lambda kind: KINDS[kind].value in values)
+            case "dir":
+                return _by_code(table.direction, lambda direction: ("in", "out")[direction] in values)
+            case "rev":
+                return lambda rows: [row for row in rows if _has(index.revision(row), values)]
+            case "id":
+                return lambda rows: [row for row in rows if _is_id(table.id[row], values)]
+            case _:
+                return self._by_status(values)
 
-        def verdict(label: int) -> bool:
-            if len(verdicts) >= _VERDICTS:
-                verdicts.clear()
-            text = table.labels[label]
-            fits = any(value in text[part].lower() for value in values)
-            verdicts[label] = fits = fits and (not tools_only or text[0] in _CALLS)
-            return fits
+    def _by_label(self, fits: Callable[[str, str], bool]) -> Keep:
+        labels = self._table.labels
+        return _by_code(self._table.label, lru_cache(_VERDICTS)(lambda label: fits(*labels[label])))
 
-        def keep(rows: Rows) -> Rows:
-            labels = table.label
-            return [
-                row
-                for row in rows
-                if (verdicts[labels[row]] if labels[row] in verdicts else verdict(labels[row]))
-            ]
-
-        return keep
-
-    def _by_method(self, values: tuple[str, ...]) -> Keep:
-        return self._by_label(values, 0)
-
-    def _by_name(self, values: tuple[str, ...]) -> Keep:
-        return self._by_label(values, 1)
-
-    def _by_tool(self, values: tuple[str, ...]) -> Keep:
-        return self._by_label(values, 1, tools_only=True)
-
-    def _by_peer(self, values: tuple[str, ...]) -> Keep:
-        return self._by_connection(lambda connection: self._peer_has(connection, values))
-
-    def _by_server(self, values: tuple[str, ...]) -> Keep:
-        def fits(connection: int) -> bool:
-            info = self._index.connections.get(connection)
-            return info is not None and any(value in info.server.lower() for value in values)
-
-        return self._by_connection(fits)
-
-    def _peer_has(self, connection: int, values: Iterable[str]) -> bool:
+    def _end(self, connection: int, name: str) -> str:
+        """The name of the peer or the server at an end of a connection; empty when it is not known."""
         info = self._index.connections.get(connection)
-        return info is not None and any(value in info.peer.lower() for value in values)
-
-    def _connections(self, fits: Callable[[int], bool]) -> Callable[[Rows], set[int]]:
-        """Which connections of some rows fit; asked anew each time, as peers tell their names late."""
-        table = self._table
-        return lambda rows: {number for number in {table.connection[row] for row in rows} if fits(number)}
-
-    def _by_connection(self, fits: Callable[[int], bool]) -> Keep:
-        table, fitting = self._table, self._connections(fits)
-
-        def keep(rows: Rows) -> Rows:
-            close = fitting(rows)
-            return [row for row in rows if table.connection[row] in close] if close else []
-
-        return keep
+        return "" if info is None else info.peer if name == "peer" else info.server
 
     def _by_status(self, values: tuple[str, ...]) -> Keep:
         """How the whole operation of a row stands."""
@@ -400,48 +353,57 @@ class Matcher:
 
         return keep
 
-    def _by_kind(self, values: tuple[str, ...]) -> Keep:
-        table = self._table
-        codes = {code for code, kind in enumerate(KINDS) if kind.value in values}
-        return lambda rows: [row for row in rows if table.kind[row] in codes]
 
-    def _by_direction(self, values: tuple[str, ...]) -> Keep:
-        table = self._table
-        codes = {code for code, word in enumerate(("in", "out")) if word in values}
-        return lambda rows: [row for row in rows if table.direction[row] in codes]
+def _every(parts: list[Keep]) -> Keep:
+    def keep(rows: Rows) -> Rows:
+        for part in parts:
+            rows = part(rows)
+        return rows
 
-    def _by_revision(self, values: tuple[str, ...]) -> Keep:
-        """A row's own revision, else its connection's."""
-        index = self._index
-        return lambda rows: [
-            row for row in rows if any(value in index.revision(row).lower() for value in values)
-        ]
-
-    def _by_id(self, values: tuple[str, ...]) -> Keep:
-        identifiers = self._table.id
-
-        def fits(identifier: object) -> bool:
-            if isinstance(identifier, str):
-                return identifier in values or f'"{identifier}' in values
-            return identifier is not None and str(identifier) in values
-
-        return lambda rows: [row for row in rows if fits(identifiers[row])]
-
-    _FIELDS: dict[str, Callable[[Matcher, tuple[str, ...]], Keep]] = {
-        "method": _by_method,
-        "tool": _by_tool,
-        "name": _by_name,
-        "peer": _by_peer,
-        "server": _by_server,
-        "dir": _by_direction,
-        "kind": _by_kind,
-        "status": _by_status,
-        "id": _by_id,
-        "rev": _by_revision,
-    }
+    return keep
 
 
-_SIGNS: dict[str, Callable[[float, float], bool]] = {
+def _any(parts: list[Keep]) -> Keep:
+    def keep(rows: Rows) -> Rows:
+        found = {row for part in parts for row in part(rows)}
+        return [row for row in rows if row in found]
+
+    return keep
+
+
+def _none(part: Keep) -> Keep:
+    def keep(rows: Rows) -> Rows:
+        found = set(part(rows))
+        return [row for row in rows if row not in found]
+
+    return keep
+
+
+def _by_code(column: ColumnValues[int], fits: Callable[[int], bool]) -> Keep:
+    """Rows whose value in a column fits. Each value is judged once for all rows that have it."""
+
+    def keep(rows: Rows) -> Rows:
+        found = [column[row] for row in rows]
+        fitting = {code for code in set(found) if fits(code)}
+        if not fitting:
+            return []
+        return [row for row, code in zip(rows, found, strict=True) if code in fitting]
+
+    return keep
+
+
+def _has(text: str, values: tuple[str, ...]) -> bool:
+    lowered = text.lower()
+    return any(value in lowered for value in values)
+
+
+def _is_id(identifier: object, values: tuple[str, ...]) -> bool:
+    if isinstance(identifier, str):
+        return identifier in values or f'"{identifier}' in values
+    return identifier is not None and str(identifier) in values
+
+
+_SIGNS: dict[str, Holds] = {
     ">": operator.gt,
     "<": operator.lt,
     ">=": operator.ge,
