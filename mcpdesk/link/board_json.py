@@ -25,7 +25,7 @@ from mcpdesk.link.values import (
     ServerView,
 )
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.export.exchange_text import curl
+from mcpdesk.recorder.export import curl
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.traffic_index import Index, last_round, parts_in_words

@@ -26,7 +26,6 @@ from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message, mask_text
-from mcpdesk.recorder.record import Frame
 
 LARGEST = 2 << 20
 """Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
@@ -46,19 +45,12 @@ class Legible(NamedTuple):
 
 def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) -> Legible:
     """The message of `exchange` in `frame`; `schema` is the called tool's input schema, if it is known."""
-    kept = index.frame(frame)
-    if kept is None:
-        return Legible("", "the frame is no longer in memory and in no file")
-    if kept.size > LARGEST:
-        return Legible(_text(kept.data[:_BEGINNING]), f"{kept.size:,} bytes: only the beginning is shown")
-    whole = index.whole(frame)
     try:
-        value = decode(whole)
-    except ProtocolError as error:
-        return Legible(_text(whole[:_BEGINNING]), _cut(whole, kept) or error.message)
-    if is_deep(whole, value):
-        return Legible(_text(whole[:_BEGINNING]), f"nested more than {DEEPEST} levels deep: shown as text")
-    return Legible(mask_message(_part(index, exchange, frame, value), schema))
+        return Legible(mask_message(unmasked(index, exchange, frame), schema))
+    except ValueError as problem:
+        kept = index.frame(frame)
+        data = kept.data[:_BEGINNING] if kept is not None else b""
+        return Legible(mask_text(data.decode("utf-8", "replace")), str(problem))
 
 
 def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
@@ -96,20 +88,25 @@ def http_checked(
 def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     """The message of `exchange` in `frame`, secrets and all: to be sent or judged, never to be shown.
 
-    Raises: ValueError when the frame is gone, too large or not JSON.
+    Raises: ValueError when the frame is gone, too large, not JSON, or nested too deeply.
     """
     kept = index.frame(frame)
     if kept is None:
         raise ValueError("the frame is no longer in memory and in no file")
     if kept.size > LARGEST:
-        raise ValueError(f"a frame of {kept.size:,} bytes is too large")
+        raise ValueError(f"a frame of {kept.size:,} bytes is too large to decode")
+    whole = index.whole(frame)
     try:
-        value = decode(whole := index.whole(frame))
+        value = decode(whole)
     except ProtocolError as error:
-        raise ValueError(_cut(whole, kept) or error.message) from None
+        if len(whole) < kept.size:
+            kept_of = f"only {len(whole):,} of {kept.size:,} bytes were kept"
+            raise ValueError(f"{kept_of} (capture_body_bytes)") from None
+        raise ValueError(error.message) from None
     if is_deep(whole, value):
-        raise ValueError(f"a message nested more than {DEEPEST} levels deep")
-    return _part(index, exchange, frame, value)
+        raise ValueError(f"the message is nested more than {DEEPEST} levels deep")
+    part = index.part_of(exchange.number, frame)
+    return value[part] if part is not None and isinstance(value, list) and part < len(value) else value
 
 
 def is_deep(data: bytes, value: Any) -> bool:
@@ -118,33 +115,11 @@ def is_deep(data: bytes, value: Any) -> bool:
         return False
     level = [value]
     for _ in range(DEEPEST):
-        below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below += [item for item in one.values() if isinstance(item, dict | list)]
-            elif isinstance(one, list):
-                below += [item for item in one if isinstance(item, dict | list)]
-        if not below:
+        inside = [one.values() if isinstance(one, dict) else one for one in level if one]
+        level = [item for items in inside for item in items if isinstance(item, dict | list)]
+        if not level:
             return False
-        level = below
     return True
-
-
-def _cut(whole: bytes, kept: Frame) -> str:
-    """What is said of a frame of which not all was kept."""
-    if len(whole) >= kept.size:
-        return ""
-    return f"only {len(whole):,} of {kept.size:,} bytes were kept (capture_body_bytes)"
-
-
-def _part(index: Index, exchange: Exchange, frame: int, value: Any) -> Any:
-    """The message of `exchange` in a frame that may be a batch."""
-    part = index.part_of(exchange.number, frame)
-    return value[part] if part is not None and isinstance(value, list) and part < len(value) else value
-
-
-def _text(data: bytes) -> str:
-    return mask_text(data.decode("utf-8", "replace"))
 
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -11,7 +11,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.capture_lines import run_pieces
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export.har import har
+from mcpdesk.recorder.export import har
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import Frame, FrameRun, HttpNote

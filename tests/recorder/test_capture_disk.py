@@ -16,7 +16,7 @@ import pytest
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export.exchange_text import json_lines
+from mcpdesk.recorder.export import json_lines
 from mcpdesk.recorder.record import HttpNote
 from tests.support.patience import WITHIN_S
 from tests.support.traffic import IN, connection, wait_until

@@ -6,8 +6,8 @@ import shlex
 
 import orjson
 
+from mcpdesk.recorder import export
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export import exchange_text as export
 from tests.support.traffic import IN, OUT, busy_recording, call, connection, settle, text
 
 SECRETS = ("hunter2", "topsecret", "abcdef123456")

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export.har import har, posted
+from mcpdesk.recorder.export import har, posted
 from mcpdesk.recorder.record import HttpNote
 from tests.support.traffic import IN, asking_recording, busy_recording, call, settle
 

@@ -17,8 +17,7 @@ from mcpdesk.recorder import archive as archives
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.capture_lines import header_line, lost_line
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export.exchange_text import as_json, as_text, curl, json_lines, report
-from mcpdesk.recorder.export.har import har
+from mcpdesk.recorder.export import as_json, as_text, curl, har, json_lines, report
 from mcpdesk.recorder.index.exchange import STATUSES, Status
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.traffic_index import Index

@@ -10,8 +10,7 @@ from time import strftime
 
 from mcpdesk import private_files
 from mcpdesk.link.link import Link
-from mcpdesk.recorder.export import exchange_text as export
-from mcpdesk.recorder.export.har import har, posted
+from mcpdesk.recorder import export
 from mcpdesk.recorder.index.exchange import ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import MASK
@@ -24,7 +23,7 @@ from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
 _WRITERS: dict[str, Callable[[Index, Iterable[int]], Iterator[bytes]]] = {
     "jsonl": export.json_lines,
     "md": export.report,
-    "har": har,
+    "har": export.har,
 }
 _FORMATS = (("jsonl", "JSON Lines", "j"), ("md", "Markdown report", "m"), ("har", "HTTP archive", "h"))
 
@@ -67,7 +66,7 @@ def write(index: Index, numbers: Sequence[int], ending: str) -> str:
     whole = export.with_parts(index, numbers)
     with path.open("xb") as file:
         file.writelines(_WRITERS[ending](index, whole))
-    written = len(posted(index, whole)) if ending == "har" else len(whole)
+    written = len(export.posted(index, whole)) if ending == "har" else len(whole)
     left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
     return f"{written:,} exchange{'' if written == 1 else 's'} written to {path}{left}"
 

@@ -1,22 +1,26 @@
-"""Exchanges to hand to others: JSON Lines, a Markdown report, text, a curl command. Secrets are masked.
+"""Exchanges to hand to others: JSON Lines, a Markdown report, an HTTP archive, text, a curl command.
 
-HTTP archives are written by `har`.
+Secrets are masked. Source: HAR 1.2. What the recorder does not know stands in an HTTP archive as the format
+wants it: -1 for sizes, 0 for phases.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
 from mcpdesk.recorder.index.exchange import Exchange
-from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, with_gaps
+from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, gaps_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import http, message
 from mcpdesk.recorder.record import Direction, Gap
+from mcpdesk.version import __version__
 
 _PRETTY = orjson.OPT_INDENT_2
 _OWN_HEADERS = frozenset({"host", "content-length", "connection", "accept-encoding", "user-agent"})
@@ -212,11 +216,7 @@ def _plain(text: str) -> str:
 
 def _longest_run(text: str) -> int:
     """The longest run of backticks."""
-    longest = run = 0
-    for char in text:
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    return longest
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _headers(exchange: Exchange, body: Any) -> dict[str, str]:
@@ -236,3 +236,101 @@ def _command(method: str, url: str, headers: Iterable[tuple[str, str]], body: An
         text = body if isinstance(body, str) else orjson.dumps(body).decode()
         lines.append(f"  --data {shlex.quote(text)}")
     return " \\\n".join(lines)
+
+
+Pairs = tuple[tuple[str, str], ...]
+
+_HAR_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b"},"comment":%b,"entries":['
+
+
+def posted(index: Index, numbers: Iterable[int]) -> list[int]:
+    """The numbers of exchanges whose request came over HTTP."""
+    asked = ((number, index.exchange(number).request) for number in numbers)
+    return [number for number, frame in asked if frame is not None and index.note(frame) is not None]
+
+
+def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
+    """The archive in pieces: one entry for each exchange that passed over HTTP."""
+    yield _HAR_START % (__version__.encode(), orjson.dumps(gaps_in_words(index)))
+    comma = b"\n"
+    for number in posted(index, numbers):
+        exchange = index.exchange(number)
+        yield comma + orjson.dumps(_har_entry(index, exchange), default=str)
+        comma = b",\n"
+    yield b"\n]}}\n"
+
+
+def _har_entry(index: Index, exchange: Exchange) -> dict[str, Any]:
+    kept = None if exchange.response is None else index.frame(exchange.response)
+    ended = kept.time if kept else exchange.ended
+    took_ms = 0.0 if ended is None else max(0.0, round((ended - exchange.started) * 1000, 3))
+    return {
+        "startedDateTime": _moment(exchange),
+        "time": took_ms,
+        "request": _har_request(index, exchange),
+        "response": _har_response(index, exchange),
+        "cache": {},
+        "timings": {"send": 0, "wait": took_ms, "receive": 0},
+        "comment": f"{exchange.peer}: {exchange.method} {mask_text(exchange.name)}".strip(),
+    }
+
+
+def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
+    assert exchange.request is not None
+    line, headers = http(index, exchange, exchange.request) or ("", ())
+    method, _, rest = line.partition(" ")
+    path, _, version = rest.rpartition(" ")
+    body, said = _har_body(index, exchange, exchange.request)
+    return {
+        "method": method,
+        "url": f"http://{_header(headers, 'host') or 'localhost'}{path}",
+        "httpVersion": version,
+        **_har_common(headers, body, said),
+        "queryString": [{"name": name, "value": value} for name, value in parse_qsl(_query(path), True)],
+        "postData": {"mimeType": _header(headers, "content-type"), "text": body},
+    }
+
+
+def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
+    """The answer; status 0, as browsers write it, where none came or nothing is known of it."""
+    frame = exchange.response
+    line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
+    version, _, rest = line.partition(" ")
+    status, _, words = rest.partition(" ")
+    body, said = ("", "") if frame is None else _har_body(index, exchange, frame)
+    content = {"size": len(body.encode("utf-8", "replace")), "text": body}
+    return {
+        "status": int(status) if len(status) == 3 and status.isdecimal() else 0,
+        "statusText": words,
+        "httpVersion": version,
+        **_har_common(headers, body, said),
+        "content": {**content, "mimeType": _header(headers, "content-type") or "application/json"},
+        "redirectURL": "",
+    }
+
+
+def _har_common(headers: Pairs, body: str, comment: str) -> dict[str, Any]:
+    return {
+        **({"comment": comment} if comment else {}),
+        "cookies": [],
+        "headers": [{"name": name, "value": value} for name, value in headers],
+        "headersSize": -1,
+        "bodySize": len(body.encode("utf-8", "replace")),
+    }
+
+
+def _har_body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
+    """The body as far as it was kept, and what there is to say about that."""
+    value, problem = message(index, exchange, frame)
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode(), problem
+
+
+def _header(headers: Pairs, wanted: str) -> str:
+    return next((value for name, value in headers if name.lower() == wanted), "")
+
+
+def _query(path: str) -> str:
+    try:
+        return urlsplit(path).query
+    except ValueError:
+        return ""

@@ -1,1 +1,0 @@
-"""Exchanges as text, JSON Lines, Markdown and HAR."""
