@@ -46,9 +46,15 @@ def login_command(
     client_secret = secret(client_secret_env, "--client-secret-env") or ""
     if client_secret and not client_id:
         raise DeskUserError("A client secret needs the client's id.", "Add --client-id.")
+    from mcpdesk.client.oauth.browser_login import log_in
+    from mcpdesk.client.oauth.values import ClientRegistration
+
     store = _store()
+    client = ClientRegistration(client_id, client_secret) if client_id else None
     try:
-        grant = asyncio.run(_log_in(url, store, (client_id, client_secret), scope, timeout_s))
+        grant = asyncio.run(
+            log_in(url, store, show_address, client=client, scope=scope, patience_s=timeout_s)
+        )
     except AuthorizationError as error:
         hint = "" if error.clause else "Ask who runs the server, or give --client-id."
         raise DeskUserError(str(error), hint, CANNOT_CONNECT) from None
@@ -71,29 +77,6 @@ def _store() -> StoredGrants:
     from mcpdesk.settings import resolve
 
     return open_grants(resolve({}, os.environ).settings.state_dir)
-
-
-async def _log_in(
-    url: str, store: StoredGrants, client: tuple[str, str], scope: str, timeout_s: float
-) -> Grant:
-    """Raises: AuthorizationError."""
-    from mcpdesk.client.http_transports import HttpRequests
-    from mcpdesk.client.oauth.authorizer import Authorizer
-    from mcpdesk.client.oauth.browser_login import BrowserLogin
-    from mcpdesk.client.oauth.grants import ClientSetup
-    from mcpdesk.client.oauth.values import Challenge, ClientRegistration
-
-    requests = HttpRequests(url, {})
-    try:
-        async with BrowserLogin(show_address, timeout_s) as browser:
-            known = ClientRegistration(*client, redirect_uri=browser.redirect_uri) if client[0] else None
-            setup = ClientSetup(redirect_uri=browser.redirect_uri, client=known)
-            authorizer = Authorizer(url, setup, store, browser.visit)
-            asked = await requests.challenge()
-            challenge = Challenge("bearer", asked.metadata_url, scope or asked.scope)
-            return await authorizer.log_in(requests.fetch, challenge)
-    finally:
-        await requests.close()
 
 
 def show_address(url: str) -> None:

@@ -252,6 +252,7 @@ class Host:
             self._questions_of,
             lambda level, source, text, server: self.journal.log(level, source, text, "", server),
             lambda text, failed: self.journal.notify(text, Severity.ERROR if failed else Severity.INFO),
+            self.inbox,
             self.settings.connect_timeout_s,
         )
 
@@ -379,6 +380,10 @@ class Host:
             self._start_chore(self.upstreams[name].restart())
         else:
             self._reload(self.folders[name])
+
+    def log_in(self, name: str) -> None:
+        """Have the person at the screen log in to a server that is not ours."""
+        self._start_chore(self.upstreams[name].log_in())
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """Set the next policy for a tool of a server: allow, ask, deny."""

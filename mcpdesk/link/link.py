@@ -80,6 +80,9 @@ class ServerFacet:
     def reload(self, server: str) -> None:
         """Read the server's folder again now."""
 
+    def log_in(self, server: str) -> None:
+        """Log in to a remote server with a browser; the address to visit arrives as a question."""
+
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
     ) -> str:

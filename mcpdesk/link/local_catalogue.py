@@ -187,6 +187,10 @@ class LocalServers(ServerFacet):
         """Read the server's folder again now, or connect to it anew."""
         self._host.call_soon(lambda: self._host.reload(server))
 
+    def log_in(self, server: str) -> None:
+        """Log in to a remote server with a browser."""
+        self._host.call_soon(lambda: self._host.log_in(server))
+
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
     ) -> str:

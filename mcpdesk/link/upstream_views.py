@@ -88,6 +88,7 @@ def _upstream_view(upstream: Upstream, status: UpstreamStatus) -> UpstreamView:
         state=status.state.value,
         steps=status.steps,
         hint=status.hint,
+        login=status.login,
         revision="" if agreement is None else agreement.revision.name,
         instructions="" if agreement is None else agreement.instructions,
         capabilities={} if agreement is None else dict(agreement.capabilities),

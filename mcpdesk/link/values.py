@@ -119,6 +119,8 @@ class UpstreamView:
     """What was tried to connect to it, and what came of each."""
     hint: str = ""
     """What to do about what is wrong."""
+    login: str = ""
+    """Whose token is used, until when, and where it is kept; empty without a login."""
     revision: str = ""
     """The one agreed upon; empty before that."""
     instructions: str = ""

@@ -227,7 +227,8 @@ ACTIONS: tuple[Action, ...] = (
     _main_server("about_server", "I", "about the server",
         "Where it runs, its revision, capabilities and instructions, and how it was reached.", footer=False),
     _main_server("give_token", "T,f6", "token",
-        "Call the server as whoever a token is of, until it ends; F6 works while typing.", footer=False),
+        "Call the server as whoever a token is of, or log in to a remote one; F6 works while typing.",
+        footer=False),
     _main_server("reload", "f5", "reload",
         "Look at the server's folder again now, or connect to the server anew.", footer=False),
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
+from mcpdesk.client.oauth.values import Fetch, Fetched
 from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -97,6 +98,19 @@ class RecordedTransport(ClientTransport):
     async def listen(self, opened: Callable[[], None]) -> None:
         """Receive what belongs to no request, until cancelled."""
         await self._inner.listen(opened)
+
+    def record_fetch(self, request: Fetch, answer: Fetched) -> None:
+        """Record a request about authorization, and what came back."""
+        number, frame = self._info.number, self._recorder.frame
+        asked = HttpNote(f"{request.method} {request.url}", tuple(request.headers.items()))
+        frame(number, Direction.IN, request.body or b"", False, asked)
+        frame(
+            number,
+            Direction.OUT,
+            answer.body,
+            False,
+            HttpNote(f"HTTP {answer.status}", tuple(answer.headers.items())),
+        )
 
     def ended(self, at: float) -> None:
         """Note that the connection is over, at a Unix time in seconds."""

@@ -18,9 +18,13 @@ from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.hints import hint
 from mcpdesk.client.negotiation import Agreement
+from mcpdesk.client.oauth.stored_grants import open_grants
+from mcpdesk.client.oauth.values import Grant
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.inbox.question import Page
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
@@ -78,6 +82,8 @@ class UpstreamStatus(Struct, frozen=True):
     """What is wrong with its lists, or why there is no connection, one sentence each."""
     hint: str = ""
     """What a person can do about that."""
+    login: str = ""
+    """Whose token is used, until when, and where it is kept; empty without a login."""
     steps: tuple[str, ...] = ()
     """What was tried to connect, and what came of it."""
     version: int = 0
@@ -98,6 +104,7 @@ class UpstreamSite(NamedTuple):
     """Gets level, source, text and the server's name."""
     notify: Callable[[str, bool], None]
     """Gets a text for the person at the screen, and whether it is about a failure."""
+    inbox: Inbox
     connect_timeout_s: float
 
 
@@ -131,6 +138,35 @@ class Upstream:
         self._prepare()
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         self.start()
+
+    async def log_in(self) -> None:
+        """Have the person at the screen log in with a browser; the address waits in the inbox."""
+        target, site = self.plan.target, self._site
+        if not isinstance(target, UrlTarget):
+            site.notify(f"{self.name} is no remote server: there is nothing to log in to.", True)
+            return
+        from mcpdesk.client.oauth.browser_login import PATIENCE_S, log_in
+
+        questions: list[int] = []
+
+        def show(address: str) -> None:
+            page = Page(f"Log in to {self.name}", "login", own_words=False, is_required=False, link=address)
+            asked, _ = site.inbox.ask(
+                server=self.name, peer="desk", tool="login", pages=(page,), timeout_s=PATIENCE_S
+            )
+            questions.append(asked)
+
+        try:
+            store = open_grants(site.place.state_dir)
+            await log_in(target.url, store, show, watch=self._transport.record_fetch)
+            site.notify(f"Logged in to {self.name}; the token is kept in {store.where}.", False)
+        except DeskError as error:
+            site.notify(f"{self.name}: {error}", True)
+            return
+        finally:
+            for asked in questions:
+                site.inbox.withdraw(asked, "the login is over")
+        await self.restart()
 
     async def close(self) -> None:
         """End the connection, and the program if it is one."""
@@ -182,6 +218,14 @@ class Upstream:
         if agreement.revision.is_stateless:
             self._begin(self._follow_changes())
 
+    def _login(self) -> str:
+        """Whose token is used for it, if one is."""
+        if not isinstance(self.plan.target, UrlTarget):
+            return ""
+        store = open_grants(self._site.place.state_dir)
+        grant = store.grant(self.plan.target.url)
+        return "" if grant is None else login_text(grant, store.where)
+
     async def _read(self, agreement: Agreement) -> None:
         """Read what it offers."""
         offers, problems = await read_offers(self.connection, agreement.capabilities)
@@ -193,6 +237,7 @@ class Upstream:
                 offers=offers,
                 problems=problems,
                 hint="",
+                login=self._login(),
                 steps=tuple(self._steps),
             )
         )
@@ -289,10 +334,17 @@ def _hint(plan: UpstreamPlan, error: DeskError) -> str:
         return "Mend its entry in the file, and open the desk again."
     is_refused = isinstance(error, HttpError) and error.status in (401, 403)
     if isinstance(error, AuthorizationError) or is_refused:
-        return f"Log in with `mcpdesk login {plan.place}`, then press F5."
+        return "T logs in with a browser, and so does `mcpdesk login` in a shell."
     if isinstance(error, ProgramEnded):
         return f"Its last lines are in the log (5). {AGAIN}"
     return f"{hint(error)} {AGAIN}".strip() if isinstance(error, CallError) else AGAIN
+
+
+def login_text(grant: Grant, where: str) -> str:
+    """`token of https://issuer, until 14:05, kept in the keyring of the system`."""
+    until = "" if grant.expires is None else time.strftime(", until %H:%M", time.localtime(grant.expires))
+    renewed = " and then renewed" if until and grant.refresh_token else ""
+    return f"token of {grant.issuer}{until}{renewed}, kept in {where}"
 
 
 def watched_files(target: RemoteTarget) -> tuple[Path, ...]:

@@ -7,15 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from mcpdesk.client.targets import CommandTarget, UrlTarget
-from mcpdesk.inbox.question import Answer
+from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link.values import ServerView, UpstreamView
 from mcpdesk.paths import sample_servers
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import odd_server
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.guarded_server import GuardedServer
 
 HELLO = sample_servers() / "hello"
 
@@ -172,3 +174,26 @@ async def test_a_server_behind_a_url_in_the_newest_revision(tmp_path: Path) -> N
         assert upstream(desk).revision == "2026-07-28"
         assert {"greet", "order-tea"} <= set(names(desk))
         assert (await call(desk, "greet", name="Ada"))["content"][0]["text"] == "Hello, Ada!"
+
+
+async def test_a_person_logs_in_from_the_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    async with (
+        GuardedServer().running() as server,
+        running_desk(upstreams=[UpstreamPlan("odd", UrlTarget(server.url))], state_dir=tmp_path) as desk,
+    ):
+        await until(lambda: upstream(desk).state == "failed")
+        assert "T logs in" in upstream(desk).hint
+        desk.log_in("odd")
+        await until(desk.questions)
+        async with aiohttp.ClientSession() as browser, browser.get(desk.questions()[0].pages[0].link) as page:
+            assert "You are logged in" in await page.text()
+        await until(lambda: upstream(desk).state == "ready")
+        assert f"token of {server.origin}, until" in upstream(desk).login
+        assert "tokens.json" in upstream(desk).login
+        assert not [each for each in desk.questions() if each.state is QuestionState.WAITING]
+        index = desk.traffic
+        index.catch_up()
+        names = [index.exchange(number).name for number in range(len(index.exchanges))]
+        assert f"POST {server.origin}/token" in names and f"POST {server.origin}/register" in names
+        assert "token-1" not in str(names)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
 
 from mcpdesk.errors import AuthorizationError
 
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from mcpdesk.client.oauth.stored_grants import StoredGrants
+    from mcpdesk.client.oauth.values import ClientRegistration, Fetch, Fetched, Grant
+
 PORT = 33427
 """The port that is tried first: clients are registered with it."""
 PATH = "/callback"
 PATIENCE_S = 300.0
+Watch: TypeAlias = "Callable[[Fetch, Fetched], None]"
+"""Is shown each request of a login, and what came back."""
 DONE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
 
 
@@ -79,3 +86,44 @@ class BrowserLogin:
         if not self._returned.done():
             self._returned.set_result(f"{self.redirect_uri}?{request.query_string}")
         return web.Response(text=DONE, content_type="text/html", headers={"Cache-Control": "no-store"})
+
+
+async def log_in(
+    url: str,
+    store: StoredGrants,
+    show: Callable[[str], None],
+    *,
+    client: ClientRegistration | None = None,
+    scope: str = "",
+    patience_s: float = PATIENCE_S,
+    watch: Watch = lambda request, answer: None,
+) -> Grant:
+    """Have a person log in to the server at a URL, and keep the token.
+
+    `show` is given the address to visit; `client` is what this program is known as, if it was registered by
+    hand; `scope` replaces what the server says it wants.
+
+    Raises: CallError; an AuthorizationError for a server that breaks a rule.
+    """
+    from mcpdesk.client.http_transports import HttpRequests
+    from mcpdesk.client.oauth.authorizer import Authorizer
+    from mcpdesk.client.oauth.grants import ClientSetup
+    from mcpdesk.client.oauth.values import Challenge
+
+    requests = HttpRequests(url, {})
+
+    async def fetch(step: Fetch) -> Fetched:
+        answer = await requests.fetch(step)
+        watch(step, answer)
+        return answer
+
+    try:
+        async with BrowserLogin(show, patience_s) as browser:
+            known = None if client is None else replace(client, redirect_uri=browser.redirect_uri)
+            setup = ClientSetup(redirect_uri=browser.redirect_uri, client=known)
+            authorizer = Authorizer(url, setup, store, browser.visit)
+            asked = await requests.challenge()
+            challenge = Challenge("bearer", asked.metadata_url, scope or asked.scope)
+            return await authorizer.log_in(fetch, challenge)
+    finally:
+        await requests.close()

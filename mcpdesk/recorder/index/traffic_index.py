@@ -10,11 +10,13 @@ from itertools import islice
 from threading import Lock
 from time import perf_counter, time
 
-from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, dropped
+from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, dropped
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.table import NO_FRAME
 from mcpdesk.recorder.record import Direction, Gap, Source
 
+STEPS = ("GET http", "POST http", "HTTP ")
+"""How the HTTP of a login begins: a request names a whole address, an answer its status."""
 _SLICE = 64
 """Frames between two looks at the clock; segments of a ring are a multiple of it."""
 _RATE_S = 600
@@ -133,6 +135,8 @@ class Index:
         ended = table.ended[number]
         request, response = table.request[number], table.response[number]
         operation = self.operations.get(number)
+        if KINDS[table.kind[number]] is ExchangeKind.MALFORMED and not name:
+            name = self._http_line(request if request != NO_FRAME else response)
         return Exchange(
             number,
             KINDS[table.kind[number]],
@@ -167,6 +171,11 @@ class Index:
             return ""
         info = self.connections.get(table.connection[number])
         return table.revisions[table.revision[number]] or (info.revision if info else "")
+
+    def _http_line(self, frame: int) -> str:
+        """What HTTP said of a frame that is no message of the protocol, but a step of a login."""
+        note = self._source.note(frame)
+        return "" if note is None or not note.line.startswith(STEPS) else note.line.partition("?")[0]
 
     def part_of(self, number: int, frame: int) -> int | None:
         """Where in a batch frame the message of an exchange stands; None when it is the whole frame."""

@@ -30,9 +30,15 @@ _BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
 
 
 def open_token_prompt(main: MainScreen) -> None:
-    """Ask for a token for the server shown; notify the person where tokens have no effect."""
+    """Ask for a token for the server shown, or begin the login to one that runs elsewhere.
+
+    The person is told where tokens have no effect.
+    """
     server = next((one for one in main.link.view().servers if one.name == main.server), None)
     if server is None:
+        return
+    if server.upstream is not None:
+        main.link.log_in(server.name)
         return
     if not server.looks_at_tokens:
         main.notify(f"{server.name}: {NO_JWT}", severity="warning", markup=False)

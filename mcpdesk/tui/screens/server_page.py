@@ -45,7 +45,7 @@ def _where(server: ServerView) -> Iterator[Content]:
         word, style = STATES[upstream.state]
         state = Content.styled(word, style)
         yield Content.assemble(state, f" · {upstream.revision}") if upstream.revision else state
-    for text in (server.place, server.url):
+    for text in (server.place, server.url, "" if upstream is None else upstream.login):
         if text:
             yield Content.styled(clean(text), "$text-secondary")
 

@@ -255,6 +255,8 @@ def _operation_glyphs(exchange: Exchange) -> str:
 
 
 def _what(exchange: Exchange) -> list[Cell]:
+    if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
+        return [(mask_text(exchange.name), "traffic--method")]
     if exchange.kind is ExchangeKind.MALFORMED:
         return [("not a JSON-RPC message", "traffic--bad")]
     if exchange.kind is ExchangeKind.RESPONSE:
@@ -269,6 +271,8 @@ def _id(exchange: Exchange, _: float) -> list[Cell]:
 
 
 def _status(exchange: Exchange, _: float) -> list[Cell]:
+    if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
+        return []
     glyph, word, style = _STATUSES[exchange.status]
     return [(f"{glyph} {word}".rstrip(), style)]
 
