@@ -212,18 +212,6 @@ def test_a_folder_that_becomes_usable_is_written_to_from_then_on(tmp_path: Path)
     archive.close()
 
 
-def test_what_is_left_unwritten_at_the_end_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = Recording(tmp_path / "a.jsonl")
-    recording.start()
-    refuse(monkeypatch, errno.ENOSPC)
-    record(recording, 0, 500)
-    recording.close()
-    assert recording.missing == 500 and "No space left on device" in recording.error
-    assert recording.index.whole(499) == frame(499)
-
-
 def test_a_disk_that_refuses_much_is_asked_again_without_haste(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

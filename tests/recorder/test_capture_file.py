@@ -5,11 +5,9 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-import pytest
-
 from mcpdesk.recorder.capture.capture_file import CaptureFile
-from mcpdesk.recorder.capture.capture_lines import Group, read_line, run_pieces
-from mcpdesk.recorder.record import Direction, Frame, FrameRun
+from mcpdesk.recorder.capture.capture_lines import Group, read_line
+from mcpdesk.recorder.record import Direction, Frame
 from tests.support.traffic import connection, frame_line
 
 
@@ -51,41 +49,3 @@ def test_a_full_part_is_followed_by_another_that_stands_for_itself(tmp_path: Pat
     read = [read_line(file.places.frame_line(number) or b"").n for number in range(20)]
     assert read == list(range(20))
     file.places.close()
-
-
-def test_a_frame_larger_than_a_part_is_written_all_the_same(tmp_path: Path) -> None:
-    file = CaptureFile(tmp_path / "a.jsonl", 300, 1.0)
-    for number in range(3):
-        file.add(alone(line(number, b"x" * 1000)))
-    file.close()
-    assert len(file.places.parts) == 3
-    assert file.places.frame_line(2) == line(2, b"x" * 1000)
-    file.places.close()
-
-
-def test_a_group_stays_in_one_part(tmp_path: Path) -> None:
-    file = CaptureFile(tmp_path / "a.jsonl", 400, 1.0)
-    lines = [line(number) for number in range(4)]
-    for _ in range(2):
-        file.add(Group(4, lines))
-    file.add(Group(2, run_pieces(FrameRun(8, 1.0, 1, Direction.IN, b"{}\n{}", 2)), is_run=True))
-    file.close()
-    assert [part.read_bytes().count(b"\n{") for part in file.places.parts] == [4, 4 + 3]
-    assert [file.places.frame_line(number) for number in range(9)] == [*lines, *lines, line(8)]
-    file.places.close()
-
-
-def test_losses_are_owned_up_to(tmp_path: Path) -> None:
-    file = CaptureFile(tmp_path / "a.jsonl", None, 1.0)
-    file.add_loss(3, "no room")
-    file.add(alone(line(3)))
-    file.close()
-    assert b'{"lost":[0,3],"missing":3,"why":"no room"}' in file.path.read_bytes()
-    assert file.places.frame_line(1) is None and file.places.frame_line(3) == line(3)
-    file.places.close()
-
-
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("a file")
-    with pytest.raises(OSError):
-        CaptureFile(tmp_path / "taken" / "a.jsonl", None, 1.0)

@@ -19,24 +19,6 @@ def test_nothing_is_parsed_before_somebody_looks() -> None:
     assert len(recording.index.exchanges) == 1
 
 
-def test_a_slice_ends_when_its_time_is_over() -> None:
-    recording = Recording(None)
-    for number in range(5000):
-        recording.frame(1, IN, call(number, "a"))
-    recording.index.catch_up(0.0)
-    assert 0 < recording.index.paired < 1000
-    settle(recording)
-    assert recording.index.paired == 5000
-
-
-def test_exchanges_are_a_sequence() -> None:
-    exchanges = busy_recording().index.exchanges
-    assert exchanges[-1].name == "Bash" and exchanges[0].method == "initialize"
-    assert [one.number for one in exchanges] == list(range(len(exchanges)))
-    with pytest.raises(IndexError):
-        exchanges[len(exchanges)]
-
-
 def test_a_peer_that_tells_its_name_late_has_it_everywhere() -> None:
     recording = Recording(None)
     recording.frame(1, IN, call(1, "a"))

@@ -7,7 +7,6 @@ import pytest
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import pairing
 from mcpdesk.recorder.index.exchange import Exchange, Status
-from mcpdesk.recorder.index.pairing import LinkedExchanges, Operations, state_key
 from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
     IN,
@@ -117,20 +116,6 @@ def test_a_question_of_two_calls_or_none_stands_for_itself() -> None:
     assert [one.status for one in lines(none)] == [Status.OK]
 
 
-def test_questions_at_the_same_time_are_waited_for_once() -> None:
-    operation = LinkedExchanges()
-    for deed, moment in (
-        (operation.asked_client, 10),
-        (operation.asked_client, 11),
-        (operation.client_answered, 13),
-        (operation.client_answered, 15),
-    ):
-        deed(moment)
-    assert (operation.waited, operation.asked) == (5, 0)
-    operation.client_answered(20)
-    assert operation.waited == 5
-
-
 def test_a_task_keeps_its_looks_questions_and_notifications() -> None:
     related = {"io.modelcontextprotocol/related-task": {"taskId": "t"}}
     recording = recorded(
@@ -165,11 +150,3 @@ def test_an_operation_takes_only_so_many_parts(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pairing, "PARTS", 2)
     recording = recorded((IN, call(1, "a")), *[(OUT, request(n, "roots/list")) for n in range(4)])
     assert [len(one.parts) for one in lines(recording)] == [2, 0, 0]
-
-
-def test_only_so_many_states_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "REMEMBERED", 2)
-    known = Operations()
-    for row, state in enumerate("abc"):
-        known.expect(state_key("s", state), row)
-    assert [known.expected(state_key("s", state)) for state in "abc"] == [None, 1, 2]

@@ -151,3 +151,12 @@ def test_revisions_are_those_of_the_message_else_of_the_connection() -> None:
         (IN, request(2, "ping")),
     )
     assert [one.revision for one in (agreed, stated, plain)] == ["2025-06-18", "2026-07-28", "2025-11-25"]
+
+
+def test_made_up_revisions_do_not_pile_up() -> None:
+    recording = Recording(None)
+    for number in range(1_000):
+        meta = {"io.modelcontextprotocol/protocolVersion": f"r{number}"}
+        recording.frame(1, IN, request(number, "ping", {"_meta": meta}))
+    settle(recording)
+    assert len(recording.index.table.revisions) < 110

@@ -13,7 +13,6 @@ import pytest
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.index.query import EVERYTHING, parse
-from mcpdesk.recorder.index.table import RollingColumn
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import Direction
@@ -159,19 +158,6 @@ def test_an_exchange_that_was_dropped_is_nothing_but_its_number() -> None:
     assert recording.index.rows_of(0) == () and recording.index.revision(0) == ""
     with pytest.raises(IndexError):
         recording.index.exchange(len(recording.index.exchanges))
-
-
-def test_a_rolling_column_keeps_its_positions() -> None:
-    column = RollingColumn[int]("q")
-    for number in range(10):
-        column.append(number)
-    column.drop(4)
-    column[2], column[5] = 99, 50
-    assert (len(column), column.base, column[4], column[5], column[9]) == (10, 4, 4, 50, 9)
-    assert list(column.between(2, 7)) == [4, 50, 6]
-    for at in (3, 10):
-        with pytest.raises(IndexError):
-            column[at]
 
 
 @pytest.mark.slow

@@ -77,15 +77,6 @@ def test_notes_of_all_settlings_are_told_apart_in_every_part(
     assert all(b'{"note":' in part for part in parts if b'{"same":' in part)
 
 
-def test_without_a_file_notes_are_kept_in_memory() -> None:
-    recording = Recording(None)
-    recording.start()
-    one = said()
-    asked_and_answered(recording, [one, said("two"), one])
-    recording.close()
-    assert noted(recording, 6) == ["one", None, "two", None, "one", None]
-
-
 def test_many_clients_and_large_headers_are_forgotten_again(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
@@ -108,14 +99,3 @@ def test_repeated_notes_count_little(tmp_path: Path) -> None:
         recording.close()
         costs.append(recording._store.ring.cost)
     assert costs[1] - costs[0] > 100_000
-
-
-def test_header_bytes_that_were_no_text_are_replaced(tmp_path: Path) -> None:
-    recording = Recording(tmp_path / "a.jsonl", 1)
-    recording.start()
-    odd = said("\udcff")
-    asked_and_answered(recording, [odd] * 200)
-    recording.close()
-    archive = Archive(tmp_path / "a.jsonl")
-    assert noted(archive, 400)[::2] == ["�"] * 200
-    archive.close()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.index.query import EVERYTHING, parse
+from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
 from tests.support.traffic import (
     IN,
@@ -126,13 +126,6 @@ def test_frames_that_left_memory_are_searched_on_disk(tmp_path: Path) -> None:
     assert list(view_of(recording, "needle").lines) == [0]
 
 
-def test_positions_are_found_for_lines_shown_or_not() -> None:
-    view = view_of(busy_recording(), "tool:e")
-    lines = list(view.lines)
-    assert [view.position(line) for line in lines] == list(range(len(lines)))
-    assert view.position(lines[-1] + 1) == len(lines)
-
-
 @pytest.mark.parametrize(
     ("query", "shown"),
     [
@@ -182,16 +175,6 @@ def test_raw_frames_of_a_question_go_with_the_status_of_its_call() -> None:
     assert grow(recording, view) == []
 
 
-def test_a_round_that_was_not_searched_yet_is_not_judged() -> None:
-    recording = Recording(None)
-    recording.frame(1, IN, call(1, "x"))
-    recording.frame(1, OUT, asks(1, "s"))
-    view = view_of(recording, "not x")
-    assert not view.lines
-    recording.frame(1, IN, retry(2, "x", "s"))
-    assert grow(recording, view) == []
-
-
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("ask"), st.integers(0, 4), st.sampled_from(["x", "y"])),
@@ -231,7 +214,3 @@ def test_however_it_came_about_a_view_shows_what_a_fresh_one_would(
         DEEDS[deed](recording, view, number, word)
     view.release()
     assert grow(recording, view) == list(view_of(recording, query, raw=raw).lines)
-
-
-def test_everything_is_what_no_filter_means() -> None:
-    assert parse("", 0.0) == EVERYTHING
