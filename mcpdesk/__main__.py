@@ -1,4 +1,4 @@
-"""The console entry. A client that starts `mcpdesk stdio FOLDER` waits: that form takes the shortest way."""
+"""The console entry. A client waits for the `mcpdesk stdio ...` it starts: that takes the shortest way."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpdesk.transports.pump import Moved
     from mcpdesk.transports.replay import ClientState
+    from mcpdesk.transports.tap import Copies
 
 
 def main() -> None:
     """Run the command line; the process ends with its exit code."""
-    asked = plain(sys.argv[2:]) if sys.argv[1:2] == ["stdio"] else None
-    code = None if asked is None else serve_client(*asked)
+    code = None
+    if sys.argv[1:3] == ["stdio", "--"]:
+        code = tap(sys.argv[3:])
+    elif sys.argv[1:2] == ["stdio"] and (asked := plain(sys.argv[2:])) is not None:
+        code = serve_client(*asked)
     if code is None:
         from mcpdesk.cli.main import run
 
@@ -66,6 +70,35 @@ def serve_client(folder: str, mode: str) -> int | None:
     from mcpdesk.transports import pump
 
     return pump.serve(folder, mode, lambda client_state: serve_alone(folder, mode, client_state))
+
+
+def tap(argv: list[str]) -> int | None:
+    """Carry between the client on stdin and stdout and the server that a command starts.
+
+    Returns the exit code; None on Windows or without a command, which the command reports.
+    """
+    if not hasattr(os, "fork") or not argv:
+        return None
+    from mcpdesk.transports import tap
+
+    try:
+        return tap.run(argv, lambda copies: write_capture(argv, copies))
+    except (OSError, ValueError) as error:
+        from mcpdesk.cli.printing import CANNOT_CONNECT, report
+        from mcpdesk.errors import DeskUserError
+
+        reason = error.strerror if isinstance(error, OSError) else error
+        message = f"The program {argv[0]!r} cannot be started: {reason}."
+        report(DeskUserError(message, "Is it installed, on PATH, and marked as executable?"))
+        return CANNOT_CONNECT
+
+
+def write_capture(argv: list[str], copies: Copies) -> None:
+    """Write what passes a tap; the libraries for it are loaded when the client has been served first."""
+    copies.wait()
+    from mcpdesk.cli import taps
+
+    taps.write_capture(argv, copies)
 
 
 def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:

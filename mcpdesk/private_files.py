@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -21,7 +23,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def write(path: Path, data: bytes, *, replaces: bool = True) -> None:
+def write(path: Path, data: bytes, *, replaces: bool = True, mode: int = 0o600) -> None:
     """Write a whole file: another process that reads it sees what was there before, or all of `data`.
 
     Raises: FileExistsError for a file that must not be replaced; OSError when it cannot be written.
@@ -30,6 +32,30 @@ def write(path: Path, data: bytes, *, replaces: bool = True) -> None:
     try:
         with os.fdopen(create(draft), "wb") as file:
             file.write(data)
+            if mode != 0o600:
+                os.fchmod(file.fileno(), mode)
         (os.replace if replaces else os.link)(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def hold(descriptor: int) -> None:
+    """Tell other processes, which ask `is_held`, that an open file is in use, until it is closed."""
+    if sys.platform != "win32":
+        import fcntl
+
+        with suppress(OSError):  # not every file system can
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds this file."""
+    if sys.platform != "win32":
+        import fcntl
+
+        with suppress(OSError), path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False

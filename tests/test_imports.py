@@ -23,7 +23,9 @@ ALLOWED: dict[str, set[str]] = {
     "paths": {"transports.rendezvous"},
     "setting": set(),
     "settings": {"paths"},
-    "__main__": {"transports.pump", "cli.main", "cli.lone_core", "cli.printing"},
+    "__main__": {
+        "transports.pump", "transports.tap", "cli.main", "cli.lone_core", "cli.printing", "cli.taps",
+    },
     "__init__": {"server"},
     "protocol": set(),
     "recorder": {"protocol"},
@@ -191,6 +193,10 @@ def loaded_by(statement: str) -> set[str]:
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [
+        (
+            "import mcpdesk.transports.tap",
+            {"asyncio", "socket", "subprocess", "re", "json", "orjson", "msgspec", "click", "logging"},
+        ),
         (
             "import mcpdesk.transports.pump",
             {"asyncio", "orjson", "msgspec", "click", "aiohttp", "textual", "logging"},

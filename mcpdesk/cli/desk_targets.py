@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,12 +18,11 @@ from mcpdesk.client.targets import (
     Target,
     configured_targets,
     find_target,
+    plain_name,
+    program_name,
 )
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
-
-RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
-"""Words of commands that do not name the server."""
 
 
 class DeskTargets(NamedTuple):
@@ -70,26 +68,19 @@ def server_name(text: str, target: Target) -> str:
     if isinstance(target, FolderTarget):
         return target.path.name
     if not isinstance(target, CommandTarget):
-        return _plain(urlsplit(target.url).hostname or "server")
+        return plain_name(urlsplit(target.url).hostname or "server")
     file, _, name = text.partition(".json:")
     if name:
-        return _plain(name)
+        return plain_name(name)
     if not text.startswith("$ "):
-        return _plain(Path(file.rpartition(":")[0] if ":" in file else file).stem)
-    words = [word for word in target.argv if not word.startswith("-") and Path(word).name not in RUNNERS]
-    last = Path(words[0] if words else target.argv[0]).name
-    return _plain(last.partition("@")[0] or last)
-
-
-def _plain(name: str) -> str:
-    """A name that fits into a URL."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "server"
+        return plain_name(Path(file.rpartition(":")[0] if ":" in file else file).stem)
+    return program_name(target.argv)
 
 
 def _free(name: str, taken: set[str]) -> str:
     """The name, with a number when it is taken."""
-    number, found = 1, _plain(name)
+    number, found = 1, plain_name(name)
     while found in taken:
         number += 1
-        found = f"{_plain(name)}-{number}"
+        found = f"{plain_name(name)}-{number}"
     return found

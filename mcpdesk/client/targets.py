@@ -18,6 +18,8 @@ from mcpdesk.errors import DeskUserError
 COMMAND = "$ "
 """What a target begins with that is a command, its words quoted as in a shell."""
 RUNNER = Path(__file__).with_name("python_server.py")
+RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
+"""Words of commands that do not name the server."""
 _SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 
 
@@ -66,6 +68,18 @@ Target = FolderTarget | UrlTarget | CommandTarget
 def command_text(argv: Sequence[str]) -> str:
     """A command as a target."""
     return COMMAND + shlex.join(argv)
+
+
+def program_name(argv: Sequence[str]) -> str:
+    """A name for the server that a command starts."""
+    words = [word for word in argv if not word.startswith("-") and Path(word).name not in RUNNERS]
+    last = Path(words[0] if words else argv[0]).name
+    return plain_name(last.partition("@")[0] or last)
+
+
+def plain_name(name: str) -> str:
+    """A name that fits into a URL."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "server"
 
 
 def find_target(

@@ -58,6 +58,7 @@ class CaptureFile:
         self._written = 0
         """Bytes of the part on disk."""
         self.path, self._handle = _created(path)
+        private_files.hold(self._handle)
         self.places.parts.append(self.path)
         self._begin()
 
@@ -192,6 +193,7 @@ class CaptureFile:
         """Begin the next part on disk."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         done, self._handle = self._handle, private_files.create(path)
+        private_files.hold(self._handle)
         os.close(done)
         self._written = 0
         # Only now: before, a file of that name is somebody else's.

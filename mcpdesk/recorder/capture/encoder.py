@@ -154,7 +154,7 @@ class PendingBodies:
         if written is not None and self._is_room(len(written)):
             self._waiting[whole.number] = written
         data = whole.data
-        return replace(whole, data=beginning(data, KEPT_BYTES), end=data[-END_BYTES:])
+        return replace(whole, data=beginning(data, KEPT_BYTES), end=whole.end or data[-END_BYTES:])
 
     def release(self, upto: int) -> None:
         """Forget the bytes of frames below `upto`: they are on disk now, or never will be."""

@@ -175,14 +175,16 @@ class Recording:
         is_json: bool = False,
         note: HttpNote | None = None,
         at: float | None = None,
+        size: int = 0,
+        end: bytes = b"",
     ) -> int:
-        """Record one frame and return its number."""
-        size, when = len(data), at or time()
+        """Record one frame and return its number. Of one that was cut already, `size` is what it had."""
+        size, when = size or len(data), at or time()
         with self._lock:
             number = (store := self._store).count
             if not number & SEGMENT_MASK:
                 self._begin_segment(number)
-            frame = Frame(number, when, connection, direction, data, size)
+            frame = Frame(number, when, connection, direction, data, size, end)
             self._append(frame if size <= KEPT_BYTES else self._cut(frame))
             if not is_json:
                 self._segment.doubtful.add(number)

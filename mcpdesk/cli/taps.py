@@ -1,0 +1,254 @@
+"""What a tap (`mcpdesk stdio -- COMMAND`) records, and which taps run on this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from mcpdesk import private_files
+from mcpdesk.errors import DeskUserError
+from mcpdesk.paths import captures_folder, state_folder
+from mcpdesk.plain_text import clean
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Direction
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.tap import Copies, Passed
+
+RING_BYTES = 1 << 20
+"""Of frames that are written, nobody looks at those in memory."""
+LONGEST = 64 << 20
+"""Bytes of a message that are kept at most, whatever the setting."""
+LOOKED_AT = 8
+"""Messages each way in which names and revision of a handshake are looked for."""
+
+
+class RunningTap(msgspec.Struct, frozen=True):
+    """A tap that runs, as it has registered itself."""
+
+    pid: int
+    command: tuple[str, ...]
+    client: str
+    """What the process that started it calls itself."""
+    capture: str
+    """The path of its capture."""
+    started: float
+    """Unix time in seconds."""
+
+
+def running_taps(state: Path) -> list[RunningTap]:
+    """Taps that run, the newest first. What killed ones left behind is removed."""
+    found: list[RunningTap] = []
+    for path in _folder(state).glob("*.json"):
+        with suppress(OSError, msgspec.DecodeError):
+            if private_files.is_held(path):
+                found.append(msgspec.json.decode(path.read_bytes(), type=RunningTap))
+            else:
+                path.unlink()
+    return sorted(found, key=lambda tap: tap.started, reverse=True)
+
+
+def write_capture(argv: Sequence[str], copies: Copies) -> None:
+    """Write what passes a tap to a capture of its own, until it ends. What goes wrong is told on stderr."""
+    try:
+        _write(argv, copies)
+    except (DeskUserError, OSError) as error:
+        _tell(str(error))
+    except Exception:
+        from mcpdesk.cli.printing import report_crash
+
+        report_crash()
+    finally:
+        copies.is_wanted = False
+
+
+def _write(argv: Sequence[str], copies: Copies) -> None:
+    from mcpdesk.client.targets import program_name
+    from mcpdesk.settings import resolve
+    from mcpdesk.transports.rendezvous import process_name
+
+    settings, started = resolve({}, os.environ).settings, copies.started
+    name = program_name(argv)
+    place = captures_folder(settings.state_dir)
+    path = place / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}-{os.getpid()}.jsonl"
+    recording = Recording(
+        path, RING_BYTES, settings.capture_max_bytes or None, body_bytes=settings.capture_body_bytes
+    )
+    recording.start()
+    try:
+        if recording.failing:
+            _tell(recording.failing)
+        client = process_name(os.getppid())
+        tap = RunningTap(os.getpid(), tuple(map(clean, argv)), client, str(path), started)
+        conversation = Conversation(recording, ConnectionInfo(1, name, "stdio", client, "", started))
+        with _registered(settings.state_dir, tap):
+            conversation.follow(copies, settings.capture_body_bytes or LONGEST)
+    finally:
+        recording.close()
+
+
+def _tell(problem: str) -> None:
+    from mcpdesk.cli.printing import print_message
+
+    print_message(f"mcpdesk: what passes is not recorded: {problem}")
+
+
+@contextmanager
+def _registered(state: Path, tap: RunningTap) -> Iterator[None]:
+    """Tell desks of a tap, as long as it runs; where that cannot be told, it runs all the same."""
+    path = _folder(state) / f"{tap.pid}.json"
+    draft = path.with_suffix(".draft")
+    handle = -1
+    try:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+            handle = private_files.create(draft)
+            private_files.hold(handle)  # before anybody can see it
+            os.write(handle, msgspec.json.encode(tap))
+            draft.replace(path)
+        yield
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+        if handle >= 0:
+            os.close(handle)
+
+
+def _folder(state: Path) -> Path:
+    return state / "taps"
+
+
+class Conversation:
+    """The lines that pass between a client and a server, as frames of a recording."""
+
+    def __init__(self, recording: Recording, info: ConnectionInfo) -> None:
+        self._recording, self._info = recording, info
+        self._looked = dict.fromkeys(Direction, 0)
+        recording.connect(info)
+
+    def follow(self, copies: Copies, kept: int) -> None:
+        """Record what passes, until the end. Of longer messages `kept` bytes are recorded, and the end."""
+        lines = {direction: Lines(kept) for direction in Direction}
+        while passed := copies.take():
+            for each in passed:
+                self._record(each, lines)
+        now = time.time()
+        for direction, some in lines.items():
+            if line := some.rest():
+                self._frame(direction, line, now)
+        self._tell(replace(self._info, closed=now))
+
+    def _record(self, passed: Passed, lines: dict[Direction, Lines]) -> None:
+        direction = Direction.IN if passed.is_from_client else Direction.OUT
+        for line in lines[direction].feed(passed.data, passed.size):
+            self._frame(direction, line, passed.at)
+
+    def _frame(self, direction: Direction, line: Line, at: float) -> None:
+        data, end, size = line
+        self._recording.frame(self._info.number, direction, data, at=at, size=size, end=end)
+        if self._looked[direction] < LOOKED_AT:
+            self._looked[direction] += 1
+            self._look(data)
+
+    def _look(self, data: bytes) -> None:
+        """Find out who the client is and which revision is spoken."""
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            said = msgspec.json.decode(data, type=_Said)
+            if (client := said.params.client) is not None:
+                self._tell(replace(self._info, peer=f"{client.name} {client.version}".strip()))
+            if revision := said.result.protocolVersion:
+                self._tell(replace(self._info, revision=revision))
+
+    def _tell(self, info: ConnectionInfo) -> None:
+        if info != self._info:
+            self._info = info
+            self._recording.connect(info)
+
+
+class _Client(msgspec.Struct):
+    name: str = ""
+    version: str = ""
+
+
+class _Meta(msgspec.Struct):
+    clientInfo: _Client | None = msgspec.field(default=None, name="io.modelcontextprotocol/clientInfo")
+
+
+class _Params(msgspec.Struct):
+    clientInfo: _Client | None = None
+    meta: _Meta = msgspec.field(default_factory=_Meta, name="_meta")
+
+    @property
+    def client(self) -> _Client | None:
+        return self.clientInfo or self.meta.clientInfo
+
+
+class _Result(msgspec.Struct):
+    protocolVersion: str = ""
+
+
+class _Said(msgspec.Struct):
+    """What a handshake, or any stateless request, says of its sides."""
+
+    params: _Params = msgspec.field(default_factory=_Params)
+    result: _Result = msgspec.field(default_factory=_Result)
+
+
+Line = tuple[bytes, bytes, int]
+"""The bytes of a line that are kept, its last ones where that is not all, and the length of all of it."""
+
+
+class Lines:
+    """Splits chunks into lines, of which it keeps as much as is recorded."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._begun = bytearray()
+        self._end = b""
+        self._size = 0
+
+    def feed(self, chunk: bytes, size: int) -> Iterator[Line]:
+        """The lines that are whole now, but empty ones; of a chunk of `size` bytes that may be missing."""
+        *ends, begun = chunk.split(b"\n")
+        for piece in ends:
+            self._grow(piece)
+            if line := self.rest():
+                yield line
+        self._grow(begun)
+        if missing := size - len(chunk):
+            self._size += missing
+            self._end = b""
+
+    def rest(self) -> Line | None:
+        """What there is of a line; it is forgotten."""
+        data, end, size = bytes(self._begun), self._end, self._size
+        self._begun, self._end, self._size = bytearray(), b"", 0
+        if not size:
+            return None
+        return (data, b"", size) if len(data) == size else (data, end, size)
+
+    def _grow(self, piece: bytes) -> None:
+        self._size += len(piece)
+        # A line that lost a piece goes on with its end: what stands there is not what followed.
+        whole = self._size - len(piece) == len(self._begun)
+        if whole and (room := self._kept - len(self._begun)) > 0:
+            self._begun += piece[:room]
+        if self._size > len(self._begun):
+            self._end = (self._end + piece)[-END_BYTES:]
+
+
+def newest_tap() -> RunningTap:
+    """The tap that was started last. Raises: DeskUserError when none runs."""
+    taps = running_taps(state_folder())
+    if not taps:
+        hint = "`mcpdesk wrap CLIENT` puts taps in front of a client's servers; or name a capture."
+        raise DeskUserError("No tap runs at present.", hint)
+    return taps[0]

@@ -1,0 +1,289 @@
+"""The tap: starts a server's command, carries its client's bytes to it and back, and keeps a copy of them.
+
+The bytes pass chunk by chunk, as they come, whatever they are. A thread for each direction reads and writes:
+each side is held up by the other one, as by a pipe between them, and by nothing else. The copies wait in
+memory, up to a bound, for a thread that writes the capture. Imports little of the standard library, and
+nothing else: a client waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CHUNK = 64 << 10
+"""Bytes carried at once."""
+MOST_WAITING = 16 << 20
+"""Bytes that may wait for the capture. Of what passes beyond them it gets only the length."""
+SWITCH_S = 0.0005
+"""How long the thread of the capture may compute while a chunk waits to be passed on."""
+GATHER_S = 0.02
+"""How long the capture lets chunks gather: it comes after them, not between them."""
+LINGER_S = 0.5
+"""How long the output of a program that has ended is read: what it started may hold it open."""
+PATIENCE_S = 2.0
+"""How long a program may go on whose client is gone, and again after SIGTERM."""
+END_S = 2.0
+"""How long the end waits for the capture."""
+PASSED_ON = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+"""Signals that are the program's."""
+RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that Python ignores, and a program does not expect to be ignored."""
+
+
+class Passed:
+    """A chunk that was carried."""
+
+    __slots__ = ("at", "data", "is_from_client", "size")
+
+    def __init__(self, is_from_client: bool, data: bytes, size: int) -> None:
+        self.at = time.time()
+        self.is_from_client = is_from_client
+        self.data = data
+        self.size = size
+        """Its bytes; `data` is empty where the capture was too far behind."""
+
+
+class Copies:
+    """What passed, on its way to the capture. Adding to it never waits."""
+
+    def __init__(self) -> None:
+        self.is_wanted = True
+        """Whether anybody takes them."""
+        self.has_ended = False
+        self.started = time.time()
+        """Unix time in seconds."""
+        self._passed: deque[Passed] = deque()
+        self._added = {True: 0, False: 0}
+        """Bytes by direction: each is counted by one thread."""
+        self._taken = 0
+        self._news = threading.Event()
+
+    def add(self, is_from_client: bool, data: bytes) -> None:
+        """Keep a chunk for the capture."""
+        if not self.is_wanted:
+            return
+        kept = data if sum(self._added.values()) - self._taken < MOST_WAITING else b""
+        self._added[is_from_client] += len(kept)
+        self._passed.append(Passed(is_from_client, kept, len(data)))
+        if not self._news.is_set():
+            self._news.set()
+
+    def wait(self) -> None:
+        """Wait until something has passed."""
+        self._news.wait()
+
+    def take(self) -> list[Passed]:
+        """What passed since, in order; waits for some of it, and returns none at the end."""
+        self._news.wait()
+        if not self.has_ended:
+            time.sleep(GATHER_S)
+        self._news.clear()
+        taken = [self._passed.popleft() for _ in range(len(self._passed))]
+        self._taken += sum(len(each.data) for each in taken)
+        if self.has_ended:
+            self._news.set()
+        return taken
+
+    def end(self) -> None:
+        """Nothing more will pass."""
+        self.has_ended = True
+        self._news.set()
+
+
+def run(argv: Sequence[str], write_capture: Callable[[Copies], None]) -> int:
+    """Carry between stdin, stdout and a command until it ends; returns its exit code, 128 + N for signal N.
+
+    `write_capture` takes the copies, on a thread of its own.
+    Raises: OSError when the command cannot be started; ValueError for a NUL in it.
+    """
+    # Threads inherit the mask: signals come to this one, which waits for the program.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+    try:
+        program = _start(argv, before)
+        copies = Copies()
+        writer = threading.Thread(target=write_capture, args=(copies,), name="capture", daemon=True)
+        carrier = _Carrier(program, copies)
+        sys.setswitchinterval(SWITCH_S)
+        carrier.start()
+        writer.start()
+        for number in PASSED_ON:
+            signal.signal(number, lambda number, _: _signal_group(program.pid, number))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    code = os.waitstatus_to_exitcode(os.waitpid(program.pid, 0)[1])
+    carrier.finish()
+    with suppress(OSError):
+        os.write(program.guard, b".")
+    copies.end()
+    writer.join(END_S)
+    return code if code >= 0 else 128 - code
+
+
+class _Program:
+    """A command that runs: its process and process group, our ends of its pipes, and of its guard's."""
+
+    def __init__(self, pid: int, stdin: int, stdout: int, guard: int) -> None:
+        self.pid, self.stdin, self.stdout, self.guard = pid, stdin, stdout, guard
+
+
+def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
+    """Start the command, whose stderr is ours, in a process group of its own. Raises: OSError, ValueError."""
+    their_input, stdin = os.pipe()
+    stdout, their_output = os.pipe()
+    pid = os.posix_spawnp(
+        argv[0],
+        list(argv),
+        os.environ,
+        file_actions=((os.POSIX_SPAWN_DUP2, their_input, 0), (os.POSIX_SPAWN_DUP2, their_output, 1)),
+        setpgroup=0,
+        setsigmask=mask,
+        setsigdef=RESTORED,
+    )
+    os.close(their_input)
+    os.close(their_output)
+    return _Program(pid, stdin, stdout, _guard(pid))
+
+
+def _guard(group: int) -> int:
+    """Start a process that ends a process group if we are killed; returns what it is dismissed by.
+
+    It is forked while there is one thread, holds nothing of ours, and does nothing but wait.
+    """
+    read_end, write_end = os.pipe()
+    if os.fork():
+        os.close(read_end)
+        return write_end
+    try:
+        os.setsid()
+        os.closerange(0, 3)
+        os.closerange(3, read_end)
+        os.closerange(read_end + 1, os.sysconf("SC_OPEN_MAX"))
+        if not os.read(read_end, 1):
+            _end_group(group)
+    finally:
+        os._exit(0)
+
+
+def _end_group(group: int) -> None:
+    """End a process group: SIGTERM, and SIGKILL for what is left."""
+    _signal_group(group, signal.SIGTERM)
+    time.sleep(PATIENCE_S)
+    _signal_group(group, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: int) -> None:
+    with suppress(OSError):  # It has ended.
+        os.killpg(group, number)
+
+
+class _Carrier:
+    """Carries both ways between our client and a program."""
+
+    def __init__(self, program: _Program, copies: Copies) -> None:
+        self._program, self._copies = program, copies
+        self._input = threading.Thread(target=self._carry_input, name="input", daemon=True)
+        self._output = threading.Thread(target=self._carry_output, name="output", daemon=True)
+        self._reads = 0
+        """Reads of the program's output begun."""
+        self._is_reading = False
+
+    def start(self) -> None:
+        """Begin to carry."""
+        self._input.start()
+        self._output.start()
+
+    def finish(self) -> None:
+        """Carry what a program that has ended left in its pipe; what it started is ended."""
+        while self._output.is_alive():
+            reads = self._reads
+            self._output.join(LINGER_S)
+            if self._is_reading and self._reads == reads:
+                break
+        _signal_group(self._program.pid, signal.SIGKILL)
+        self._output.join(LINGER_S)
+
+    def _carry_input(self) -> None:
+        copies, stdin = self._copies, self._program.stdin
+        try:
+            while data := _read(0):
+                copies.add(True, data)
+                _write(stdin, data)
+        except OSError:
+            _let_go(0)  # The program reads nothing more: the client is told as by a pipe.
+        os.close(stdin)
+        self._end_when_client_is_gone()
+
+    def _carry_output(self) -> None:
+        copies, stdout = self._copies, self._program.stdout
+        try:
+            while True:
+                self._reads += 1
+                self._is_reading = True
+                data = _read(stdout)
+                self._is_reading = False
+                if not data:
+                    break
+                copies.add(False, data)
+                _write(1, data)
+        except OSError:
+            self._is_reading = False
+        # The other side learns of it: a client by the end of our output, a program by a broken pipe.
+        os.close(stdout)
+        _let_go(1)
+
+    def _end_when_client_is_gone(self) -> None:
+        """A client that ended its input may wait for answers; one that does not read either is gone."""
+        gone = select.poll()
+        gone.register(1, 0)
+        gone.poll()
+        time.sleep(PATIENCE_S)
+        _end_group(self._program.pid)
+
+
+def _read(source: int) -> bytes:
+    """The next bytes, or none at the end. Raises: OSError."""
+    while True:
+        try:
+            return os.read(source, CHUNK)
+        except BlockingIOError:
+            _wait(source, select.POLLIN)  # Somebody else has the same pipe, and does not wait for it.
+
+
+def _write(sink: int, data: bytes) -> None:
+    """Write all of it. Raises: OSError."""
+    written, rest = 0, data
+    while True:
+        try:
+            written = os.write(sink, rest)
+        except BlockingIOError:
+            _wait(sink, select.POLLOUT)
+            continue
+        if written == len(rest):
+            return
+        rest = rest[written:]
+
+
+def _wait(descriptor: int, event: int) -> None:
+    ready = select.poll()
+    ready.register(descriptor, event)
+    ready.poll()
+
+
+def _let_go(descriptor: int) -> None:
+    """Close a descriptor whose number must not be given to anything else."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
