@@ -16,7 +16,9 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets
 from mcpdesk.cli.options import given_flags, setting_options
+from mcpdesk.cli.printing import OK
 from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.taps import newest_tap, print_taps
 from mcpdesk.errors import DeskUserError
 from mcpdesk.upstream.target_transport import Reach
 
@@ -40,7 +42,9 @@ Examples:
   mcpdesk -- npx -y @modelcontextprotocol/server-everything
 """
 OPEN_EXAMPLES = """\b
-Example:
+Examples:
+  mcpdesk open                         what the newest running tap carries, live
+  mcpdesk open --live                  which taps run
   mcpdesk open ~/.local/state/mcpdesk/captures/20260728-101500.jsonl
 """
 THEME = click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
@@ -75,30 +79,37 @@ def desk_command(targets: tuple[str, ...], theme: str | None, reach: Reach, **va
 
 
 @click.command(name="open", epilog=OPEN_EXAMPLES, short_help="Show a capture from disk.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--live", is_flag=True, help="List the taps that run, the newest first, with their captures.")
 @THEME
-def open_command(file: Path, theme: str | None) -> int:
+def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     """Show the capture FILE, its further parts included, on the traffic screen. Nothing is hosted or changed.
+    What is still being written is followed.
 
-    `mcpdesk settings` says where captures lie.
+    Without FILE: the capture of the tap (`mcpdesk stdio -- COMMAND`) that was started last, of those that
+    run. `mcpdesk settings` says where captures lie.
     """
     require_unix("`mcpdesk open`")
+    if live:
+        print_taps()
+        return OK
     from mcpdesk.recorder.archive import Archive
 
-    archive = Archive(file.expanduser())
+    archive = Archive(file.expanduser() if file else Path(newest_tap().capture))
     require_terminal("Only a terminal can show a capture; its lines are JSON for other programs.")
-    try:
-        from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
-        from mcpdesk.link.capture_link import CaptureLink
-        from mcpdesk.paths import state_folder
-        from mcpdesk.tui.app import CaptureApp
+    from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
+    from mcpdesk.link.capture_link import CaptureLink
+    from mcpdesk.paths import state_folder
+    from mcpdesk.tui.app import CaptureApp
 
+    link = CaptureLink(archive)
+    try:
         terminal = Terminal(sys.stderr.fileno())
-        runs = ScreenRuns(partial(CaptureApp, CaptureLink(archive), theme), state_folder(), terminal)
+        runs = ScreenRuns(partial(CaptureApp, link, theme), state_folder(), terminal)
         with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, last=terminal.restore, with_parent=True):
             return runs.run()
     finally:
-        archive.close()
+        link.close()
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:

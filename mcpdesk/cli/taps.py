@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,9 @@ RING_BYTES = 1 << 20
 """Of frames that are written, nobody looks at those in memory."""
 LONGEST = 64 << 20
 """Bytes of a message that are kept at most, whatever the setting."""
+MOST_OF_A_CHARACTER = 4
+"""Bytes."""
+MOST_OF_A_NAME = 40
 LOOKED_AT = 8
 """Messages each way in which names and revision of a handshake are looked for."""
 
@@ -55,6 +59,33 @@ def running_taps(state: Path) -> list[RunningTap]:
     return sorted(found, key=lambda tap: tap.started, reverse=True)
 
 
+def newest_tap() -> RunningTap:
+    """The tap that was started last. Raises: DeskUserError when none runs."""
+    taps = running_taps(state_folder())
+    if not taps:
+        raise DeskUserError("No tap runs at present.", "Name a capture, or see `mcpdesk wrap --help`.")
+    return taps[0]
+
+
+def print_taps() -> None:
+    """List the taps that run: process, since when, client, command, capture."""
+    from mcpdesk.cli.printing import aligned, print_message, print_text
+
+    taps = running_taps(state_folder())
+    rows = [
+        (str(each.pid), _clock(each.started), each.client or "?", shlex.join(each.command), each.capture)
+        for each in taps
+    ]
+    if rows:
+        print_text("\n".join(aligned([("pid", "since", "client", "command", "capture"), *rows])))
+    else:
+        print_message("No tap runs at present.")
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(moment))
+
+
 def write_capture(argv: Sequence[str], copies: Copies) -> None:
     """Write what passes a tap to a capture of its own, until it ends. What goes wrong is told on stderr."""
     try:
@@ -75,7 +106,7 @@ def _write(argv: Sequence[str], copies: Copies) -> None:
     from mcpdesk.transports.rendezvous import process_name
 
     settings, started = resolve({}, os.environ).settings, copies.started
-    name = program_name(argv)
+    name = program_name(argv)[:MOST_OF_A_NAME]
     place = captures_folder(settings.state_dir)
     path = place / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}-{os.getpid()}.jsonl"
     recording = Recording(
@@ -210,7 +241,7 @@ class Lines:
     """Splits chunks into lines, of which it keeps as much as is recorded."""
 
     def __init__(self, kept: int) -> None:
-        self._kept = kept
+        self._kept = kept + MOST_OF_A_CHARACTER  # the recording cuts between two
         self._begun = bytearray()
         self._end = b""
         self._size = 0
@@ -243,12 +274,3 @@ class Lines:
             self._begun += piece[:room]
         if self._size > len(self._begun):
             self._end = (self._end + piece)[-END_BYTES:]
-
-
-def newest_tap() -> RunningTap:
-    """The tap that was started last. Raises: DeskUserError when none runs."""
-    taps = running_taps(state_folder())
-    if not taps:
-        hint = "`mcpdesk wrap CLIENT` puts taps in front of a client's servers; or name a capture."
-        raise DeskUserError("No tap runs at present.", hint)
-    return taps[0]

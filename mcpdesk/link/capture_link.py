@@ -4,30 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, Notice, Protection, Severity
 from mcpdesk.recorder.archive import MOST_FRAMES, Archive
 from mcpdesk.recorder.index.traffic_index import gaps_in_words
 
+FOLLOW_S = 0.2
+"""Seconds between two looks at a capture that is being written."""
+
 
 class CaptureLink(Link):
-    """Implements `Link` over an archive: the traffic, and notices of what could not be read."""
+    """Implements `Link` over an archive: the traffic, and notices of what could not be read.
+
+    A capture that somebody writes is followed until that has ended.
+    """
 
     def __init__(self, archive: Archive) -> None:
         self.path: Path = archive.path
         self.traffic = archive.index
-        self._view = CoreView((), (), Protection.OFFLINE, capture_path=str(archive.path))
-        problems = enumerate(_problems(archive))
-        self._notices = [Notice(number, text, Severity.WARNING, "traffic") for number, text in problems]
+        self._archive = archive
+        self._notices: list[Notice] = []
+        self._tell()
+        self._closed = Event()
+        self._follower = Thread(target=self._follow, name="follow", daemon=True)
+        if archive.is_live:
+            self._follower.start()
 
     def view(self) -> CoreView:
-        """The path of the capture, and nothing else."""
-        return self._view
+        """The path of the capture, and whether it grows."""
+        path, grows = str(self.path), self._archive.is_live
+        return CoreView((), (), Protection.OFFLINE, capture_path=path, capture_grows=grows)
 
     def notices(self, after: int = -1) -> list[Notice]:
         """What could not be read of the file."""
         return [notice for notice in self._notices if notice.number > after]
+
+    def close(self) -> None:
+        """Follow no more, and let go of the file."""
+        self._closed.set()
+        if self._follower.is_alive():
+            self._follower.join()
+        self._archive.close()
+
+    def _follow(self) -> None:
+        archive = self._archive
+        while archive.is_live and not self._closed.wait(FOLLOW_S):
+            try:
+                archive.read_on()
+            except OSError as error:
+                self._add(f"the capture cannot be followed: {error.strerror}")
+                return
+        if not archive.is_live:
+            self._tell()
+            self._add("what wrote the capture has ended")
+
+    def _tell(self) -> None:
+        for text in _problems(self._archive):
+            self._add(text)
+
+    def _add(self, text: str) -> None:
+        self._notices.append(Notice(len(self._notices), text, Severity.WARNING, "traffic"))
 
 
 def _problems(archive: Archive) -> Iterator[str]:

@@ -457,6 +457,8 @@ class CoreView:
     capture_path: str = ""
     capture_failing: str = ""
     """Why frames cannot be written to the capture at present; empty when they can."""
+    capture_grows: bool = False
+    """Whether a capture from disk is being written by another process."""
     stuck: Stuck | None = None
     questions_version: int = 0
     """Grows when a question arrives or ends."""

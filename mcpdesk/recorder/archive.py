@@ -8,7 +8,7 @@ missing, `gaps` says so.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import IO, Final
 
 import msgspec
 
+from mcpdesk import private_files
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.capture.capture_file import Places, part_path
 from mcpdesk.recorder.capture.capture_lines import (
@@ -53,13 +54,17 @@ class Archive:
 
         Raises: DeskUserError when there is no capture.
         """
+        _check(path)
         self.path = path
+        self.is_live = True
+        """Whether somebody writes it at present: `read_on` finds what came since."""
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
         """Lines that are no lines of a capture: the last one of a killed process, or damage."""
         self.is_cut = False
         """Whether there are more frames than are shown."""
         self._places = Places()
+        self._places.parts.append(path)
         self._gaps: list[Gap] = []
         self._spans: list[tuple[int, int]] = [(0, 0)]
         """Numbers in the file, and here, of frames from which on there are no gaps up to the next of them."""
@@ -71,10 +76,9 @@ class Archive:
         """Lengths of long lines, by frame."""
         self._last = 0.0
         """Unix time in seconds of the last frame."""
-        for part, at in enumerate(_parts(path)):
-            self._places.parts.append(at)
-            self._read_part(part, at)
-        self._close_connections()
+        self._offset = 0
+        """Bytes read of the last part."""
+        self.read_on()
         self.index = Index(self)
 
     @property
@@ -125,15 +129,35 @@ class Archive:
         """Let go of the file."""
         self._places.close()
 
-    def _read_part(self, part: int, path: Path) -> None:
-        offset = 0
+    def read_on(self) -> None:
+        """Read what was written since. Used by one thread at a time. Raises: OSError."""
+        parts = self._places.parts
+        while self.is_live:
+            # In this order: of a part that is not held, or is followed by another one, all is there.
+            self.is_live = private_files.is_held(parts[-1])
+            further = part_path(self.path, len(parts) + 1)
+            has_further = further.is_file()
+            self._read_part(len(parts) - 1, parts[-1], grows=self.is_live and not has_further)
+            if not has_further:
+                break
+            self.is_live, self._offset = True, 0
+            parts.append(further)
+        if not self.is_live:
+            self._close_connections()
+
+    def _read_part(self, part: int, path: Path, *, grows: bool) -> None:
+        """Read a part from where it was left; of one that grows, the line that is being written waits."""
+        offset = self._offset
         with path.open("rb") as file:
+            file.seek(offset)
             for raw in iter(partial(file.readline, _LONG_LINE), b""):
                 if len(self._places) >= MOST_FRAMES:
                     self.is_cut = True
-                    return
+                    break
                 is_long = len(raw) == _LONG_LINE and not raw.endswith(b"\n")
-                size, tail = _rest_of_line(raw, file) if is_long else (len(raw), b"")
+                size, tail = _rest_of_line(raw, file) if is_long else (len(raw), raw)
+                if grows and not tail.endswith(b"\n"):
+                    break
                 try:
                     if is_long and json_start(raw):
                         self._place_long(long_frame(raw, tail, size), part, offset, size)
@@ -141,25 +165,27 @@ class Archive:
                         raise ValueError(f"a line of {size} bytes")
                     else:
                         line = read_line(_again(file, offset, size) if is_long else raw)
-                        count, length = self._run(line.run, file) if line.run else (1, 0)
+                        count, length, is_cut = self._run(line.run, file) if line.run else (1, 0, False)
+                        if grows and count < line.run:
+                            break
+                        self.unreadable += is_cut
                         size += length
                         self._place(line, part, offset, count)
                 except ValueError:
                     self.unreadable += 1
                 offset += size
+        self._offset = offset
 
-    def _run(self, count: int, file: IO[bytes]) -> tuple[int, int]:
-        """How many lines of a run are there, and their bytes; counts one that is cut off as unreadable."""
+    def _run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
+        """How many lines of a run are there, their bytes, and whether one is cut off."""
         frames = size = 0
         while frames < count and size < _MOST_RUN_BYTES:
             raw = file.readline(_LONG_LINE)
             size += len(raw)
             if not raw.endswith(b"\n"):
-                self.unreadable += bool(raw)
-                size += _rest_of_line(raw, file)[0] - len(raw)
-                break
+                return frames, size + _rest_of_line(raw, file)[0] - len(raw), bool(raw)
             frames += 1
-        return frames, size
+        return frames, size, False
 
     def _place(self, line: Line, part: int, offset: int, count: int) -> None:
         """Remember where a line of one kind or another is; if one of frames, of `count`."""
@@ -183,8 +209,13 @@ class Archive:
             raise ValueError("a line of no kind that is known")
 
     def _place_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
-        self._place_frames(frame.number, 1, part, offset)
-        self._long[len(self._places) - 1] = size
+        at = len(self._places)
+        self._long[at] = size  # before anybody sees the frame
+        try:
+            self._place_frames(frame.number, 1, part, offset)
+        except ValueError:
+            del self._long[at]
+            raise
         self._last = frame.time
 
     def _place_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
@@ -215,16 +246,6 @@ class Archive:
         for number, info in self.connections.items():
             if info.closed is None:
                 self.connections[number] = msgspec.structs.replace(info, closed=max(self._last, info.opened))
-
-
-def _parts(path: Path) -> Iterator[Path]:
-    """The parts of a capture, first to last."""
-    _check(path)
-    part, at = 1, path
-    while at.is_file():
-        yield at
-        part += 1
-        at = part_path(path, part)
 
 
 def _check(path: Path) -> None:

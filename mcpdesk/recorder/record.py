@@ -29,6 +29,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 def beginning(data: bytes, most: int) -> bytes:
     """A copy of the first bytes, cut between two characters."""
     stop = most
+    if len(data) <= most:
+        return data
     while most - stop < 3 and data[stop] & 0xC0 == 0x80:
         stop -= 1
     return bytes(memoryview(data)[:stop])

@@ -292,11 +292,12 @@ class CaptureScreen(MainScreen):
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Which file is shown."""
         name = one_line(view.capture_path.rpartition("/")[2], 60)
+        how = "live" if view.capture_grows else "a capture"
         self.header.show(
             [
                 BRAND,
                 LinePart(Content.styled(f" {name} ", "bold"), tip=view.capture_path, rank=90),
-                LinePart(Content.styled("  a capture, read only ", "$text-muted"), rank=50),
+                LinePart(Content.styled(f"  {how}, read only ", "$text-muted"), rank=50),
             ]
         )
 

@@ -1,5 +1,5 @@
 """The official SDK's server as a program: `python official_server.py http|session|sse` prints its port and
-serves. `session` is `http` without the stateless revision.
+serves. `session` is `http` without the stateless revision; `stdio` serves over its pipes.
 """
 
 from __future__ import annotations
@@ -87,4 +87,7 @@ def serve(way: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    if sys.argv[1] == "stdio":
+        server.run("stdio")
+    else:
+        serve(sys.argv[1])
