@@ -61,14 +61,14 @@ class CaptureLink(Link):
             self._add("what wrote the capture has ended")
 
     def _tell(self) -> None:
-        for text in _problems(self._archive):
+        for text in problems(self._archive):
             self._add(text)
 
     def _add(self, text: str) -> None:
         self._notices.append(Notice(len(self._notices), text, Severity.WARNING, "traffic"))
 
 
-def _problems(archive: Archive) -> Iterator[str]:
+def problems(archive: Archive) -> Iterator[str]:
     """What a capture lacks, a sentence each."""
     if lines := archive.unreadable:
         said = "1 line" if lines == 1 else f"{lines:,} lines"

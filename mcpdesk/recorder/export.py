@@ -43,7 +43,7 @@ def as_dict(index: Index, number: int) -> dict[str, Any]:
         "peer": exchange.peer,
         "direction": exchange.direction.name.lower(),
         "method": exchange.method,
-        "name": mask_text(exchange.name),
+        "name": exchange.name if index.reveals_secrets else mask_text(exchange.name),
         "id": exchange.id,
         "status": exchange.status.value,
         "took_ms": None if exchange.ended is None else round(exchange.elapsed(0) * 1000, 3),

@@ -46,16 +46,20 @@ class Legible(NamedTuple):
 def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) -> Legible:
     """The message of `exchange` in `frame`; `schema` is the called tool's input schema, if it is known."""
     try:
-        return Legible(mask_message(unmasked(index, exchange, frame), schema))
+        value = unmasked(index, exchange, frame)
+        return Legible(value if index.reveals_secrets else mask_message(value, schema))
     except ValueError as problem:
         kept = index.frame(frame)
         data = kept.data[:_BEGINNING] if kept is not None else b""
-        return Legible(mask_text(data.decode("utf-8", "replace")), str(problem))
+        text = data.decode("utf-8", "replace")
+        return Legible(text if index.reveals_secrets else mask_text(text), str(problem))
 
 
 def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     """Request or status line and headers around a frame, secrets masked; None: it was not HTTP."""
     note = index.note(frame)
+    if note is not None and index.reveals_secrets:
+        return (note.line, tuple(note.headers))
     if note is not None:
         return (mask_text(note.line), mask_headers(note.headers, index.secret_headers))
     return USUAL_ANSWER if _is_posted_answer(index, exchange, frame) else None

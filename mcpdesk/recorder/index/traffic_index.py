@@ -67,6 +67,8 @@ class Index:
         self.exchanges = Exchanges(self)
         self.secret_headers: frozenset[str] = frozenset()
         """Names of headers to mask besides those known to be secret."""
+        self.reveals_secrets = False
+        """Whether messages and headers are shown as they were, nothing masked."""
         self.version = 0
         """Grows with every change."""
         self.paired = 0

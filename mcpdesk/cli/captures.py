@@ -1,0 +1,251 @@
+"""`mcpdesk export`, `diff` and `prune`: captures on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from mcpdesk.cli.printing import OK, TOOL_ERROR, print_json, print_message, print_text
+from mcpdesk.errors import DeskUserError
+from mcpdesk.plain_text import clean
+
+if TYPE_CHECKING:
+    from mcpdesk.recorder.archive import Archive
+    from mcpdesk.recorder.capture_diff import CaptureDiff, Change
+
+EXPORT_EXAMPLES = """\b
+Examples:
+  mcpdesk export capture.jsonl --as md --output report.md
+  mcpdesk export capture.jsonl --as jsonl --filter 'tool:greet status:error'
+  mcpdesk export capture.jsonl --as har > traffic.har
+
+`mcpdesk settings` says where captures lie.
+"""
+DIFF_EXAMPLES = """\b
+Examples:
+  mcpdesk diff before.jsonl after.jsonl
+  mcpdesk diff before.jsonl after.jsonl --json
+
+Exit codes: 0 the same calls, 1 some differ. A call that only takes longer is told, and is no difference.
+"""
+PRUNE_EXAMPLES = """\b
+Examples:
+  mcpdesk prune --older-than 7d
+  mcpdesk prune --keep 20 --dry-run
+  mcpdesk prune --older-than 12h --keep 5
+"""
+FORMATS = ("har", "jsonl", "md")
+SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
+LONGEST = 120
+"""Characters of a value that a line shows."""
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_AGE = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhdw])")
+_PART = re.compile(r"(?P<stem>.+)\.\d+\.jsonl")
+
+
+@click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--as", "ending", type=click.Choice(FORMATS), required=True, help="The format.")
+@click.option("--output", type=click.Path(path_type=Path), help="A new file to write; else stdout.")
+@click.option("--filter", "query", default="", metavar="QUERY", help="These exchanges alone, as in Traffic.")
+@click.option("--with-secrets", is_flag=True, help="Mask nothing: tokens, keys and passwords stand as sent.")
+def export_command(file: Path, ending: str, output: Path | None, query: str, with_secrets: bool) -> None:
+    """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked."""
+    from mcpdesk.recorder import export
+    from mcpdesk.recorder.index.query import parse
+    from mcpdesk.recorder.index.view import View
+
+    writers = {"har": export.har, "jsonl": export.json_lines, "md": export.report}
+    with opened(file) as archive:
+        index = archive.index
+        index.reveals_secrets = with_secrets
+        view = View(index, parse(query, time.time()))
+        view.advance(float("inf"))
+        numbers = export.with_parts(index, view.lines)
+        pieces = writers[ending](index, numbers)
+        if output is None:
+            _to_stdout(pieces)
+        else:
+            _to_file(output.expanduser(), pieces)
+        left = len(numbers) - len(export.posted(index, numbers)) if ending == "har" else 0
+        print_message(
+            f"{len(numbers) - left:,} exchanges{f'; {left:,} did not pass over HTTP' if left else ''}"
+        )
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Archive]:
+    """A capture, read to its end; what it lacks is said on stderr. Raises: DeskUserError for none."""
+    from mcpdesk.cli.core_process import require_unix
+
+    require_unix("Reading a capture")
+    from mcpdesk.link.capture_link import problems
+    from mcpdesk.recorder.archive import Archive
+
+    archive = Archive(file.expanduser())
+    try:
+        archive.index.catch_up(float("inf"))
+        for problem in problems(archive):
+            print_message(f"mcpdesk: {file}: {problem}")
+        yield archive
+    finally:
+        archive.close()
+
+
+def _to_stdout(pieces: Iterator[bytes]) -> None:
+    if sys.stdout is None:
+        raise DeskUserError("The output cannot be written: stdout is closed.")
+    is_terminal = sys.stdout.isatty()
+    for piece in pieces:
+        shown = clean(piece.decode("utf-8", "replace")).encode() if is_terminal else piece
+        sys.stdout.buffer.write(shown)
+    sys.stdout.flush()
+
+
+def _to_file(path: Path, pieces: Iterator[bytes]) -> None:
+    """Raises: DeskUserError for a file that is there, or cannot be written."""
+    from mcpdesk import private_files
+
+    try:
+        with os.fdopen(private_files.create(path), "wb") as file:
+            file.writelines(pieces)
+    except FileExistsError:
+        raise DeskUserError(f"{path} is there already.", "Choose another name, or remove it first.") from None
+    except OSError as error:
+        raise DeskUserError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+@click.command(name="diff", epilog=DIFF_EXAMPLES, short_help="Compare two captures.")
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def diff_command(a: Path, b: Path, as_json: bool) -> int:
+    """Compare the calls in the captures A and B: which are in one of them only, and which differ in their
+    arguments, results, errors and durations.
+
+    Calls of the same method and name belong together, those with the same arguments first.
+    """
+    from mcpdesk.recorder.capture_diff import compare
+
+    with opened(a) as first, opened(b) as second:
+        found = compare(first.index, second.index)
+    if as_json:
+        print_json({"same": found.same, "changes": [_as_object(each) for each in found.changes]})
+    else:
+        print_text("\n".join(_lines(found)))
+    return TOOL_ERROR if any(each.kind not in ("slower", "faster") for each in found.changes) else OK
+
+
+def _as_object(change: Change) -> dict[str, Any]:
+    call = change.a or change.b
+    assert call is not None
+    sides = {"a": change.a, "b": change.b}
+    return {
+        "change": change.kind,
+        "method": call.method,
+        "name": call.name,
+        **{side: one and {"number": one.number, "took_ms": one.took_ms} for side, one in sides.items()},
+        "differences": [{"path": each.path, "a": each.a, "b": each.b} for each in change.differences],
+    }
+
+
+def _lines(found: CaptureDiff) -> Iterator[str]:
+    for change in found.changes:
+        sides = [one for one in (change.a, change.b) if one is not None]
+        numbers = " → ".join(f"#{one.number}" for one in sides)
+        took = " → ".join("unanswered" if one.took_ms is None else f"{one.took_ms:.1f} ms" for one in sides)
+        what = clean(f"{sides[0].method} {sides[0].name}".strip(), newlines=False)
+        yield f"{SIGNS[change.kind]} {what}  {numbers}  {change.kind}, {took}"
+        for each in change.differences:
+            yield f"    {clean(each.path, newlines=False)}: {_short(each.a)} → {_short(each.b)}"
+    counts = [f"{found.same} the same"]
+    for kind in SIGNS:
+        if count := sum(change.kind == kind for change in found.changes):
+            counts.append(f"{count} {kind}")
+    yield ", ".join(counts)
+
+
+def _short(value: Any) -> str:
+    """A value in one line of JSON; nothing where there is none."""
+    import json
+
+    if value is None:
+        return "nothing"
+    text = clean(json.dumps(value, ensure_ascii=False), newlines=False)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+class StoredCapture(NamedTuple):
+    """A capture on disk: its parts, the size of all in bytes, and when it was written to last."""
+
+    parts: tuple[Path, ...]
+    size: int
+    changed: float
+
+
+@click.command(name="prune", epilog=PRUNE_EXAMPLES, short_help="Remove old captures.")
+@click.option("--older-than", "age", metavar="AGE", help="Those not written to since, such as 12h, 7d or 4w.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="Let the N newest stay.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
+    """Remove captures from the folder that `mcpdesk settings` names. One that is being written stays."""
+    from mcpdesk import paths, private_files
+    from mcpdesk.settings import resolve
+
+    if age is None and keep is None:
+        raise DeskUserError("Which captures are to go?", "Say --older-than 7d, --keep 20, or both.")
+    oldest = time.time() - _seconds(age)
+    folder = paths.captures_folder(resolve({}, os.environ).settings.state_dir)
+    chosen = [one for one in stored_captures(folder)[keep or 0 :] if age is None or one.changed < oldest]
+    chosen = [one for one in chosen if not any(map(private_files.is_held, one.parts))]
+    if not dry_run:
+        for part in [part for one in chosen for part in one.parts]:
+            _remove(part)
+    if as_json:
+        removed = [{"path": str(one.parts[0]), "bytes": one.size} for one in chosen]
+        print_json({"removed": removed, "dry_run": dry_run})
+        return
+    total = sum(one.size for one in chosen)
+    verb = "would be removed" if dry_run else "removed"
+    count = f"{len(chosen)} capture{'' if len(chosen) == 1 else 's'}, {total / 1e6:.1f} MB, {verb}"
+    print_text("\n".join([*(f"{one.parts[0]}  {one.size / 1e6:.1f} MB" for one in chosen), count]))
+
+
+def stored_captures(folder: Path) -> list[StoredCapture]:
+    """Return the captures in a folder, the one written to last first."""
+    found: dict[Path, list[Path]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        part = _PART.fullmatch(path.name)
+        first = path.with_name(f"{part['stem']}.jsonl") if part else path
+        found.setdefault(first if first.exists() else path, []).append(path)
+    captures = []
+    for parts in found.values():
+        facts = [part.stat() for part in parts]
+        size, changed = sum(each.st_size for each in facts), max(each.st_mtime for each in facts)
+        captures.append(StoredCapture(tuple(parts), size, changed))
+    return sorted(captures, key=lambda one: one.changed, reverse=True)
+
+
+def _seconds(age: str | None) -> float:
+    if age is None:
+        return 0.0
+    found = _AGE.fullmatch(age)
+    if found is None:
+        raise DeskUserError(f"--older-than: {age!r} is no age.", "Write 30m, 12h, 7d or 4w.")
+    return float(found["count"]) * UNITS[found["unit"]]
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DeskUserError(f"{path} cannot be removed: {error.strerror}.") from None

@@ -1,0 +1,154 @@
+"""What differs between two captures: which calls, and what about them. Secrets are masked."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.traffic_index import Index, last_round
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import message
+
+SLOWER = 2.0
+"""How many times as long a call must take to be called slower."""
+LEAST_MS = 50.0
+"""A smaller difference between two durations is not worth a line."""
+MOST_DIFFERENCES = 50
+"""Places named of one call."""
+
+
+class Call(Struct, frozen=True):
+    """One request with its answer."""
+
+    number: int
+    method: str
+    name: str
+    took_ms: float | None
+    """None while it had not ended."""
+    content: dict[str, Any]
+    """`arguments`, `status`, and `result` or `error`; without `_meta`."""
+
+
+class Difference(Struct, frozen=True):
+    """One place in which two calls differ; `a` and `b` are None where there is nothing."""
+
+    path: str
+    a: Any
+    b: Any
+
+
+class Change(Struct, frozen=True):
+    """A call that is not the same in both captures; one that is in one of them only has no other side."""
+
+    kind: str
+    """`differs`, `only in a`, `only in b`, `slower` or `faster`."""
+    a: Call | None
+    b: Call | None
+    differences: tuple[Difference, ...] = ()
+
+
+class CaptureDiff(Struct, frozen=True):
+    """How two captures differ; calls that are the same, apart from their durations, are counted."""
+
+    same: int
+    changes: tuple[Change, ...]
+
+
+def compare(a: Index, b: Index) -> CaptureDiff:
+    """Compare the calls of two captures: those of a method and name whose arguments agree, then in order."""
+    others: dict[tuple[str, str], deque[Call]] = defaultdict(deque)
+    for call in calls(b):
+        others[call.method, call.name].append(call)
+    ours, changes, same = list(calls(a)), list[Change](), 0
+    pairs = _paired_by_arguments(ours, others)
+    for call in ours:
+        waiting = others[call.method, call.name]
+        other = pairs.get(call.number) or (waiting.popleft() if waiting else None)
+        if other is None:
+            changes.append(Change("only in a", call, None))
+        elif found := tuple(_differences(call.content, other.content))[:MOST_DIFFERENCES]:
+            changes.append(Change("differs", call, other, found))
+        else:
+            same += 1
+            if kind := _pace(call.took_ms, other.took_ms):
+                changes.append(Change(kind, call, other))
+    left = sorted((call for waiting in others.values() for call in waiting), key=lambda call: call.number)
+    return CaptureDiff(same, (*changes, *(Change("only in b", None, call) for call in left)))
+
+
+def calls(index: Index) -> Iterator[Call]:
+    """The requests of a capture that are no part of another one, in order."""
+    for number in index.operations.lines:
+        exchange = index.exchange(number)
+        if exchange.kind is ExchangeKind.REQUEST:
+            yield _call(index, exchange)
+
+
+def _call(index: Index, exchange: Exchange) -> Call:
+    last = last_round(index, exchange)
+    asked, answered = (
+        {} if frame is None else message(index, one, frame).value
+        for one, frame in ((exchange, exchange.request), (last, last.response))
+    )
+    content: dict[str, Any] = {"status": exchange.status.value}
+    params = asked.get("params") if isinstance(asked, dict) else asked
+    content["arguments"] = params.get("arguments", params) if isinstance(params, dict) else params
+    if isinstance(answered, dict):
+        content |= {key: answered[key] for key in ("result", "error") if key in answered}
+    else:
+        content["result"] = answered
+    took_ms = None if exchange.ended is None else round(exchange.elapsed(0) * 1000, 3)
+    return Call(exchange.number, exchange.method, mask_text(exchange.name), took_ms, _without_meta(content))
+
+
+def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
+    """A call without what differs each time: `_meta` of its parameters and its result."""
+    return {
+        key: {inner: each for inner, each in value.items() if inner != "_meta"}
+        if isinstance(value, dict)
+        else value
+        for key, value in content.items()
+    }
+
+
+def _paired_by_arguments(ours: list[Call], others: dict[tuple[str, str], deque[Call]]) -> dict[int, Call]:
+    """The calls of the other side whose arguments are those of ours, by our number. They leave `others`."""
+    known: dict[tuple[str, str, bytes], deque[Call]] = defaultdict(deque)
+    for (method, name), waiting in others.items():
+        for call in waiting:
+            known[method, name, _key(call)].append(call)
+    pairs: dict[int, Call] = {}
+    for call in ours:
+        if found := known[call.method, call.name, _key(call)]:
+            pairs[call.number] = found.popleft()
+    taken = {call.number for call in pairs.values()}
+    for key, waiting in others.items():
+        others[key] = deque(call for call in waiting if call.number not in taken)
+    return pairs
+
+
+def _key(call: Call) -> bytes:
+    return orjson.dumps(call.content["arguments"], option=orjson.OPT_SORT_KEYS, default=str)
+
+
+def _differences(a: Any, b: Any, path: str = "") -> Iterator[Difference]:
+    if type(a) is type(b) and isinstance(a, dict):
+        for key in {**a, **b}:
+            yield from _differences(a.get(key), b.get(key), f"{path}.{key}" if path else key)
+    elif type(a) is type(b) and isinstance(a, list):
+        for place in range(max(len(a), len(b))):
+            ours, theirs = (side[place] if place < len(side) else None for side in (a, b))
+            yield from _differences(ours, theirs, f"{path}[{place}]")
+    elif a != b:
+        yield Difference(path, a, b)
+
+
+def _pace(a: float | None, b: float | None) -> str:
+    if a is None or b is None or abs(a - b) < LEAST_MS:
+        return ""
+    return "slower" if b >= SLOWER * a else "faster" if a >= SLOWER * b else ""

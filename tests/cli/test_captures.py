@@ -1,0 +1,117 @@
+"""`mcpdesk export`, `diff` and `prune` on captures that real servers wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.record import HttpNote
+from tests.support.traffic import IN, OUT, call, connection, error, request, text
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run, Service
+
+
+def recorded(path: Path, *calls: tuple[str, str, str, float], is_secret: bool = False) -> Path:
+    """A capture of calls of a tool: name, argument, what it said (`!`: an error), seconds it took."""
+    recording = Recording(path)
+    recording.start()
+    recording.connect(connection())
+    now = time.time()
+    for number, (name, argument, said, took) in enumerate(calls):
+        asked = call(number, name, {"text": argument, **({"password": "hunter2"} if is_secret else {})})
+        headers = (("Host", "a.test"), ("Authorization", "Bearer s3cret-token"))
+        note = HttpNote("POST /mcp/profiles HTTP/1.1", headers)
+        recording.frame(1, IN, asked, note=note, at=now)
+        answer = error(number, -32602, said) if said.startswith("!") else text(number, said)
+        recording.frame(1, OUT, answer, at=now + took)
+    recording.frame(1, IN, request(99, "tools/list"), at=now)
+    recording.close()
+    return path
+
+
+def test_a_capture_is_exported_in_every_format_with_secrets_masked(mcpdesk: Run, tmp_path: Path) -> None:
+    capture = recorded(tmp_path / "a.jsonl", ("greet", "Ada", "hello", 0.1), is_secret=True)
+    har = json.loads(mcpdesk("export", str(capture), "--as", "har").stdout)
+    assert har["log"]["entries"][0]["request"]["url"] == "http://a.test/mcp/profiles"
+    for ending in ("har", "jsonl", "md"):
+        masked = mcpdesk("export", str(capture), "--as", ending).stdout
+        shown = mcpdesk("export", str(capture), "--as", ending, "--with-secrets").stdout
+        assert "hello" in masked and "s3cret" not in masked and "hunter2" not in masked
+        assert "Bearer s3cret-token" in shown and "hunter2" in shown
+    out = tmp_path / "calls.jsonl"
+    filtered = ("export", str(capture), "--as", "jsonl", "--filter", "tool:greet", "--output", str(out))
+    assert "1 exchanges" in mcpdesk(*filtered).stderr
+    assert json.loads(out.read_text())["name"] == "greet"
+    assert "is there already" in mcpdesk(*filtered).stderr
+    bad = mcpdesk("export", str(tmp_path / "none.jsonl"), "--as", "md")
+    assert bad.returncode == 2 and "cannot be read" in bad.stderr
+
+
+def test_two_captures_are_compared(mcpdesk: Run, tmp_path: Path) -> None:
+    a = recorded(
+        tmp_path / "a.jsonl",
+        ("greet", "Ada", "hello", 0.01),
+        ("greet", "Eve", "bye", 0.01),
+        ("add", "1", "2", 0.01),
+        ("gone", "", "x", 0.01),
+        ("fails", "", "fine", 0.01),
+    )
+    b = recorded(
+        tmp_path / "b.jsonl",
+        ("greet", "Eve", "bye", 0.01),
+        ("greet", "Bob", "hello", 0.01),
+        ("add", "1", "2", 0.9),
+        ("fails", "", "!broken", 0.01),
+        ("new", "", "x", 0.01),
+    )
+    same = mcpdesk("diff", str(a), str(a))
+    assert (same.returncode, same.stdout) == (0, "6 the same\n")
+    done = mcpdesk("diff", str(a), str(b))
+    assert done.returncode == 1
+    assert '    arguments.text: "Ada" → "Bob"\n' in done.stdout
+    assert "- tools/call gone  #3  only in a" in done.stdout
+    assert "+ tools/call new  #4  only in b" in done.stdout
+    assert "~ tools/call add  #2 → #2  slower, 10.0 ms → 900.0 ms" in done.stdout
+    assert done.stdout.endswith("3 the same, 2 differs, 1 only in a, 1 only in b, 1 slower\n")
+    found = json.loads(mcpdesk("diff", str(a), str(b), "--json").stdout)
+    failed = next(each for each in found["changes"] if each["name"] == "fails")
+    assert {"path": "status", "a": "ok", "b": "error"} in failed["differences"]
+    assert any(each["path"] == "error" for each in failed["differences"])
+
+
+def test_old_captures_go_and_one_that_is_written_stays(
+    mcpdesk: Run,
+    serve: Callable[..., Service],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
+    captures = tmp_path / "state" / "captures"
+    names = ("one.jsonl", "one.2.jsonl", "two.jsonl", "three.jsonl")
+    captures.mkdir(parents=True)
+    old = time.time() - 10 * 86_400
+    for name in names:
+        (captures / name).write_text("x")
+        os.utime(captures / name, (old, old))
+    serve(str(folder), "--port", "0").says("serving small at")
+    (written,) = (path for path in captures.iterdir() if path.name not in names)
+    os.utime(written, (old - 1, old - 1))
+    os.utime(captures / "three.jsonl")
+    dry = mcpdesk("prune", "--older-than", "7d", "--dry-run")
+    assert "2 captures, 0.0 MB, would be removed" in dry.stdout and len(list(captures.iterdir())) == 5
+    assert json.loads(mcpdesk("prune", "--keep", "3", "--json").stdout)["removed"] == []
+    mcpdesk("prune", "--older-than", "7d")
+    assert {path.name for path in captures.iterdir()} == {"three.jsonl", written.name}
+    mcpdesk("prune", "--keep", "0")
+    assert list(captures.iterdir()) == [written]
+    assert "Say --older-than 7d" in mcpdesk("prune").stderr
+    assert "'soon' is no age" in mcpdesk("prune", "--older-than", "soon").stderr
