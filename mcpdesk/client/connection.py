@@ -19,7 +19,7 @@ from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_features import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
-from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, R1, Revision
+from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 
@@ -279,7 +279,7 @@ class ServerConnection:
             except HttpError:
                 raise error from None
             self._transport = older
-            return await self._shake_hands(R1)
+            return await self._shake_hands(V2024_11_05)
 
     async def _probed(self) -> Agreement | None:
         """The agreement with a server of the stateless era; None: it wants a handshake."""

@@ -315,7 +315,7 @@ class FrameChannel:
     def keep_alive(self) -> None:
         """A pipe needs no signs of life."""
 
-    async def let_go(self, retry_ms: int) -> bool:
+    async def close_stream(self, retry_ms: int) -> bool:
         """A pipe is not taken up again."""
         return False
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
-from mcpdesk.protocol.revisions import BY_NAME, R3
+from mcpdesk.protocol.revisions import BY_NAME, V2025_06_18
 from mcpdesk.protocol.task_shapes import TaskStatus
 
-REVISION = R3
+REVISION = V2025_06_18
 """What `initialize` reports unless its client asks for another one, and what is spoken without it."""
 DISCOVERY_VERSION = "0.1"
 EXECUTION_FAILED = -32000

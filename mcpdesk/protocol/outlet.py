@@ -33,8 +33,8 @@ class Outlet(Protocol):
     def keep_alive(self) -> None:
         """Show life on the connection without a message, where the transport can."""
 
-    async def let_go(self, retry_ms: int) -> bool:
-        """Close the connection of a stream that its client can take up again; False where that cannot be."""
+    async def close_stream(self, retry_ms: int) -> bool:
+        """Close the connection of a stream that its client can resume; False where that is not possible."""
 
 
 class NullOutlet:
@@ -52,7 +52,7 @@ class NullOutlet:
     def keep_alive(self) -> None:
         """There is no connection."""
 
-    async def let_go(self, retry_ms: int) -> bool:
+    async def close_stream(self, retry_ms: int) -> bool:
         """There is nothing to close."""
         return False
 

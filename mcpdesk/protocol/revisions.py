@@ -69,7 +69,7 @@ class Revision(Struct, frozen=True):
 _TITLED = frozenset({"title", "_meta"})
 _ICONS = frozenset({"icons"})
 
-R1 = Revision(
+V2024_11_05 = Revision(
     name="2024-11-05",
     era=Era.HANDSHAKE,
     tool_fields=frozenset({"name", "description", "inputSchema"}),
@@ -82,25 +82,25 @@ R1 = Revision(
     structured="none",
     resource_not_found=-32002,
 )
-R2 = replace(
-    R1,
+V2025_03_26 = replace(
+    V2024_11_05,
     name="2025-03-26",
-    tool_fields=R1.tool_fields | {"annotations"},
-    content_types=R1.content_types | {"audio"},
+    tool_fields=V2024_11_05.tool_fields | {"annotations"},
+    content_types=V2024_11_05.content_types | {"audio"},
     has_batches=True,
     has_progress_message=True,
     has_completions=True,
 )
-R3 = replace(
-    R2,
+V2025_06_18 = replace(
+    V2025_03_26,
     name="2025-06-18",
-    tool_fields=R2.tool_fields | _TITLED | {"outputSchema"},
-    resource_fields=R2.resource_fields | _TITLED,
-    template_fields=R2.template_fields | _TITLED,
-    prompt_fields=R2.prompt_fields | _TITLED,
-    argument_fields=R2.argument_fields | {"title"},
-    implementation_fields=R2.implementation_fields | {"title"},
-    content_types=R2.content_types | {"resource_link"},
+    tool_fields=V2025_03_26.tool_fields | _TITLED | {"outputSchema"},
+    resource_fields=V2025_03_26.resource_fields | _TITLED,
+    template_fields=V2025_03_26.template_fields | _TITLED,
+    prompt_fields=V2025_03_26.prompt_fields | _TITLED,
+    argument_fields=V2025_03_26.argument_fields | {"title"},
+    implementation_fields=V2025_03_26.implementation_fields | {"title"},
+    content_types=V2025_03_26.content_types | {"resource_link"},
     structured="object",
     has_batches=False,
     has_version_header=True,
@@ -109,37 +109,37 @@ R3 = replace(
     has_completion_context=True,
     has_elicitation=True,
 )
-R4 = replace(
-    R3,
+V2025_11_25 = replace(
+    V2025_06_18,
     name="2025-11-25",
-    tool_fields=R3.tool_fields | _ICONS | {"execution"},
-    resource_fields=R3.resource_fields | _ICONS,
-    template_fields=R3.template_fields | _ICONS,
-    prompt_fields=R3.prompt_fields | _ICONS,
-    implementation_fields=R3.implementation_fields | _ICONS | {"description", "websiteUrl"},
+    tool_fields=V2025_06_18.tool_fields | _ICONS | {"execution"},
+    resource_fields=V2025_06_18.resource_fields | _ICONS,
+    template_fields=V2025_06_18.template_fields | _ICONS,
+    prompt_fields=V2025_06_18.prompt_fields | _ICONS,
+    implementation_fields=V2025_06_18.implementation_fields | _ICONS | {"description", "websiteUrl"},
     has_elicitation_modes=True,
     has_sampling_tools=True,
     has_core_tasks=True,
 )
-R5 = replace(
-    R4,
+V2026_07_28 = replace(
+    V2025_11_25,
     name="2026-07-28",
     era=Era.STATELESS,
-    tool_fields=R4.tool_fields - {"execution"},
+    tool_fields=V2025_11_25.tool_fields - {"execution"},
     structured="any",
     resource_not_found=-32602,
     has_boolean_schemas=True,
     has_core_tasks=False,
 )
 
-REVISIONS: tuple[Revision, ...] = (R1, R2, R3, R4, R5)
+REVISIONS: tuple[Revision, ...] = (V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28)
 """Oldest first."""
 BY_NAME: dict[str, Revision] = {revision.name: revision for revision in REVISIONS}
 SERVED_NAMES: tuple[str, ...] = tuple(revision.name for revision in reversed(REVISIONS))
 """Newest first, as `data.supported` and `supportedVersions` list them."""
-LATEST_HANDSHAKE = R4
-LATEST = R5
-SESSIONLESS_DEFAULT = replace(R2, structured="object")
+LATEST_HANDSHAKE = V2025_11_25
+LATEST = V2026_07_28
+SESSIONLESS_DEFAULT = replace(V2025_03_26, structured="object")
 """What an HTTP peer speaks that names neither a version nor a session (a plain `curl`). It gets structured
 content all the same: results are open objects in that revision, and scripts look for it."""
 

@@ -62,7 +62,7 @@ FILES = {
                 await ctx.progress(step, 3, f"step {step}")
                 await ctx.info(f"step {step}")
                 if let_go and step == 2:
-                    await ctx.let_go(retry_ms=10)
+                    await ctx.close_stream(retry_ms=10)
             return "done"
 
         @tool

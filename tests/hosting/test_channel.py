@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from mcpdesk.hosting.channel import TURN_S, FrameChannel, Pipe
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.server.calls.context import Context
@@ -106,7 +106,7 @@ async def test_nothing_is_sent_after_close() -> None:
 
 async def test_a_peer_that_sends_no_more_need_not_wait_for_what_it_listens_to() -> None:
     pipe, _, _ = make_pipe()
-    params = {"notifications": {}, "_meta": request_meta(R5, {})}
+    params = {"notifications": {}, "_meta": request_meta(V2026_07_28, {})}
     message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
     pipe.feed(orjson.dumps(message) + b"\n")
     pipe.eof()
@@ -172,7 +172,7 @@ async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
         is_written.set()
 
     channel = FrameChannel(peer.endpoint, "stdio", "tester", write)
-    meta = request_meta(R5, {"name": "tester", "version": "1"})
+    meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"})
     params = {"name": "work", "arguments": {}, "_meta": meta}
     before = time.time()
     channel.take_all((orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),))
@@ -212,7 +212,7 @@ async def test_what_calls_report_side_by_side_leaves_in_the_order_of_each() -> N
                 "params": {
                     "name": "steps",
                     "arguments": {},
-                    "_meta": request_meta(R5, {}) | {"progressToken": token, LOG_LEVEL_KEY: "info"},
+                    "_meta": request_meta(V2026_07_28, {}) | {"progressToken": token, LOG_LEVEL_KEY: "info"},
                 },
             }
         )

@@ -19,7 +19,7 @@ from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.hosting.hosted_folder import Modes
-from mcpdesk.protocol.revisions import BY_NAME, R5
+from mcpdesk.protocol.revisions import BY_NAME, V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.server import Server
 from tests.support.desk import RunningDesk, running_desk, until
@@ -141,8 +141,8 @@ async def test_one_connection_may_ask_in_turns(folder: Path) -> None:
 
 async def test_both_eras_are_served_in_a_mode(folder: Path) -> None:
     async with http(folder) as (_, client):
-        params = {"_meta": request_meta(R5, {"name": "t", "version": "1"})}
-        headers = {"MCP_Protocol_Version": R5.name, "Mcp_Method": "tools/list"}
+        params = {"_meta": request_meta(V2026_07_28, {"name": "t", "version": "1"})}
+        headers = {"MCP_Protocol_Version": V2026_07_28.name, "Mcp_Method": "tools/list"}
         _, answer = await client.post("?mode=review", message("tools/list", params), **headers)
         assert [tool["name"] for tool in answer["result"]["tools"]] == ["look"]
 

@@ -14,7 +14,7 @@ import mcp_types as types
 import pytest
 
 from mcpdesk.inbox.question import Answer, Approval, QuestionKind, QuestionState
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.asks import person_questions
 from mcpdesk.tui.app import DeskApp
@@ -164,8 +164,8 @@ async def test_a_client_without_a_session_that_hangs_up_withdraws_its_question(
     person = Person(desk)
     params: dict[str, Any] = {"name": tool, "arguments": WAITING[tool]}
     headers = {"Mcp-Protocol-Version": revision}
-    if revision == R5.name:
-        params["_meta"] = request_meta(R5, {"name": "curl", "version": "8"})
+    if revision == V2026_07_28.name:
+        params["_meta"] = request_meta(V2026_07_28, {"name": "curl", "version": "8"})
         headers |= {"Mcp-Method": "tools/call", "Mcp-Name": tool}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     async with aiohttp.ClientSession() as http:

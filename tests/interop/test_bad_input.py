@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from tests.support.folders import save
 from tests.support.official import ROOT
@@ -261,13 +261,13 @@ def test_a_client_that_vanishes_mid_answer_ends_its_call_only(wire: Wire) -> Non
         return
     wire.session, kept = "", wire.session
     host, port = wire.url.removeprefix("http://").partition("/")[0].split(":")
-    meta = request_meta(R5, {"name": "gone", "version": "1"}) | {"progressToken": 1}
+    meta = request_meta(V2026_07_28, {"name": "gone", "version": "1"}) | {"progressToken": 1}
     body = CALL % (b"forever", json.dumps(meta).encode(), b"{}")
     with socket.create_connection((host, int(port)), WITHIN_S) as client:
         client.sendall(
             b"POST /mcp/rough HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"MCP-Protocol-Version: %b\r\nMcp-Method: tools/call\r\nMcp-Name: forever\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (R5.name.encode(), len(body), body)
+            b"Content-Length: %d\r\n\r\n%b" % (V2026_07_28.name.encode(), len(body), body)
         )
         seen = b""
         while b"notifications/progress" not in seen:

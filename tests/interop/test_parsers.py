@@ -24,7 +24,7 @@ from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.headers import check_parameters, decode_value, mirrored
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.request_state import RequestState, seal, unseal
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import admit
 from mcpdesk.protocol.trace import read_trace
 from mcpdesk.protocol.uri_template import UriTemplate
@@ -71,7 +71,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], type[Exception]]] = {
     "header value": (lambda data: decode_value(text_of(data)), ValueError),
     "sentinel": (lambda data: decode_value(f"=?base64?{text_of(data)}?="), ValueError),
     "accept": (lambda data: accepted(text_of(data)), ValueError),
-    "cursor": (lambda data: OFFERS.page("tools/list", R5, text_of(data)), RemoteProtocolError),
+    "cursor": (lambda data: OFFERS.page("tools/list", V2026_07_28, text_of(data)), RemoteProtocolError),
     "template": (lambda data: UriTemplate(data.decode("latin-1")), ValueError),
     "uri": (lambda data: TEMPLATE.match("item://" + data.decode("latin-1")), ValueError),
     "argument header": (lambda data: check_argument(text_of(data)), RemoteProtocolError),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.revisions import R4
+from mcpdesk.protocol.revisions import V2025_11_25
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from tests.support.patience import WITHIN_S
@@ -17,7 +17,7 @@ from tests.support.served import Peer
 @pytest.mark.requirement("1.11")
 async def test_a_client_is_told_of_no_changes_before_it_says_that_it_is_ready() -> None:
     peer = Peer()
-    peer.request(0, "initialize", {"protocolVersion": R4.name, "capabilities": {}})
+    peer.request(0, "initialize", {"protocolVersion": V2025_11_25.name, "capabilities": {}})
     await peer.response(0)
     peer.server.tools.replace([])
     peer.send({"jsonrpc": "2.0", "method": "notifications/initialized"})

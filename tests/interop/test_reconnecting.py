@@ -93,7 +93,7 @@ async def test_a_client_that_was_let_go_comes_back_and_is_asked() -> None:
     async with serving() as served, asyncio.timeout(WITHIN_S):
 
         async def places(arguments: dict[str, Any], context: Context) -> Any:
-            assert await context.let_go(retry_ms=100)
+            assert await context.close_stream(retry_ms=100)
             return " ".join(root.uri for root in await context.list_roots())
 
         served.hosted.server.tools.replace([Tool("places", places, {"type": "object"})])

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from tests.support.asked_client import ADA, AskingServer
 from tests.support.site import Served, events, serving
@@ -68,9 +68,9 @@ async def test_a_client_that_takes_no_stream_is_not_asked() -> None:
 
 
 async def stateless(site: Served, capabilities: dict[str, Any], **more: Any) -> tuple[int, dict[str, Any]]:
-    meta = request_meta(R5, {"name": "tester", "version": "1"}) | {CAPABILITIES_KEY: capabilities}
+    meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"}) | {CAPABILITIES_KEY: capabilities}
     message = {**CALL, "params": {"name": "greet", "_meta": meta} | more}
-    routing = {"MCP_Protocol_Version": R5.name, "Mcp_Method": "tools/call", "Mcp_Name": "greet"}
+    routing = {"MCP_Protocol_Version": V2026_07_28.name, "Mcp_Method": "tools/call", "Mcp_Name": "greet"}
     answer = await site.post(message, **routing)
     return answer.status, await answer.json()
 

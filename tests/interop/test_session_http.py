@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcpdesk.protocol.revisions import R5, REVISIONS
+from mcpdesk.protocol.revisions import REVISIONS, V2026_07_28
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from tests.support.site import Served, events, serving
@@ -117,7 +117,7 @@ async def test_without_a_version_header_a_session_goes_on_as_agreed_and_others_s
 async def test_an_array_is_refused_in_every_revision_but_one(revision: str) -> None:
     async with serving() as served:
         named = {"MCP_Protocol_Version": revision}
-        ways = [named] if revision == R5.name else [named, await served.session(revision)]
+        ways = [named] if revision == V2026_07_28.name else [named, await served.session(revision)]
         for headers in ways:
             answer = await served.post([LIST], **headers)
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32600)

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY, request_meta
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
@@ -66,11 +66,11 @@ async def test_a_stream_holds_what_belongs_to_its_request_and_is_not_to_be_buffe
 @pytest.mark.requirement("2.6")
 @pytest.mark.parametrize("lacking", [VERSION_KEY, CAPABILITIES_KEY])
 async def test_metadata_that_lacks_a_required_key_is_refused_with_400(lacking: str) -> None:
-    meta = request_meta(R5, {"name": "tester", "version": "1"})
+    meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"})
     del meta[lacking]
     message = {"jsonrpc": "2.0", "id": "m", "method": "tools/list", "params": {"_meta": meta}}
     async with serving() as served:
-        answer = await served.post(message, MCP_Protocol_Version=R5.name, Mcp_Method="tools/list")
+        answer = await served.post(message, MCP_Protocol_Version=V2026_07_28.name, Mcp_Method="tools/list")
         body = await answer.json()
     assert (answer.status, body["id"], body["error"]["code"]) == (400, "m", -32602)
     assert lacking in body["error"]["message"]

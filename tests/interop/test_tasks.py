@@ -18,7 +18,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.paths import sample_servers
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 from tests.support.asked_client import ADA, EVERYTHING
@@ -91,10 +91,10 @@ async def test_headers_and_capabilities_are_checked_before_anything_runs() -> No
         for wrong in ({"Mcp_Name": "other"}, {"Mcp_Name": task.upper()}, {"Mcp_Method": "tasks/cancel"}):
             answer = await site.modern("tasks/get", {"taskId": task} | DECLARED, **wrong)
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32020)
-        meta = request_meta(R5, {"name": "t", "version": "1"}) | DECLARED["_meta"]
+        meta = request_meta(V2026_07_28, {"name": "t", "version": "1"}) | DECLARED["_meta"]
         params = {"taskId": task, "_meta": meta}
         bare = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": params}
-        answer = await site.post(bare, MCP_Protocol_Version=R5.name, Mcp_Method="tasks/get")
+        answer = await site.post(bare, MCP_Protocol_Version=V2026_07_28.name, Mcp_Method="tasks/get")
         assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32020)
         for method in ("tasks/update", "tasks/cancel"):
             named = {"taskId": task, "inputResponses": {}} | DECLARED
@@ -105,7 +105,7 @@ async def test_headers_and_capabilities_are_checked_before_anything_runs() -> No
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, -32021)
         for method in ("tasks/result", "tasks/list"):
             message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-            answer = await site.post(message, MCP_Protocol_Version=R5.name, Mcp_Method=method)
+            answer = await site.post(message, MCP_Protocol_Version=V2026_07_28.name, Mcp_Method=method)
             assert (answer.status, (await answer.json())["error"]["code"]) == (404, -32601)
         unknown = await site.modern("tasks/get", {"taskId": "unheard-of"} | DECLARED)
         assert (unknown.status, (await unknown.json())["error"]["code"]) == (400, -32602)
@@ -114,7 +114,9 @@ async def test_headers_and_capabilities_are_checked_before_anything_runs() -> No
         assert (must.status, error["code"]) == (400, -32021)
         assert (
             problems(
-                R5.name, "MissingRequiredClientCapabilityError", {"jsonrpc": "2.0", "id": 1, "error": error}
+                V2026_07_28.name,
+                "MissingRequiredClientCapabilityError",
+                {"jsonrpc": "2.0", "id": 1, "error": error},
             )
             == []
         )
@@ -214,7 +216,7 @@ async def test_tasks_of_nobody_in_particular_are_listed_for_nobody() -> None:
 def test_a_program_behind_a_pipe_serves_both_designs() -> None:
     server = Server(sample_servers() / "conformance")
     try:
-        meta = request_meta(R5, {"name": "t", "version": "1"}) | {CAPABILITIES_KEY: EXTENDED}
+        meta = request_meta(V2026_07_28, {"name": "t", "version": "1"}) | {CAPABILITIES_KEY: EXTENDED}
         call = {"name": "slow_compute", "arguments": {"seconds": 0.01, "label": "x"}, "_meta": meta}
         task = server.ask("tools/call", call)["result"]["taskId"]
         seen: dict[str, Any] = {}
@@ -317,7 +319,7 @@ async def test_the_official_client_runs_tasks_as_an_extension(transport: str) ->
     tasks = OfficialTasks()
     async with (
         sample(transport) as place,
-        Client(place, mode=R5.name, extensions=[tasks], elicitation_callback=fill) as client,
+        Client(place, mode=V2026_07_28.name, extensions=[tasks], elicitation_callback=fill) as client,
     ):
         done = await client.call_tool("slow_compute", {"seconds": 0.01, "label": "x"})
         assert said(done) == "Computed x in 0.01 s"

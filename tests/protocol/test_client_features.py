@@ -19,31 +19,38 @@ from mcpdesk.protocol.client_features import (
     declares,
     declares_tasks,
 )
-from mcpdesk.protocol.revisions import R1, R2, R3, R4, R5, Revision
+from mcpdesk.protocol.revisions import (
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+    Revision,
+)
 
 
 @pytest.mark.requirement("6.11")
 @pytest.mark.parametrize(
     ("revision", "declared", "needed", "verdict"),
     [
-        (R5, {"elicitation": {}}, FORM, True),
-        (R5, {"elicitation": {}}, URL, False),
-        (R5, {"elicitation": {"url": {}}}, FORM, False),
-        (R4, {"elicitation": {"url": {}, "form": {}}}, URL, True),
-        (R3, {"elicitation": {"url": {}}}, FORM, True),
-        (R3, {"elicitation": {"url": {}}}, URL, False),
-        (R2, {"elicitation": {}}, FORM, False),
-        (R1, {"elicitation": {"form": {}, "url": {}}}, FORM, False),
-        (R1, {"elicitation": {"form": {}, "url": {}}}, URL, False),
-        (R1, {"sampling": {"tools": {}}}, SAMPLING_TOOLS, False),
-        (R5, {"elicitation": True}, FORM, False),
-        (R1, {"sampling": {}}, SAMPLING, True),
-        (R3, {"sampling": {"tools": {}}}, SAMPLING_TOOLS, False),
-        (R4, {"sampling": {"tools": {}}}, SAMPLING_TOOLS, True),
-        (R3, {"sampling": {}}, SAMPLING_CONTEXT, True),
-        (R4, {"sampling": {}}, SAMPLING_CONTEXT, False),
-        (R1, {"roots": {"listChanged": True}}, ROOTS, True),
-        (R5, {}, ROOTS, False),
+        (V2026_07_28, {"elicitation": {}}, FORM, True),
+        (V2026_07_28, {"elicitation": {}}, URL, False),
+        (V2026_07_28, {"elicitation": {"url": {}}}, FORM, False),
+        (V2025_11_25, {"elicitation": {"url": {}, "form": {}}}, URL, True),
+        (V2025_06_18, {"elicitation": {"url": {}}}, FORM, True),
+        (V2025_06_18, {"elicitation": {"url": {}}}, URL, False),
+        (V2025_03_26, {"elicitation": {}}, FORM, False),
+        (V2024_11_05, {"elicitation": {"form": {}, "url": {}}}, FORM, False),
+        (V2024_11_05, {"elicitation": {"form": {}, "url": {}}}, URL, False),
+        (V2024_11_05, {"sampling": {"tools": {}}}, SAMPLING_TOOLS, False),
+        (V2026_07_28, {"elicitation": True}, FORM, False),
+        (V2024_11_05, {"sampling": {}}, SAMPLING, True),
+        (V2025_06_18, {"sampling": {"tools": {}}}, SAMPLING_TOOLS, False),
+        (V2025_11_25, {"sampling": {"tools": {}}}, SAMPLING_TOOLS, True),
+        (V2025_06_18, {"sampling": {}}, SAMPLING_CONTEXT, True),
+        (V2025_11_25, {"sampling": {}}, SAMPLING_CONTEXT, False),
+        (V2024_11_05, {"roots": {"listChanged": True}}, ROOTS, True),
+        (V2026_07_28, {}, ROOTS, False),
     ],
 )
 def test_a_capability_counts_where_its_revision_has_it(
@@ -53,7 +60,9 @@ def test_a_capability_counts_where_its_revision_has_it(
 
 
 def test_only_questions_count_as_asking() -> None:
-    assert can_be_asked(Terms(R5, {"roots": {}})) and not can_be_asked(Terms(R5, {"extensions": {}}))
+    assert can_be_asked(Terms(V2026_07_28, {"roots": {}})) and not can_be_asked(
+        Terms(V2026_07_28, {"extensions": {}})
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,4 +78,4 @@ def test_only_questions_count_as_asking() -> None:
     ],
 )
 def test_the_extension_is_declared_as_an_object(capabilities: dict[str, Any], declares: bool) -> None:
-    assert declares_tasks(Terms(R5, capabilities)) is declares
+    assert declares_tasks(Terms(V2026_07_28, capabilities)) is declares

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.client_questions import blocks_of, check_turns, flat_schema, read_answer
-from mcpdesk.protocol.revisions import R3, R4, R5, Revision
+from mcpdesk.protocol.revisions import V2025_06_18, V2025_11_25, V2026_07_28, Revision
 
 TITLED = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 
 
-def one(field: Any, revision: Revision = R5, **more: Any) -> Any:
+def one(field: Any, revision: Revision = V2026_07_28, **more: Any) -> Any:
     schema = {"type": "object", "properties": {"it": field}} | more
     return flat_schema(schema, revision)["properties"]["it"]
 
@@ -32,7 +32,7 @@ def one(field: Any, revision: Revision = R5, **more: Any) -> Any:
         {"type": "array", "items": {"anyOf": TITLED}, "maxItems": 2},
     ],
 )
-@pytest.mark.parametrize("revision", [R4, R5])
+@pytest.mark.parametrize("revision", [V2025_11_25, V2026_07_28])
 def test_the_primitives_go_as_they_are(field: dict[str, Any], revision: Revision) -> None:
     assert one(field, revision) == field
 
@@ -43,18 +43,18 @@ def test_what_clients_do_not_know_stays_behind() -> None:
 
 
 def test_the_first_revision_has_fewer_words() -> None:
-    assert one({"type": "integer", "default": 3}, R3) == {"type": "integer"}
-    assert one({"type": "boolean", "default": True}, R3) == {"type": "boolean", "default": True}
-    titled = one({"type": "string", "oneOf": TITLED}, R3)
+    assert one({"type": "integer", "default": 3}, V2025_06_18) == {"type": "integer"}
+    assert one({"type": "boolean", "default": True}, V2025_06_18) == {"type": "boolean", "default": True}
+    titled = one({"type": "string", "oneOf": TITLED}, V2025_06_18)
     assert titled == {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}
     with pytest.raises(ValueError, match="it: revision 2025-06-18"):
-        one({"type": "array", "items": {"enum": ["a"]}}, R3)
+        one({"type": "array", "items": {"enum": ["a"]}}, V2025_06_18)
 
 
 def test_references_and_what_may_be_missing_are_put_in_place() -> None:
     colours = {"Colour": {"title": "Colour", "enum": ["red"]}}
     field = {"$ref": "#/$defs/Colour", "default": "red"}
-    assert one(field, R5, **{"$defs": colours}) == {
+    assert one(field, V2026_07_28, **{"$defs": colours}) == {
         "type": "string", "title": "Colour", "enum": ["red"], "default": "red",
     }  # fmt: skip
     optional = {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
@@ -79,24 +79,24 @@ def test_what_is_not_flat_names_its_field(field: Any) -> None:
 def test_a_form_asks_for_no_secret(name: str) -> None:
     for properties in ({name: {"type": "string"}}, {"it": {"type": "string", "title": f"Your {name}"}}):
         with pytest.raises(ValueError, match="elicit_url"):
-            flat_schema({"type": "object", "properties": properties}, R5)
+            flat_schema({"type": "object", "properties": properties}, V2026_07_28)
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "secret_word", "monkey", "passenger", "keyboard", "pin"])
 def test_what_only_looks_like_a_secret_is_asked_for(name: str) -> None:
     schema = {"type": "object", "properties": {name: {"type": "string"}, "hasPassword": {"type": "boolean"}}}
-    assert flat_schema(schema, R5)["properties"].keys() == {name, "hasPassword"}
+    assert flat_schema(schema, V2026_07_28)["properties"].keys() == {name, "hasPassword"}
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "string"}, {"type": "object", "properties": []}])
 def test_a_form_is_an_object(schema: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="the schema of a form"):
-        flat_schema(schema, R5)
+        flat_schema(schema, V2026_07_28)
 
 
 def test_required_names_are_those_of_fields() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]}
-    assert flat_schema(schema, R5)["required"] == ["a"]
+    assert flat_schema(schema, V2026_07_28)["required"] == ["a"]
 
 
 def test_answers_hold_what_was_asked_for() -> None:

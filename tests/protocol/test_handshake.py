@@ -6,10 +6,10 @@ import pytest
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.handshake import Phase, Session, log_level
-from mcpdesk.protocol.revisions import R3, R4
+from mcpdesk.protocol.revisions import V2025_06_18, V2025_11_25
 
 PARAMS = {
-    "protocolVersion": R3.name,
+    "protocolVersion": V2025_06_18.name,
     "capabilities": {"roots": {}},
     "clientInfo": {"name": "cc", "version": "2"},
 }
@@ -19,7 +19,7 @@ def test_a_session_opens_once_and_becomes_ready() -> None:
     session = Session()
     session.initialized()
     assert not session.is_open
-    assert session.initialize(PARAMS) is R3
+    assert session.initialize(PARAMS) is V2025_06_18
     assert (session.terms.client, session.terms.capabilities) == ("cc 2", {"roots": {}})
     session.initialized()
     session.initialized()
@@ -29,7 +29,7 @@ def test_a_session_opens_once_and_becomes_ready() -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"protocolVersion": 5}, {"protocolVersion": R4.name, "capabilities": []}]
+    "params", [{}, {"protocolVersion": 5}, {"protocolVersion": V2025_11_25.name, "capabilities": []}]
 )
 def test_a_bad_handshake_leaves_the_session_new(params: dict[str, object]) -> None:
     session = Session()
@@ -41,7 +41,7 @@ def test_a_bad_handshake_leaves_the_session_new(params: dict[str, object]) -> No
 
 @pytest.mark.requirement("1.10")
 def test_the_stateless_revision_is_not_negotiated() -> None:
-    assert Session().initialize(PARAMS | {"protocolVersion": "2026-07-28"}) is R4
+    assert Session().initialize(PARAMS | {"protocolVersion": "2026-07-28"}) is V2025_11_25
 
 
 def test_levels_ascend_and_unknown_ones_are_refused() -> None:

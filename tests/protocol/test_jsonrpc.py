@@ -7,7 +7,7 @@ import pytest
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.jsonrpc import MessageKind, classify, readable_id
 from mcpdesk.protocol.methods import METHODS, canonical
-from mcpdesk.protocol.revisions import R1, R2, R5, REVISIONS
+from mcpdesk.protocol.revisions import REVISIONS, V2024_11_05, V2025_03_26, V2026_07_28
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_an_unreadable_id_is_not_echoed() -> None:
 
 
 def test_methods_exist_where_the_specification_has_them() -> None:
-    here = {name for name, row in METHODS.items() if row.serves(R5)}
+    here = {name for name, row in METHODS.items() if row.serves(V2026_07_28)}
     assert {"server/discover", "subscriptions/listen", "tools/call"} <= here
     assert here.isdisjoint({"initialize", "ping", "logging/setLevel", "resources/subscribe"})
-    assert METHODS["completion/complete"].serves(R1)
-    assert METHODS["completion/complete"].serves(R2)
+    assert METHODS["completion/complete"].serves(V2024_11_05)
+    assert METHODS["completion/complete"].serves(V2025_03_26)
     assert all(METHODS["tools/list"].serves(revision) for revision in REVISIONS)
 
 

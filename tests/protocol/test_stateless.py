@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import (
     CAPABILITIES_KEY,
     LOG_LEVEL_KEY,
@@ -18,8 +18,8 @@ from mcpdesk.protocol.stateless import (
     request_meta,
 )
 
-META = request_meta(R5, {"name": "cc", "version": "2"})
-HEADERS = {"mcp-protocol-version": R5.name, "mcp-method": "tools/list"}
+META = request_meta(V2026_07_28, {"name": "cc", "version": "2"})
+HEADERS = {"mcp-protocol-version": V2026_07_28.name, "mcp-method": "tools/list"}
 
 
 def code_of(meta: Any, headers: dict[str, str] | None = None) -> int:
@@ -30,17 +30,18 @@ def code_of(meta: Any, headers: dict[str, str] | None = None) -> int:
 
 def test_metadata_becomes_terms() -> None:
     terms = admit("tools/list", {"_meta": META | {LOG_LEVEL_KEY: "error"}}, HEADERS)
-    assert (terms.revision, terms.client, terms.log_level) == (R5, "cc 2", 4)
+    assert (terms.revision, terms.client, terms.log_level) == (V2026_07_28, "cc 2", 4)
 
 
 @pytest.mark.requirement("2.6")
 def test_a_missing_client_name_is_fine() -> None:
-    assert admit("x", {"_meta": {VERSION_KEY: R5.name, CAPABILITIES_KEY: {}}}, None).client == ""
+    assert admit("x", {"_meta": {VERSION_KEY: V2026_07_28.name, CAPABILITIES_KEY: {}}}, None).client == ""
 
 
 @pytest.mark.requirement("2.6")
 @pytest.mark.parametrize(
-    "meta", [None, [], {}, {VERSION_KEY: R5.name}, META | {VERSION_KEY: 1}, META | {CAPABILITIES_KEY: []}]
+    "meta",
+    [None, [], {}, {VERSION_KEY: V2026_07_28.name}, META | {VERSION_KEY: 1}, META | {CAPABILITIES_KEY: []}],
 )
 def test_missing_metadata_is_invalid_params(meta: Any) -> None:
     assert code_of(meta) == -32602
@@ -85,8 +86,8 @@ def test_the_era_is_told_by_the_version_key(message: dict[str, Any], expected: b
 
 def test_headers_that_were_right_once_are_compared_again_with_every_other_tool_and_version() -> None:
     admission = Admission()
-    meta = request_meta(R5, {"name": "c", "version": "1"})
-    headers = {"mcp-protocol-version": R5.name, "mcp-method": "tools/call", "mcp-name": "one"}
+    meta = request_meta(V2026_07_28, {"name": "c", "version": "1"})
+    headers = {"mcp-protocol-version": V2026_07_28.name, "mcp-method": "tools/call", "mcp-name": "one"}
 
     def admitted(method: str, name: object, meta: dict[str, object] = meta) -> bool:
         try:

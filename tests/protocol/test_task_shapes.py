@@ -11,7 +11,7 @@ from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.protocol.revisions import R4, R5, REVISIONS
+from mcpdesk.protocol.revisions import REVISIONS, V2025_11_25, V2026_07_28
 from mcpdesk.protocol.task_shapes import EXTENSION, TaskStatus, TaskView
 from tests.support.official_schema import problems
 
@@ -31,13 +31,13 @@ def test_the_core_design_in_its_own_words() -> None:
         "pollInterval": task_shapes.POLL_MS,
     }
     assert problems("2025-11-25", "Task", body) == []
-    assert task_shapes.created(VIEW, Terms(R4)) == {"task": body}
+    assert task_shapes.created(VIEW, Terms(V2025_11_25)) == {"task": body}
     odd = TaskView("t1", TaskStatus.FAILED, 0.0, 0.0, None, "no file 'caf\udce9'")
     assert task_shapes.core(odd)["statusMessage"] == "no file 'caf?'"
 
 
 def test_the_extension_in_its_own_words() -> None:
-    body = task_shapes.created(TaskView("t1", TaskStatus.WORKING, 0.0, 0.0, None), Terms(R5))
+    body = task_shapes.created(TaskView("t1", TaskStatus.WORKING, 0.0, 0.0, None), Terms(V2026_07_28))
     assert body == {
         "resultType": "task",
         "taskId": "t1",

@@ -16,7 +16,7 @@ from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
 from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.outlet import NULL_OUTLET
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.recorder.masking import mask_json
 from mcpdesk.server.asks.approval_policies import Policy
@@ -236,7 +236,7 @@ async def test_rules_that_change_between_two_calls_count_for_the_second(peer: Gu
     await peer.hosted.approvals.cycle("free")
     assert await fails("free")  # denied now
     plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
-    call = Call(1, "tools/call", {}, Terms(R5), NULL_OUTLET, peer="tester")
+    call = Call(1, "tools/call", {}, Terms(V2026_07_28), NULL_OUTLET, peer="tester")
     peer.hosted.take_plans({call.session: plan}, plan)
     assert await fails("run")
     peer.hosted.take_plans({call.session: replace(plan, is_active=False)}, plan)
@@ -267,7 +267,7 @@ async def test_a_task_waits_for_approval_as_a_task(peer: Guarded) -> None:
 
 
 def known(claims: dict[str, Any] | None) -> str:
-    call = Call(1, "tools/call", {}, Terms(R5), NULL_OUTLET, peer="token:ada of x")
+    call = Call(1, "tools/call", {}, Terms(V2026_07_28), NULL_OUTLET, peer="token:ada of x")
     call.principal = Principal("token", claims=claims)
     return known_as(call)
 

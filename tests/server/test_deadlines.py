@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.client_features import Terms
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.deadlines import STOPPED, Deadlines
@@ -29,7 +29,7 @@ from tests.support.served import Peer
 
 
 def make_call() -> Call:
-    return Call(1, "tools/call", {}, Terms(R5), Peer().channel)
+    return Call(1, "tools/call", {}, Terms(V2026_07_28), Peer().channel)
 
 
 async def begun(deadlines: Deadlines, call: Call, limit_s: float, work: Awaitable[object]) -> Task[object]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.protocol.revisions import R1, R4, R5, REVISIONS
+from mcpdesk.protocol.revisions import REVISIONS, V2024_11_05, V2025_11_25, V2026_07_28
 from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
@@ -23,20 +23,20 @@ from tests.support.served import make_server
 def test_a_page_is_encoded_once_until_something_changes() -> None:
     server = make_server()
     offers = OfferListing(server)
-    page = offers.page("tools/list", R5, None)
-    assert offers.page("tools/list", R5, None) is page
-    assert offers.page("tools/list", R4, None) != page
+    page = offers.page("tools/list", V2026_07_28, None)
+    assert offers.page("tools/list", V2026_07_28, None) is page
+    assert offers.page("tools/list", V2025_11_25, None) != page
     server.tools.replace(list(server.tools)[:1])
-    assert len(orjson.loads(offers.page("tools/list", R5, None))["tools"]) == 1
+    assert len(orjson.loads(offers.page("tools/list", V2026_07_28, None))["tools"]) == 1
 
 
 def test_a_cursor_survives_a_change_before_it() -> None:
     server = make_server()
     server.limits = Limits(page_size=4)
     offers = OfferListing(server)
-    cursor = orjson.loads(offers.page("tools/list", R5, None))["nextCursor"]
+    cursor = orjson.loads(offers.page("tools/list", V2026_07_28, None))["nextCursor"]
     server.tools.replace(list(server.tools)[1:])
-    following = orjson.loads(offers.page("tools/list", R5, cursor))["tools"]
+    following = orjson.loads(offers.page("tools/list", V2026_07_28, cursor))["tools"]
     assert following[0]["name"] == "steps"
 
 
@@ -44,7 +44,7 @@ def test_a_cursor_survives_a_change_before_it() -> None:
 @pytest.mark.parametrize("cursor", ["", "AAAA", "WzEsMl0=", "bm8=", "é"])
 def test_a_forged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(RemoteProtocolError, match="cursor"):
-        OfferListing(make_server()).page("tools/list", R5, cursor)
+        OfferListing(make_server()).page("tools/list", V2026_07_28, cursor)
 
 
 @pytest.mark.requirement("10.2", "10.3")
@@ -55,7 +55,7 @@ def test_every_page_is_for_its_caller_alone(method: str) -> None:
     offers, cursor = OfferListing(server), None
     pages: list[Any] = []
     while not pages or cursor is not None:
-        pages.append(orjson.loads(offers.page(method, R5, cursor)))
+        pages.append(orjson.loads(offers.page(method, V2026_07_28, cursor)))
         cursor = pages[-1].get("nextCursor")
     assert {(page["cacheScope"], page["ttlMs"]) for page in pages} == {("private", 0)}
     assert len(pages) == (3 if method == "tools/list" else 1)
@@ -63,20 +63,20 @@ def test_every_page_is_for_its_caller_alone(method: str) -> None:
 
 def test_identity_and_capabilities_follow_the_revision() -> None:
     offers = OfferListing(make_server())
-    assert offers.implementation(R1) == {"name": "sample", "version": "1.0"}
-    assert offers.implementation(R5)["title"] == "Sample"
+    assert offers.implementation(V2024_11_05) == {"name": "sample", "version": "1.0"}
+    assert offers.implementation(V2026_07_28)["title"] == "Sample"
     assert all(offers.capabilities(revision)["logging"] == {} for revision in REVISIONS)
 
 
 def test_a_changed_identity_is_told_after_forgetting() -> None:
     server = Server("a", "1")
     offers = OfferListing(server)
-    offers.implementation(R5)
-    offers.initialize_result(R4)
+    offers.implementation(V2026_07_28)
+    offers.initialize_result(V2025_11_25)
     server.version = "2"
     offers.forget()
-    assert offers.implementation(R5)["version"] == "2"
-    assert orjson.loads(offers.initialize_result(R4))["serverInfo"]["version"] == "2"
+    assert offers.implementation(V2026_07_28)["version"] == "2"
+    assert orjson.loads(offers.initialize_result(V2025_11_25))["serverInfo"]["version"] == "2"
 
 
 def test_what_initialize_says_is_made_once_until_something_in_it_changes() -> None:
@@ -88,15 +88,15 @@ def test_what_initialize_says_is_made_once_until_something_in_it_changes() -> No
 
     server = make_server()
     offers = OfferListing(server)
-    said = offers.initialize_result(R4)
-    assert offers.initialize_result(R4) is said
-    assert orjson.loads(offers.initialize_result(R1))["protocolVersion"] == R1.name
+    said = offers.initialize_result(V2025_11_25)
+    assert offers.initialize_result(V2025_11_25) is said
+    assert orjson.loads(offers.initialize_result(V2024_11_05))["protocolVersion"] == V2024_11_05.name
     server.prompts.replace([Prompt("p", render, completers={"a": complete})])
-    assert "completions" in orjson.loads(offers.initialize_result(R4))["capabilities"]
+    assert "completions" in orjson.loads(offers.initialize_result(V2025_11_25))["capabilities"]
     server.tools_enabled = False
-    assert "tools" not in orjson.loads(offers.initialize_result(R4))["capabilities"]
+    assert "tools" not in orjson.loads(offers.initialize_result(V2025_11_25))["capabilities"]
     server.instructions = "Ask first."
-    assert orjson.loads(offers.initialize_result(R4))["instructions"] == "Ask first."
+    assert orjson.loads(offers.initialize_result(V2025_11_25))["instructions"] == "Ask first."
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_what_stays_is_listed_whatever_comes_and_goes_between_two_pages(
     registry.replace(items[:12])
     offers = OfferListing(server)
     key = METHODS[method].list_key
-    first = orjson.loads(offers.page(method, R5, None))
+    first = orjson.loads(offers.page(method, V2026_07_28, None))
     kept = [item for index, item in enumerate(items[:12]) if index not in removed]
     registry.replace(items[12 : 12 + added] + kept if backwards else kept + items[12 : 12 + added])
     seen, cursor = list(first[key]), first.get("nextCursor")
     while cursor is not None:
-        following = orjson.loads(offers.page(method, R5, cursor))
+        following = orjson.loads(offers.page(method, V2026_07_28, cursor))
         seen += following[key]
         cursor = following.get("nextCursor")
     neighbours = {page - 1, page}

@@ -15,7 +15,7 @@ from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.protocol.client_features import Terms
-from mcpdesk.protocol.revisions import R3, R5
+from mcpdesk.protocol.revisions import V2025_06_18, V2026_07_28
 from mcpdesk.server.asks.person_questions import answers_of, form_of
 from mcpdesk.server.asks.question_wording import Elicited, form
 from mcpdesk.server.calls.context import Context
@@ -240,7 +240,7 @@ async def peer(tmp_path: Path) -> Asked:
     return asked
 
 
-@pytest.mark.parametrize("revision", [R3, R5])
+@pytest.mark.parametrize("revision", [V2025_06_18, V2026_07_28])
 def test_every_revision_with_forms_can_carry_it(revision: Any) -> None:
     assert form("?", form_of(PAGES), Terms(revision)).params["requestedSchema"]["properties"]
 

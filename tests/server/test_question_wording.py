@@ -8,11 +8,11 @@ import pytest
 
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol.client_features import Terms
-from mcpdesk.protocol.revisions import R1, R3, R4, R5
+from mcpdesk.protocol.revisions import V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28
 from mcpdesk.server.asks import question_wording
 from mcpdesk.server.asks.question_wording import Elicited, Root, read_roots, read_sampled
 
-TERMS = {each: Terms(each) for each in (R1, R3, R4, R5)}
+TERMS = {each: Terms(each) for each in (V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28)}
 IMAGE = {"type": "image", "data": "", "mimeType": "image/png"}
 
 
@@ -21,7 +21,7 @@ class Choice(TypedDict, total=False):
 
 
 def test_a_typed_dict_is_a_form() -> None:
-    form = question_wording.form("?", Choice, TERMS[R5])
+    form = question_wording.form("?", Choice, TERMS[V2026_07_28])
     assert form.params["requestedSchema"] == {"type": "object", "properties": {"colour": {"type": "string"}}}
     assert form.read({"action": "accept", "content": {"colour": "red"}}).content == {"colour": "red"}
 
@@ -29,38 +29,38 @@ def test_a_typed_dict_is_a_form() -> None:
 @pytest.mark.parametrize("schema", [int, "text", None, {"type": "string"}])
 def test_what_is_no_form_is_refused(schema: Any) -> None:
     with pytest.raises(ValueError, match=r"form|Schema"):
-        question_wording.form("?", schema, TERMS[R5])
+        question_wording.form("?", schema, TERMS[V2026_07_28])
 
 
 @pytest.mark.requirement("12.9")
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "example.org", "https://"])
 def test_a_link_is_one_of_the_web(url: str) -> None:
     with pytest.raises(ValueError, match="https"):
-        question_wording.link("?", url, TERMS[R5])
+        question_wording.link("?", url, TERMS[V2026_07_28])
 
 
 def test_only_the_handshake_era_numbers_its_links() -> None:
-    assert "elicitationId" in question_wording.link("?", "https://a.b", TERMS[R4]).params
-    assert "elicitationId" not in question_wording.link("?", "https://a.b", TERMS[R5]).params
+    assert "elicitationId" in question_wording.link("?", "https://a.b", TERMS[V2025_11_25]).params
+    assert "elicitationId" not in question_wording.link("?", "https://a.b", TERMS[V2026_07_28]).params
 
 
 def test_early_revisions_get_a_message_a_block() -> None:
     both = [{"role": "user", "content": [{"type": "text", "text": "a"}, IMAGE]}]
-    assert len(question_wording.sampling(both, {}, TERMS[R3]).params["messages"]) == 2
-    assert question_wording.sampling(both, {}, TERMS[R4]).params["messages"] == both
+    assert len(question_wording.sampling(both, {}, TERMS[V2025_06_18]).params["messages"]) == 2
+    assert question_wording.sampling(both, {}, TERMS[V2025_11_25]).params["messages"] == both
     use: list[Any] = [
         {"role": "assistant", "content": {"type": "tool_use", "id": "a", "name": "t", "input": {}}},
         {"role": "user", "content": {"type": "tool_result", "toolUseId": "a", "content": []}},
     ]
     with pytest.raises(ClientError, match="tool_use"):
-        question_wording.sampling(use, {}, TERMS[R3])
+        question_wording.sampling(use, {}, TERMS[V2025_06_18])
 
 
 @pytest.mark.requirement("6.13")
 def test_tool_results_are_checked_before_anything_is_sent() -> None:
     result = {"role": "user", "content": {"type": "tool_result", "toolUseId": "a", "content": []}}
     with pytest.raises(ValueError, match="message 2: no tool use"):
-        question_wording.sampling(["hello", result], {}, TERMS[R5])
+        question_wording.sampling(["hello", result], {}, TERMS[V2026_07_28])
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_tool_results_are_checked_before_anything_is_sent() -> None:
     ],
 )
 def test_what_sampling_needs_depends_on_what_it_uses(options: dict[str, Any], word: str) -> None:
-    question = question_wording.sampling("?", options, TERMS[R5])
+    question = question_wording.sampling("?", options, TERMS[V2026_07_28])
     assert question.words == word
     with pytest.raises(MissingCapability, match=word):
-        question.check(TERMS[R5])
+        question.check(TERMS[V2026_07_28])
 
 
 def test_the_text_of_a_sampled_message_is_that_of_its_blocks() -> None:

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Access, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.client_features import Terms
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.server.calls.running_call import Call
 from tests.support.served import Peer
 
 
 def make_call() -> Call:
-    return Call(1, "tools/call", {}, Terms(R5), Peer().channel)
+    return Call(1, "tools/call", {}, Terms(V2026_07_28), Peer().channel)
 
 
 async def test_a_token_that_is_required_is_missed_until_its_claims_are_known() -> None:
@@ -56,7 +56,7 @@ async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
 
 
 async def test_the_desk_is_not_told_of_ways_it_does_not_go() -> None:
-    call = Call(1, "tools/call", {}, Terms(R5), Peer().channel, "memory", "desk")
+    call = Call(1, "tools/call", {}, Terms(V2026_07_28), Peer().channel, "memory", "desk")
     with pytest.raises(RemoteProtocolError, match=r"^Unauthorized: missing JWT$"):
         call.check_token(True)
 

@@ -217,7 +217,7 @@ class Stream:
     def keep_alive(self) -> None:
         self.sent.append(b"alive")
 
-    async def let_go(self, retry_ms: int) -> bool:
+    async def close_stream(self, retry_ms: int) -> bool:
         return True
 
 

@@ -7,13 +7,13 @@ from contextvars import ContextVar
 from typing import Any
 
 from mcpdesk.inbox.question import Answer
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 
-META = request_meta(R5, {"name": "tester", "version": "1"})
+META = request_meta(V2026_07_28, {"name": "tester", "version": "1"})
 ANYTHING = {"type": "object"}
 
 

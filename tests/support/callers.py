@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 from mcpdesk.auth.keys import CONSTANT, KeySet, KeySource, constant, jwk_keys
 from mcpdesk.auth.principal import Access
 from mcpdesk.auth.tokens import TokenTerms, Verifier
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.tool import CLAIMS, Tool
 from mcpdesk.transports.base import Rules
@@ -85,13 +85,13 @@ def call(tool: str = "whoami", **arguments: Any) -> dict[str, Any]:
 def modern(tool: str = "whoami", **arguments: Any) -> dict[str, Any]:
     """A call of the stateless era."""
     message = call(tool, **arguments)
-    message["params"]["_meta"] = request_meta(R5, {"name": "tester", "version": "1"})
+    message["params"]["_meta"] = request_meta(V2026_07_28, {"name": "tester", "version": "1"})
     return message
 
 
 def routing(tool: str = "whoami") -> dict[str, str]:
     """The headers of such a call."""
-    return {"MCP-Protocol-Version": R5.name, "Mcp-Method": "tools/call", "Mcp-Name": tool}
+    return {"MCP-Protocol-Version": V2026_07_28.name, "Mcp-Method": "tools/call", "Mcp-Name": tool}
 
 
 class Outcome:

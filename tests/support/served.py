@@ -12,7 +12,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.calls.context import Context
@@ -124,7 +124,7 @@ class Peer:
 
     def modern(self, identifier: Any, method: str, params: dict[str, Any] | None = None, **meta: Any) -> None:
         """Send a request of the stateless era."""
-        own = request_meta(R5, {"name": "tester", "version": "1"}) | meta
+        own = request_meta(V2026_07_28, {"name": "tester", "version": "1"}) | meta
         self.request(identifier, method, (params or {}) | {"_meta": own})
 
     async def response(self, identifier: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_jobs import HostedJobs
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote
 from mcpdesk.transports.base import Rules
@@ -104,9 +104,9 @@ class Served:
     ) -> aiohttp.ClientResponse:
         """POST a request of the stateless era with the headers it needs; keywords override them."""
         params = params or {}
-        meta = request_meta(R5, {"name": "tester", "version": "1"}) | params.get("_meta", {})
+        meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"}) | params.get("_meta", {})
         params = params | {"_meta": meta}
-        routing = {"MCP_Protocol_Version": R5.name, "Mcp_Method": method}
+        routing = {"MCP_Protocol_Version": V2026_07_28.name, "Mcp_Method": method}
         row = METHODS.get(method)
         if row is not None and row.routing_field and row.routing_field in params:
             routing["Mcp_Name"] = encode_value(str(params[row.routing_field]))

@@ -89,8 +89,12 @@ async def test_clients_that_do_not_read_hold_no_more_than_the_bound_together(
 
 
 def modern_call() -> dict[str, Any]:
-    from mcpdesk.protocol.revisions import R5
+    from mcpdesk.protocol.revisions import V2026_07_28
     from mcpdesk.protocol.stateless import request_meta
 
-    params = {"name": "large", "arguments": {}, "_meta": request_meta(R5, {"name": "t", "version": "1"})}
+    params = {
+        "name": "large",
+        "arguments": {},
+        "_meta": request_meta(V2026_07_28, {"name": "t", "version": "1"}),
+    }
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}

@@ -68,7 +68,7 @@ class RulesState(Protocol):
 
 
 class Approvals:
-    """Those of one server. Used on the core's loop; `ruling` and `grants` from any thread."""
+    """The approval policies of one server. Used on the core's loop; `ruling` and `grants` from any thread."""
 
     def __init__(self, state: RulesState) -> None:
         self.grants: tuple[Grant, ...] = ()
@@ -82,7 +82,7 @@ class Approvals:
         """Whether the file has all that was chosen here."""
 
     def configure(self, *layers: Layer) -> None:
-        """Take what was configured, the strongest first."""
+        """Set the configured policies, the strongest layer first."""
         if layers != self._layers:
             self._layers = layers
             self._state.rules += 1
@@ -142,7 +142,7 @@ class Approvals:
         self.grants = await self._state.data.run(lambda connection: kept.revoke(connection, tool, peer))
 
     async def recall(self) -> None:
-        """Take up what earlier runs, and other processes, kept. Raises: StorageError."""
+        """Load what earlier runs, and other processes, kept. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
         if not self._state.has_state:

@@ -65,7 +65,7 @@ async def unasked(
 ) -> str | None:
     """Why a call may not go on, empty when it may, as far as that is known without asking; None: ask."""
     try:
-        # A desk of another process may have been told more meanwhile.
+        # A person may have decided more at the desk of another process meanwhile.
         await approvals.recall()
     except StorageError as error:
         _complain(server, services, call, tool, error)
@@ -142,7 +142,7 @@ def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
 
 
 def shortened(value: Any, depth: int = 0) -> Any:
-    """A copy of a JSON value small enough to be looked through, with what is missing told in its place."""
+    """A copy of a JSON value small enough to look through, with notes in place of what is missing."""
     if isinstance(value, str):
         return _cut(value, LONGEST_VALUE * LOOK_AHEAD)
     if isinstance(value, list | dict) and depth >= DEEPEST:

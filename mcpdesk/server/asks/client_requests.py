@@ -42,7 +42,7 @@ class _Waiting(NamedTuple):
 
 
 class ClientRequests:
-    """Those of one conversation. Ids cannot be guessed, and answers nobody waits for are dropped.
+    """Requests to the client of one conversation. Ids cannot be guessed; unexpected answers are dropped.
 
     `push` takes messages to the same peer that belong to no request; None where there is no way for them.
     """
@@ -154,8 +154,8 @@ def _read(asking: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:
 
 
 def _refusal(asking: ClientQuestion[Any], error: Any) -> ClientError:
-    told = error if isinstance(error, dict) else {}
-    code, message = told.get("code"), told.get("message")
+    given = error if isinstance(error, dict) else {}
+    code, message = given.get("code"), given.get("message")
     said = message[:500] if isinstance(message, str) else "no reason given"
     number = code if isinstance(code, int) else 0
     return ClientError(f"The client refused {asking.method}: {said} ({number})", number)

@@ -52,7 +52,7 @@ class Follower(Protocol):
         """What it waits for changed."""
 
     def said(self, message: str) -> None:
-        """The handler told what it is at."""
+        """The handler reported a message."""
 
     def ended(self, work: asyncio.Task[JSONObject]) -> None:
         """The handler is done."""
@@ -117,7 +117,7 @@ class Round:
         self._pending[name] = pending
         self._answer_from_request(name)
         self._stirred.set()
-        self._tell()
+        self._notify_follower()
         timer = loop.call_later(limit_s, self.resolve, name, unanswered(asking.method, limit_s))
         try:
             with self._deadlines.paused(self.call):
@@ -126,7 +126,7 @@ class Round:
         finally:
             timer.cancel()
             self._pending.pop(name, None)
-            self._tell()
+            self._notify_follower()
 
     @property
     def is_task(self) -> bool:
@@ -146,7 +146,7 @@ class Round:
         self._stirred.set()
 
     def say(self, message: str) -> None:
-        """The handler tells what it is at."""
+        """Pass on a message the handler reported."""
         if self._follower is not None:
             self._follower.said(message)
 
@@ -233,7 +233,7 @@ class Round:
             self.call.stop = self.call.stop or "finished"
             self.call.task = None
 
-    def _tell(self) -> None:
+    def _notify_follower(self) -> None:
         if self._follower is not None:
             self._follower.asked()
 

@@ -1,4 +1,4 @@
-"""What is told of an asynchronous call: how it stands, and to each listener what came since its last look."""
+"""The state of an asynchronous call as JSON, and for each listener what is new since its last look."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 KINDS = frozenset({"stdout", "stderr", "progress"})
-"""What a listener may choose from. How the job stands is always told."""
+"""What a listener may choose from. The state of the job is always included."""
 
 
 def state_of(job: Job) -> str:
@@ -88,15 +88,17 @@ class JobReader:
         self._mark_seen()
         name: JSONObject = {"job_id": self._job.id}
         state, news = state_of(self._job), self._look()
-        told: list[JSONObject] = []
+        events: list[JSONObject] = []
         if news.progress:
-            told.append(name | {"progress": news.progress.share} | _said(news))
-        told += [name | {kind: text} for kind, text in self._texts(news)]
+            events.append(name | {"progress": news.progress.share} | _said(news))
+        events += [name | {kind: text} for kind, text in self._texts(news)]
         if state != self._told:
-            # Only the end comes last: that it began is told before what it did.
-            told = [*told, name | self._end()] if self._job.is_over else [self._begun(name, state), *told]
+            # Only the end comes last: that it began is reported before what it did.
+            events = (
+                [*events, name | self._end()] if self._job.is_over else [self._begun(name, state), *events]
+            )
         self._told = state
-        return told
+        return events
 
     def event(self) -> JSONObject:
         """How it stands now, and what it wrote since the last look."""

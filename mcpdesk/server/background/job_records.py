@@ -72,7 +72,7 @@ class JobRecords:
     """The records of one server's calls. Used on the core's loop."""
 
     def __init__(self, state: ServerState, server: str, complain: Callable[[str], None]) -> None:
-        """`complain` is told when the disk does not take a record."""
+        """`complain` is called with the reason when a record cannot be written."""
         self._state, self._server, self._complain = state, server, complain
         self._core = process_mark(os.getpid())
         self._changed: dict[str, Job | None] = {}

@@ -174,8 +174,8 @@ class JobWork:
             revision, schema = self._call.terms.revision, self._tool.output_schema
             encoded = codec.encode(shaping.tool_result(body, revision, schema))
         except LocalProtocolError as reason:
-            told = outcomes.failed(f"{self._tool.name} returned what cannot be sent: {reason.message}")
-            encoded, status, message = codec.encode(told), TaskStatus.FAILED, told["content"][0]["text"]
+            failed = outcomes.failed(f"{self._tool.name} returned what cannot be sent: {reason.message}")
+            encoded, status, message = codec.encode(failed), TaskStatus.FAILED, failed["content"][0]["text"]
         try:
             store.finish(job, status, JobEnding(encoded, error), message)
         except NoRoom:

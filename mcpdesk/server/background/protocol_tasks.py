@@ -121,7 +121,7 @@ class ProtocolTasks:
         return body | {"nextCursor": _cursor(page[-1].number)} if len(page) < len(jobs) else body
 
     def watched(self, call: Call, asked: JSONObject) -> list[Job]:
-        """The tasks a listener is told of, out of the ids it names.
+        """The tasks a listener is notified of, out of the ids it names.
 
         Raises: RemoteProtocolError (-32602, -32021) for ids that are none, and without the extension.
         """

@@ -73,7 +73,7 @@ class TaskWork:
         self._store.wait_for_input(self.job, waits=bool(self._round.questions()))
 
     def said(self, message: str) -> None:
-        """The handler told what it is at."""
+        """The handler reported a message."""
         self.job.say(message)
 
     def ended(self, work: asyncio.Task[JSONObject]) -> None:
@@ -200,7 +200,7 @@ class TaskOutlet:
     def keep_alive(self) -> None:
         """Whoever waits shows life on its own."""
 
-    async def let_go(self, retry_ms: int) -> bool:
+    async def close_stream(self, retry_ms: int) -> bool:
         """There is no connection to close."""
         return False
 

@@ -32,7 +32,7 @@ BOUNDS: Final = (
 )
 """Upper ends of the ranges durations are counted in, in seconds; a last range has no end."""
 MOST_TOOLS: Final = 1_000
-"""Tools told apart in one server; those of a folder that makes up more are counted together."""
+"""Tools counted separately in one server; those of a folder that makes up more are counted together."""
 OTHER: Final = "(other)"
 KEPT = 64
 """Of one peer, the latest calls whose durations are kept: thousands of peers are to cost little."""
@@ -54,7 +54,7 @@ class OutcomeKind(IntEnum):
 
 
 class ToolFigure:
-    """One tool's. Used on the core's loop."""
+    """The figures of one tool. Used on the core's loop."""
 
     __slots__ = ("counts", "outcomes", "total_s")
 
@@ -74,13 +74,13 @@ class ToolFigure:
 
 
 class ToolFigures:
-    """Those of one server."""
+    """The figures of one server's tools."""
 
     def __init__(self) -> None:
         self._of: dict[str, ToolFigure] = {}
 
     def of(self, tool: str) -> ToolFigure:
-        """A registered tool's."""
+        """The figures of a registered tool."""
         figure = self._of.get(tool)
         if figure is None:
             if len(self._of) >= MOST_TOOLS:

@@ -58,7 +58,7 @@ class CallContext:
 
     @property
     def caller(self) -> str:
-        """Who calls, to tell callers apart: the same for all calls of a principal, or of a session."""
+        """Who calls: the same for all calls of a principal, or of a session."""
         return self._call.owner or self._call.peer
 
     @property
@@ -198,7 +198,7 @@ class Context(CallContext):
         """
         terms, requests = self._call.terms, self._call.requests
 
-        def tell(level: str, data: Any) -> bool:
+        def log(level: str, data: Any) -> bool:
             wanted = terms.log_level
             if requests is None or requests.push is None or wanted is None:
                 return False
@@ -207,7 +207,7 @@ class Context(CallContext):
                 requests.push(codec.notification("notifications/message", params))
             return True
 
-        return tell
+        return log
 
     async def debug(self, data: Any) -> None:
         """Log at level `debug`."""
@@ -270,7 +270,7 @@ class Context(CallContext):
         return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
 
     async def complete_elicitation(self, answer: Elicited) -> None:
-        """Tell the client that what a link was opened for is done. Nothing to tell in most revisions."""
+        """Tell the client that what a link was opened for is done. Does nothing in most revisions."""
         if answer.id and not self._call.stop:
             await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
 
@@ -342,12 +342,12 @@ class Context(CallContext):
         operation = self._call.round
         return operation is not None and operation.become_task()
 
-    async def let_go(self, retry_ms: int = 1000) -> bool:
+    async def close_stream(self, retry_ms: int = 1000) -> bool:
         """Close the caller's connection while the work goes on; it comes back for the rest after `retry_ms`.
 
         False, and nothing happens, where the caller or the transport cannot do that.
         """
-        return await self._call.outlet.let_go(retry_ms)
+        return await self._call.outlet.close_stream(retry_ms)
 
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
         outlet, operation = self._call.outlet, self._call.round
@@ -373,13 +373,13 @@ async def make_context(server: Server, services: Services, call: Call, name: str
             from mcpdesk.server.calls.outcomes import author_lines, described
 
             place = author_lines(error, server.folder)[1] or "context.py"
-            told = HandlerError(f"{name} got no context: {place}: {described(error)}")
-            raise told.with_traceback(error.__traceback__) from None
+            failure = HandlerError(f"{name} got no context: {place}: {described(error)}")
+            raise failure.with_traceback(error.__traceback__) from None
     return context
 
 
 def _view(call: Call, services: Services, access: Access) -> RequestView:
-    """The request as hosted code sees it: whoever is told the claims has no use for the token."""
+    """The request as hosted code sees it: code that gets the claims does not need the token."""
     given = call.opening if call.headers is None else call.headers
     headers = {} if given is None else {name.lower(): value for name, value in given.items()}
     if access.verifier is not None:

@@ -173,9 +173,9 @@ class Conversation:
             self._subscriber = None  # it refers to us: this would stay until the next collection
         for call in self.running:
             call.end(reason)
-        home = self.dispatcher.server.hosted
-        if home is not None and home.plans and self.requests.may_own:
-            home.leave_plan(self.requests.owner)
+        state = self.dispatcher.server.hosted
+        if state is not None and state.plans and self.requests.may_own:
+            state.leave_plan(self.requests.owner)
         if self.requests.may_own:
             jobs = self.dispatcher.services.jobs
             jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)
@@ -297,8 +297,8 @@ class Conversation:
             return self.refused(None, invalid("an empty batch"), False)
         most = self.dispatcher.server.limits.in_flight
         if len(batch) > most:
-            told = f"a batch of {len(batch)} messages; allowed are {most} (max_in_flight)"
-            return self.refused(None, invalid(told), False)
+            reason = f"a batch of {len(batch)} messages; allowed are {most} (max_in_flight)"
+            return self.refused(None, invalid(reason), False)
         return self._run_batch(batch, outlet, headers, principal)
 
     def _is_plain(self, headers: Mapping[str, str] | None) -> bool:
@@ -388,7 +388,7 @@ class Conversation:
 
 
 def _is_notification(message: object) -> bool:
-    """Whether a broken message would be one nobody waits for: those are never answered on a pipe."""
+    """Whether a broken message would be a notification: those are never answered on a pipe."""
     if not isinstance(message, dict) or "id" in message:
         return False
     return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)

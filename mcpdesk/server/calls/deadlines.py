@@ -67,8 +67,8 @@ class Deadlines:
                 if isinstance(error, Exception) or _is_ended(call, error):
                     raise
                 # It would end more than this call.
-                told = f"it raised {described(error)}"
-                raise RuntimeError(told).with_traceback(error.__traceback__) from None
+                reason = f"it raised {described(error)}"
+                raise RuntimeError(reason).with_traceback(error.__traceback__) from None
             place = error.__traceback__
         else:
             if not call.stop and call.deadline is not None and time.monotonic() >= call.deadline:

@@ -120,15 +120,15 @@ class Dispatcher:
             except LocalProtocolError as error:
                 if call.method != "tools/call":
                     raise
-                told = f"{call.params['name']} returned what cannot be sent: {error.message}"
-                return self._response(call.id, call.method, self.tool_calls.failure(call, told), terms)
+                problem = f"{call.params['name']} returned what cannot be sent: {error.message}"
+                return self._response(call.id, call.method, self.tool_calls.failure(call, problem), terms)
         except ProtocolError:
             raise
         except Exception as error:  # readers and renderers are hosted code, and so is what they return
             raise self.refused(call, error) from error
 
     async def _in_rounds(self, call: Call, work: Work) -> JSONObject:
-        """The result of a request whose client may be asked in further ones, or told to come back for it."""
+        """The result of a request whose client may be asked in further requests, or that becomes a task."""
         rounds, deadlines = self.services.rounds, self.services.deadlines
         is_tool = call.method == "tools/call"
         if not call.terms.revision.is_stateless:
@@ -165,7 +165,7 @@ class Dispatcher:
         return codec.response(identifier, body)
 
     def _changed(self, kind: str) -> None:
-        if self.offers.tells(kind):
+        if self.offers.announces(kind):
             self.services.subscriptions.list_changed(self.server.name, kind, self.server.mode)
 
 

@@ -36,7 +36,7 @@ MOST_SUGGESTIONS = 100
 
 
 class Handlers:
-    """Those of one server."""
+    """Answers the requests of one server that run hosted code or wait, other than tool calls."""
 
     def __init__(
         self, server: Server, services: Services, offers: OfferListing, tasks: ProtocolTasks
@@ -81,10 +81,10 @@ class Handlers:
         return await self._services.deadlines.run(work, call, self._server.limits.tool_timeout_s)
 
     async def listen(self, call: Call) -> JSONObject:
-        """Tell of changes until somebody ends it."""
+        """Notify of changes until the request is ended."""
         asked = call.params["notifications"]
-        told = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.tells(kind)}
-        wanted = frozenset(key for key in told if asked.get(key) is True)
+        possible = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.announces(kind)}
+        wanted = frozenset(key for key in possible if asked.get(key) is True)
         uris = asked.get("resourceSubscriptions") or []
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
@@ -107,7 +107,7 @@ class Handlers:
         with ExitStack() as stack:
             stack.callback(subscriptions.remove, subscriber)
             for job in watched:
-                stack.callback(self._tell_of(job, call.outlet.send, tag))
+                stack.callback(self._report_task(job, call.outlet.send, tag))
             async with until_expired(call.principal):
                 await subscriptions.until_closed()
         if call.headers is None:
@@ -117,14 +117,14 @@ class Handlers:
             asyncio.get_running_loop().call_soon(call.outlet.send, over)
         return {"_meta": tag}
 
-    def _tell_of(self, job: Job, send: Callable[[bytes], None], tag: JSONObject) -> Callable[[], None]:
-        """Tell a listener how a task stands, now and whenever that changes; what is returned ends it."""
+    def _report_task(self, job: Job, send: Callable[[bytes], None], tag: JSONObject) -> Callable[[], None]:
+        """Send a listener the state of a task, now and whenever it changes; what is returned ends that."""
 
-        def tell() -> None:
+        def report() -> None:
             send(codec.notification(task_shapes.EXTENSION_STATUS, self._tasks.detailed(job) | {"_meta": tag}))
 
-        tell()
-        return job.listen(tell)
+        report()
+        return job.listen(report)
 
 
 class _Found(NamedTuple):

@@ -48,7 +48,7 @@ class Operation(Protocol):
         """The client's answer, which comes with one of its next requests."""
 
     def say(self, message: str) -> None:
-        """The handler tells what it is at."""
+        """Pass on a message the handler reported."""
 
     def end(self, reason: str) -> None:
         """End the handler."""
@@ -151,8 +151,8 @@ class Call(Struct, eq=False):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID, needed)
         lacking = [scope for scope in scopes if scope not in principal.scopes]
         if lacking:
-            told = f"Forbidden: the token lacks the scope {' '.join(lacking)}"
-            raise RemoteProtocolError(ErrorCode.FORBIDDEN, told, needed)
+            reason = f"Forbidden: the token lacks the scope {' '.join(lacking)}"
+            raise RemoteProtocolError(ErrorCode.FORBIDDEN, reason, needed)
 
     def end(self, reason: str) -> None:
         """Stop the work from outside; the first reason counts. Harmless once it is over."""

@@ -1,4 +1,4 @@
-"""Who wants to hear of changes, and telling them: tagged to listeners, untagged to open sessions."""
+"""Receivers of change notifications: listen streams get them tagged, open sessions untagged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UPDATED = "notifications/resources/updated"
 
 
 class Subscriber(Struct, eq=False):
-    """One receiver: an open session (`listen_id` None, hears every list change) or one listen stream."""
+    """One receiver: an open session (`listen_id` None, gets every list change) or one listen stream."""
 
     server: str
     send: Callable[[bytes], None]
@@ -58,11 +58,11 @@ class Subscriptions:
         return len(self._subscribers)
 
     def add(self, subscriber: Subscriber) -> None:
-        """Start telling a receiver."""
+        """Notify a receiver from now on."""
         self._subscribers[id(subscriber)] = subscriber
 
     def remove(self, subscriber: Subscriber) -> None:
-        """Stop telling it; harmless when it is gone."""
+        """Notify it no more; harmless when it is gone."""
         self._subscribers.pop(id(subscriber), None)
 
     async def until_closed(self) -> None:

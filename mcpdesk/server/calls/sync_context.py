@@ -108,9 +108,9 @@ class SyncContext(CallContext):
         """Answer the caller with a task and go on: as `Context.become_task`."""
         return self._thread.wait_for(self._context.become_task)
 
-    def let_go(self, retry_ms: int = 1000) -> bool:
-        """Close the caller's connection while the work goes on: as `Context.let_go`."""
-        return self._thread.wait_for(lambda: self._context.let_go(retry_ms))
+    def close_stream(self, retry_ms: int = 1000) -> bool:
+        """Close the caller's connection while the work goes on: as `Context.close_stream`."""
+        return self._thread.wait_for(lambda: self._context.close_stream(retry_ms))
 
 
 def awaitable(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:

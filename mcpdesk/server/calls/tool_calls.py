@@ -194,19 +194,19 @@ class ToolCalls:
 
     def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """The outcome of a call that plan mode, a policy or the server's end forbids; None: nothing does."""
-        home = self._server.hosted
-        reason = "" if home is None else home.refusal(plan.tool, call.session, arguments)
+        state = self._server.hosted
+        reason = "" if state is None else state.refusal(plan.tool, call.session, arguments)
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """The outcome of a call that a person has to approve and did not; None: it may begin."""
-        home, tool = self._server.hosted, plan.tool
-        assert home is not None
-        if call.is_desk or not home.approvals.asks_about(tool.name):
+        state, tool = self._server.hosted, plan.tool
+        assert state is not None
+        if call.is_desk or not state.approvals.asks_about(tool.name):
             return None
         from mcpdesk.server.asks import approval_questions
 
-        server, services, approvals = self._server, self._services, home.approvals
+        server, services, approvals = self._server, self._services, state.approvals
         try:
             if call.wants_job:  # its caller is answered at once: a person is asked in the job
                 reason = await approval_questions.unasked(server, services, call, tool, approvals) or ""
@@ -215,7 +215,7 @@ class ToolCalls:
                     server, services, call, tool, arguments, approvals
                 )
                 # While somebody was asked, other rules may have come into force.
-                reason = reason or home.refusal(tool, call.session, arguments)
+                reason = reason or state.refusal(tool, call.session, arguments)
         except HandlerError as error:
             reason = error.message
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None

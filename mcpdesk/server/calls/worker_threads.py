@@ -37,7 +37,7 @@ class ThreadedCall:
         self._context = copy_context()
         self._lock = threading.Lock()
         self._reason: str | None = None
-        """Why nobody waits for it any longer; None: somebody does."""
+        """Why its result is dropped; None while its caller waits."""
         self._awaited: futures.Future[Any] | None = None
 
     @property
@@ -79,7 +79,7 @@ class ThreadedCall:
             value, error = self._context.run(self._function), None
         except BaseException as raised:  # hosted code may raise anything, and the thread goes on
             value, error = None, raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._set_result, value, error)
 
     def _set_result(self, value: Any, error: BaseException | None) -> None:
@@ -124,14 +124,14 @@ class WorkerThreads:
             raise
 
     def _blocked(self) -> int:
-        """How many threads are held by calls that nobody waits for any longer."""
+        """How many threads are held by functions whose call has ended."""
         return sum(each.is_abandoned for each in list(self._running))
 
     def _exhausted(self) -> str:
         blocked = self._blocked()
-        told = f", {blocked} of them by functions that block although their call ended" if blocked else ""
+        detail = f", {blocked} of them by functions that block although their call ended" if blocked else ""
         advice = "Call again later, or raise the setting max_threads."
-        return f"All {self.most} threads for plain functions are in use{told}. {advice}"
+        return f"All {self.most} threads for plain functions are in use{detail}. {advice}"
 
     def _hand_over(self, call: ThreadedCall) -> None:
         with self._lock:

@@ -23,7 +23,7 @@ from mcpdesk.server.offer.tool import Tool, ToolResult
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
 PACE_S = 0.05
-"""Between two looks at a job whose client listens: what comes meanwhile is told together."""
+"""Between two looks at a job whose client listens: what comes meanwhile is reported together."""
 
 
 class GatewayDialect:
@@ -38,7 +38,7 @@ class GatewayDialect:
         self._reporting: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """The peer is gone: it is told of jobs no more, which go on."""
+        """The peer is gone: jobs are no longer reported to it, but go on."""
         self._push = None
         for task in self._reporting:
             task.cancel()

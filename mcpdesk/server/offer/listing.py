@@ -84,8 +84,8 @@ class OfferListing:
                 offered["extensions"] = task_shapes.EXTENSION_CAPABILITY
         return offered
 
-    def tells(self, kind: str) -> bool:
-        """Whether clients are told when the list of such items changes."""
+    def announces(self, kind: str) -> bool:
+        """Whether clients are notified when the list of such items changes."""
         return kind != "tool" or self.is_offered("tools")
 
     def initialize_result(self, revision: Revision) -> bytes:

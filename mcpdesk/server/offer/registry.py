@@ -1,4 +1,4 @@
-"""The items a server offers, as ordered collections that tell their listeners when they change."""
+"""The items a server offers, as ordered collections that notify their listeners of changes."""
 
 from __future__ import annotations
 

@@ -68,4 +68,4 @@ class Tool(Item, frozen=True):
     source: str = ""
     """`tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""
-    """Changes when the code behind it changed, so that a reload can tell."""
+    """Changes when the code behind it changed, so that a reload notices."""

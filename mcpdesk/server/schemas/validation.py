@@ -63,7 +63,7 @@ class Validator:
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
         """At most `limit` places where `value` does not fit; none when it is valid.
 
-        Of a large value the beginning is looked at; what is wrong behind it is told without its place.
+        Of a large value the beginning is looked at; what is wrong behind it is reported without its place.
         """
         if self.accepts(value):
             return []
@@ -166,7 +166,7 @@ def words(error: ValidationError) -> str:
 def _alternatives(
     path: tuple[str | int, ...], branches: list[list[ValidationError]], schema: dict[str, Any]
 ) -> Iterator[SchemaFailure]:
-    """Speak of the branch that was meant, if one can be told: the only one whose type fits at all."""
+    """The failures of the branch that was meant, if only one has a type that fits; else of all."""
     branches = [branch for branch in branches if branch]
     meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]
     if not branches:

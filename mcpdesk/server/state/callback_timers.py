@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import Database
 
 Listener = Callable[[Callback, bool], None]
-"""Told of a callback that changed, and whether it has just fired."""
-Tell = Callable[[str, Any], bool]
+"""Called with a callback that changed, and whether it has just fired."""
+LogToSetter = Callable[[str, Any], bool]
 """Logs data at a level to whoever set a callback; False when nobody is there any more."""
 MOST_ID = 1_000_000
 """The greatest id a caller may choose."""
@@ -40,7 +40,7 @@ class CallbackTimers:
         self._data = data
         self._clock = clock
         self._schedule = Schedule(self._fire_due, clock)
-        self._setters: dict[int, Tell] = {}
+        self._setters: dict[int, LogToSetter] = {}
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
         """Logs to every client of the server; returns their names."""
         self._listeners: list[Listener] = []
@@ -51,7 +51,7 @@ class CallbackTimers:
         self._listeners.append(listener)
 
     async def wake(self) -> None:
-        """Take up what a previous run left: what became due meanwhile fires once, at once."""
+        """Load what a previous run left: what became due meanwhile fires once, at once."""
         await self._refresh()
         if any(callback.due is not None for callback in self.snapshot):
             self._schedule.poke()
@@ -62,7 +62,7 @@ class CallbackTimers:
         delay_s: float,
         repeat_count: int,
         peer: str,
-        tell: Tell,
+        log_to_setter: LogToSetter,
         wanted: int | None = None,
     ) -> Callback:
         """Keep a new callback, under an id of its own or the one that is wanted.
@@ -77,16 +77,16 @@ class CallbackTimers:
             if kept.count(connection) >= MOST:
                 raise HandlerError(f"{MOST} callbacks wait already, which is the most; cancel some")
             if wanted is not None and not kept.make_free(connection, wanted):
-                told = (
+                reason = (
                     f"callback_id: {wanted} waits already; cancel it first, use another id, or leave it out"
                 )
-                raise HandlerError(told)
+                raise HandlerError(reason)
             return kept.add(connection, message, delay_s, repeat_count, peer, now, wanted, core)
 
         await self._refresh()
         try:
             callback = await self._data.run(work)
-            self._setters[callback.id] = tell
+            self._setters[callback.id] = log_to_setter
             await self._refresh()
         except asyncio.CancelledError:
             self._schedule.poke()  # it may have been kept by now, and shall not fire late
@@ -118,7 +118,7 @@ class CallbackTimers:
         return callback is not None and callback.due is not None and await self._fire([callback])
 
     async def missed(self, peer: str) -> list[Callback]:
-        """What fired while neither its setter nor this peer was there; told once."""
+        """What fired while neither its setter nor this peer was connected; returned once."""
         if not any(callback.fired for callback in self.snapshot):
             return []
         return await self._data.run(partial(kept.take_missed, peer=peer))
@@ -145,7 +145,7 @@ class CallbackTimers:
         return any(fired)
 
     async def _refresh(self) -> None:
-        """Look at the file, and tell what changed: another process may have fired what we set."""
+        """Read the file, and report what changed: another process may have fired what we set."""
         snapshot = await self._data.run(kept.everything)
         if snapshot == self.snapshot:
             self._has_looked = True
@@ -153,27 +153,27 @@ class CallbackTimers:
         before = {callback.id: callback for callback in self.snapshot}
         self.snapshot = snapshot
         self.version += 1
-        told: dict[int, list[str]] = {}
+        notified: dict[int, list[str]] = {}
         for callback in snapshot if self._has_looked else ():
             known = before.get(callback.id)
             if callback != known:
                 has_fired = callback.fired > (0 if known is None else known.fired)
                 if has_fired:
-                    told[callback.id] = self._announce(callback)
+                    notified[callback.id] = self._announce(callback)
                 self._changed(callback, has_fired=has_fired)
         self._has_looked = True
-        for number, peers in told.items():
+        for number, peers in notified.items():
             if peers:
                 await self._data.run(partial(kept.mark_told, number=number, peers=peers))
 
     def _announce(self, callback: Callback) -> list[str]:
-        """Tell whoever set a callback that it fired, else every client; says who was told."""
-        tell = self._setters.get(callback.id)
-        if tell is not None:
-            if tell("notice", said(callback)):
+        """Notify whoever set a callback that it fired, else every client; returns who was notified."""
+        log_to_setter = self._setters.get(callback.id)
+        if log_to_setter is not None:
+            if log_to_setter("notice", said(callback)):
                 return [kept.SETTER]
         elif callback.core != process_mark(os.getpid()) and is_running(callback.core):
-            return []  # it was set in another process, which tells its setter
+            return []  # it was set in another process, which notifies its setter
         return list(self.log_to_clients("notice", said(callback)))
 
     def _changed(self, callback: Callback, *, has_fired: bool) -> None:

@@ -133,7 +133,7 @@ class ServerState:
         self._has_state = False
 
     def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
-        """From now on these sessions plan; `last` is what was planned last."""
+        """Set the plans of all sessions; `last` is what was planned last."""
         if plans != self.plans:
             self.rules += 1
         self.plans, self.plan = plans, last
@@ -230,7 +230,7 @@ class ServerState:
         return self.state / "state.sqlite"
 
     async def wake(self) -> None:
-        """Take up what a previous run left. Raises: StorageError."""
+        """Load what a previous run left. Raises: StorageError."""
         if self._file.exists():
             await self.approvals.recall()
             await self.callbacks.wake()
@@ -280,15 +280,15 @@ def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
 
 
 async def recall(state: ServerState) -> None:
-    """Take up the plans a previous run or another process left. Raises: StorageError."""
+    """Load the plans a previous run or another process left. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
     kept = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
     try:
         plans = {session: msgspec.json.decode(text, type=Plan) for session, text in kept.items()}
     except msgspec.DecodeError as error:
-        told = f"{state.data.path} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
-        raise StorageError(told) from error
+        reason = f"{state.data.path} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
+        raise StorageError(reason) from error
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)
     if last is not None and newest.startswith(SESSION) and newest not in state.plans:

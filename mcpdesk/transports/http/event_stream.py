@@ -226,7 +226,7 @@ class PostOutlet:
             self.flush()
             self.begin().put(KEEP_ALIVE)
 
-    async def let_go(self, retry_ms: int) -> bool:
+    async def close_stream(self, retry_ms: int) -> bool:
         """Return False: only streams of a session can be resumed."""
         return False
 

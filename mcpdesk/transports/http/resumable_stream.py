@@ -240,7 +240,7 @@ class SessionOutlet(PostOutlet):
             if live is not None:
                 live.put(KEEP_ALIVE)
 
-    async def let_go(self, retry_ms: int) -> bool:
+    async def close_stream(self, retry_ms: int) -> bool:
         """Close the connection and go on; the client is told to come back after `retry_ms`.
 
         False when it would not know how: it takes no stream, or speaks an older revision.

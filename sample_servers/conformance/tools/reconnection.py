@@ -10,6 +10,6 @@ PAUSE_S = 0.2
 @tool(name="test_reconnection")
 async def reconnection(ctx: Context) -> str:
     """Close the connection, work on, and answer whoever comes back."""
-    await ctx.let_go(retry_ms=100)
+    await ctx.close_stream(retry_ms=100)
     await asyncio.sleep(PAUSE_S)
     return "Reconnection test completed"

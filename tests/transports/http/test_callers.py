@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.keys import KeySet, KeySource, RefreshPace
 from mcpdesk.auth.principal import NOTHING_ASKED
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 from mcpdesk.server.offer.tool import Tool
@@ -346,7 +346,7 @@ def asked(method: str, params: dict[str, Any], *capabilities: str) -> dict[str, 
     """A request of a client of the stateless era that has these capabilities."""
     known: dict[str, Any] = {name: {} for name in capabilities if name != EXTENSION}
     known |= {"extensions": {EXTENSION: {}}} if EXTENSION in capabilities else {}
-    meta = request_meta(R5, {"name": "tester", "version": "1"}) | {CAPABILITIES_KEY: known}
+    meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"}) | {CAPABILITIES_KEY: known}
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": meta}}
 
 
@@ -374,7 +374,7 @@ async def test_a_task_is_seen_by_whoever_began_it_whatever_connection_it_comes_b
         begin = asked("tools/call", {"name": "lasting", "arguments": {}}, EXTENSION)
         task = (await told(await served.post(begin, **routing("lasting"), **ADA)))["result"]["taskId"]
         look = asked("tasks/get", {"taskId": task}, EXTENSION)
-        headers = {"MCP-Protocol-Version": R5.name, "Mcp-Method": "tasks/get", "Mcp-Name": task}
+        headers = {"MCP-Protocol-Version": V2026_07_28.name, "Mcp-Method": "tasks/get", "Mcp-Name": task}
         for known, is_seen in ((ADA, True), (of("ada", jti="renewed"), True), (of("bob"), False)):
             async with aiohttp.ClientSession() as other:
                 answer = await other.post(f"{served.url}/mcp/sample", json=look, headers={**headers, **known})

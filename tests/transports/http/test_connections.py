@@ -11,7 +11,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
@@ -120,7 +120,7 @@ async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.Mon
 
         gone_after: list[int] = []
         served.hosted.server.tools.replace([Tool("flood", flood, {"type": "object"}, timeout_s=60)])
-        meta = request_meta(R5, {"name": "t", "version": "1"}) | {"progressToken": 1}
+        meta = request_meta(V2026_07_28, {"name": "t", "version": "1"}) | {"progressToken": 1}
         body = orjson.dumps(
             {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "flood", "_meta": meta}}
         )
@@ -240,7 +240,7 @@ async def test_a_sessionless_call_of_the_handshake_era_goes_on_without_its_conne
 @pytest.mark.requirement("5.10")
 async def test_a_stateless_call_ends_with_its_connection() -> None:
     named = b"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\n"
-    meta = b',"_meta":%b' % orjson.dumps(request_meta(R5, {"name": "t", "version": "1"}))
+    meta = b',"_meta":%b' % orjson.dumps(request_meta(V2026_07_28, {"name": "t", "version": "1"}))
     async with serving() as served:
         shop = Workshop(served)
         await lose(served, shop, named, meta)

@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.transports.base import Rules
 from tests.support.gateway import Gateway, gateway
@@ -102,20 +102,20 @@ async def test_a_tool_that_failed_otherwise_is_a_result_that_says_so() -> None:
 
 async def test_clients_of_the_stateless_era_are_served() -> None:
     async with gateway() as gate:
-        meta = request_meta(R5, {"name": "t", "version": "1"})
+        meta = request_meta(V2026_07_28, {"name": "t", "version": "1"})
         for mode in ({}, {"mode": "sync"}, {"mode": "async"}):
             params = {"name": "echo", "arguments": {"text": "hi"}, "_meta": meta} | mode
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             answer = await gate.post(
-                call, MCP_Protocol_Version=R5.name, Mcp_Method="tools/call", Mcp_Name="echo",
+                call, MCP_Protocol_Version=V2026_07_28.name, Mcp_Method="tools/call", Mcp_Name="echo",
                 Accept="application/json, text/event-stream",
             )  # fmt: skip
             result = (await answer.json())["result"]
             assert result["resultType"] == "complete" and result["content"]
             assert result["status"] == ("accepted" if mode.get("mode") == "async" else "ok")
         found = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}
-        answer = await gate.post(found, MCP_Protocol_Version=R5.name, Mcp_Method="server/discover")
-        assert R5.name in (await answer.json())["result"]["supportedVersions"]
+        answer = await gate.post(found, MCP_Protocol_Version=V2026_07_28.name, Mcp_Method="server/discover")
+        assert V2026_07_28.name in (await answer.json())["result"]["supportedVersions"]
 
 
 async def test_a_session_has_its_standing_stream_and_its_end() -> None:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from mcpdesk.errors import TransportError
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import VERSION_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Rules
@@ -347,10 +347,10 @@ async def test_a_listener_that_takes_no_stream_is_told_so() -> None:
 async def test_clients_that_vanish_leave_no_dialogue_behind() -> None:
     async with serving() as served:
         host, port = served.url.removeprefix("http://").split(":")
-        meta = request_meta(R5, {"name": "t", "version": "1"})
+        meta = request_meta(V2026_07_28, {"name": "t", "version": "1"})
         params = {"name": "forever", "_meta": meta}
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        named = f"MCP-Protocol-Version: {R5.name}\r\nMcp-Method: tools/call\r\nMcp-Name: forever\r\n"
+        named = f"MCP-Protocol-Version: {V2026_07_28.name}\r\nMcp-Method: tools/call\r\nMcp-Name: forever\r\n"
         sizes = f"Host: {host}:{port}\r\nContent-Length: {len(body)}\r\n"
         head = f"POST /mcp/sample HTTP/1.1\r\n{sizes}{named}\r\n"
         for cut in (*range(0, len(body), 7), *[len(body)] * 20):

@@ -41,7 +41,7 @@ class Workshop:
         return "at last"
 
     async def leave(self, arguments: dict[str, Any], context: Context) -> Any:
-        self.let_go = await context.let_go(20)
+        self.let_go = await context.close_stream(20)
         return "after all"
 
     async def call(self, name: str, headers: dict[str, str], identifier: int = 1) -> aiohttp.ClientResponse:

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
-from mcpdesk.protocol.revisions import R5
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY, request_meta
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.running_call import Call
@@ -40,7 +40,7 @@ async def request(ws: Socket, identifier: Any, method: str, params: dict[str, An
 
 
 async def modern(ws: Socket, method: str, params: dict[str, Any], number: Any = 1) -> None:
-    meta = request_meta(R5, {"name": "tester", "version": "1"}) | params.get("_meta", {})
+    meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"}) | params.get("_meta", {})
     await request(ws, number, method, params | {"_meta": meta})
 
 
@@ -224,7 +224,7 @@ async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.Monkey
             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
         )
         await reader.readuntil(b"\r\n\r\n")
-        meta = request_meta(R5, {"name": "t", "version": "1"})
+        meta = request_meta(V2026_07_28, {"name": "t", "version": "1"})
         params = {"name": "echo", "arguments": {"text": "x" * 60_000}, "_meta": meta}
         for number in range(400):
             body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
