@@ -128,8 +128,9 @@ def test_page_of_the_settings_is_up_to_date() -> None:
 
 
 def test_every_command_is_in_the_documents() -> None:
+    documents = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for command in COMMANDS:
-        assert f"mcpdesk {command}" in README or command == "desk", command
+        assert f"mcpdesk {command}" in documents or command == "desk", command
 
 
 def test_keys_of_the_readme_are_the_programs() -> None:

@@ -1,6 +1,7 @@
-"""Draws the picture in the README from the running program: `python -m tests.support.picture [PORT]`.
+"""Draws the pictures in the README from the running program: `python -m tests.support.picture [PORT]`.
 
 A real core hosts the bundled sample, a client calls a tool over HTTP, a person calls another on the desk.
+With `any` instead of a port, the other picture: a server of Node's, which npx fetches.
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from mcpdesk.client.targets import CommandTarget
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.patience import WITHIN_S
 
 PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
+ANY_SERVER = PICTURE.with_name("any-server.svg")
+EVERYTHING = UpstreamPlan(
+    "server-everything", CommandTarget(("npx", "-y", "@modelcontextprotocol/server-everything"))
+)
 PORT = 3333
 SIZE = (120, 36)
 
@@ -35,6 +42,24 @@ async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
         async with app.run_test(size=size) as pilot:
             await asyncio.to_thread(be_a_client, link)
             await be_a_person(pilot, link)
+            return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mcpdesk"))
+
+
+async def draw_any() -> str:
+    """The screen as SVG with a server that is no folder, after a person has called one of its tools."""
+    async with running_desk(upstreams=[EVERYTHING], http=True) as link:
+        app = DeskApp(link, theme="night")
+        async with app.run_test(size=SIZE) as pilot:
+            await until(pilot, lambda: shows(pilot, "connected") and shows(pilot, "get-sum"))
+            await press(pilot, "slash")
+            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+            await press(pilot, *"get-sum", "enter")
+            await press(pilot, "slash", "escape")
+            await press(pilot, "enter")
+            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+            await press(pilot, *"17", "tab", *"25", "ctrl+r")
+            await until(pilot, lambda: shows(pilot, "is 42"))
+            await pilot.pause(0.5)
             return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mcpdesk"))
 
 
@@ -102,6 +127,8 @@ def finished_calls(link: RunningDesk) -> int:
     return sum(1 for each in link.traffic.exchanges if each.method == "tools/call" and each.ended)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:] == ["any"]:
+    ANY_SERVER.write_text(asyncio.run(draw_any()))
+elif __name__ == "__main__":
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(asyncio.run(draw(port=int(sys.argv[1]) if sys.argv[1:] else PORT)))

@@ -122,7 +122,8 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     word, style = STATES[upstream.state]
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
     yield _part(word + revision, style, "screen.about_server", "I says more about it", word, 90)
-    yield _part(one_line(upstream.place, 60), "$text-muted", "screen.about_server", "Where it runs", "", 30)
+    place = Content.styled(f"  {one_line(upstream.place, 60)} ", "$text-muted")
+    yield LinePart(place, "screen.about_server", "Where it runs", Content(""), 30)
 
 
 def _traffic(peers: int, rates: Sequence[float]) -> Iterator[LinePart]:
