@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from rich.ansi import AnsiDecoder
 from rich.cells import cell_len, chop_cells
 from rich.color import Color
 from rich.segment import Segment
@@ -159,34 +160,16 @@ def _overwritten(line: str) -> str:
 
 _COMMAND = re.compile(
     r"\x1b(?:"
-    r"\[(?P<numbers>[0-?]*)[ -/]*(?P<final>[@-~]?)"
+    r"\[(?P<style>[\d;:]{0,100})m"
+    r"|\[[0-?]*[ -/]*[@-~]?"
     r"|[\]PX^_].*?(?:\x07|\x1b\\|$)"
     r"|[ -/]*[0-~]?"
     r")",
     re.DOTALL,
 )
-"""CSI sequences with their numbers, strings (titles, links) up to their end, all other escape sequences."""
-PLAIN = Style()
+"""Styles, other CSI sequences, strings (titles, links) up to their end, all other escape sequences."""
 BLACK, GREY, WHITES = 0, 8, (7, 15)
 """Colour numbers that need care, because they may equal the background."""
-DIGITS = 9
-"""Digits of a number that are read."""
-_ATTRIBUTES: dict[int, dict[str, bool | None]] = {
-    1: {"bold": True},
-    2: {"dim": True},
-    3: {"italic": True},
-    4: {"underline": True},
-    7: {"reverse": True},
-    9: {"strike": True},
-    22: {"bold": None, "dim": None},
-    23: {"italic": None},
-    24: {"underline": None},
-    27: {"reverse": None},
-    29: {"strike": None},
-}
-"""SGR number -> what it switches on, or off (None). Blinking and hiding are left out on purpose."""
-
-Attributes = dict[str, bool | Color | None]
 
 
 def plain(line: str) -> str:
@@ -196,19 +179,15 @@ def plain(line: str) -> str:
 
 def spans(line: str) -> Iterator[tuple[str, Style]]:
     """The text of a line with styles; all texts together are `plain(line)`."""
-    if "\x1b" not in line:
-        yield clean(line, newlines=False), PLAIN
-        return
-    attributes: Attributes = {}
-    style, at = PLAIN, 0
+    decoder, at = AnsiDecoder(), 0
     for command in _COMMAND.finditer(line):
         if command.start() > at:
-            yield clean(line[at : command.start()], newlines=False), style
+            yield clean(line[at : command.start()], newlines=False), _legible(decoder.style)
         at = command.end()
-        if command["final"] == "m":
-            style = _restyled(attributes, command["numbers"])
+        if command["style"] is not None:
+            decoder.decode_line(command[0].replace(":", ";"))
     if at < len(line):
-        yield clean(line[at:], newlines=False), style
+        yield clean(line[at:], newlines=False), _legible(decoder.style)
 
 
 def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
@@ -226,40 +205,18 @@ def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
         at += len(row)
 
 
-def _restyled(attributes: Attributes, numbers: str) -> Style:
-    """The style after a command such as `1;31`; changes `attributes`."""
-    codes = iter([int(each[:DIGITS]) if each.isdigit() else 0 for each in re.split("[;:]", numbers)])
-    for code in codes:
-        if code == 0:
-            attributes.clear()
-        elif code in _ATTRIBUTES:
-            attributes.update(_ATTRIBUTES[code])
-        elif code in (38, 48):
-            attributes["color" if code == 38 else "bgcolor"] = _chosen(codes)
-        elif code in (39, 49):
-            attributes["color" if code == 39 else "bgcolor"] = None
-        elif 30 <= code <= 37 or 90 <= code <= 97:
-            attributes["color"] = Color.from_ansi(code % 10 + (8 if code >= 90 else 0))
-        elif 40 <= code <= 47 or 100 <= code <= 107:
-            attributes["bgcolor"] = Color.from_ansi(code % 10 + (8 if code >= 100 else 0))
-    return Style(**_legible(attributes)) if attributes else PLAIN  # type: ignore[arg-type]
-
-
-def _legible(attributes: Attributes) -> Attributes:
-    """Keep black and white text readable on the theme's background, where the program chose none."""
-    colour = attributes.get("color")
-    number = colour.number if isinstance(colour, Color) and not attributes.get("bgcolor") else None
-    if number == BLACK:
-        return attributes | {"color": Color.from_ansi(GREY)}
-    return attributes | {"color": None} if number in WHITES else attributes
-
-
-def _chosen(codes: Iterator[int]) -> Color | None:
-    """The colour `5;n` or `2;r;g;b`."""
-    kind = next(codes, 0)
-    if kind == 5:
-        return Color.from_ansi(min(next(codes, 0), 255))
-    if kind == 2:
-        red, green, blue = (min(next(codes, 0), 255) for _ in range(3))
-        return Color.from_rgb(red, green, blue)
-    return None
+def _legible(style: Style) -> Style:
+    """A style without blinking, hiding and links; black and white are readable on the theme's background."""
+    color, behind = (each if each and not each.is_default else None for each in (style.color, style.bgcolor))
+    if behind is None and color is not None and color.number in (BLACK, *WHITES):
+        color = Color.from_ansi(GREY) if color.number == BLACK else None
+    return Style(
+        color=color,
+        bgcolor=behind,
+        bold=style.bold or None,
+        dim=style.dim or None,
+        italic=style.italic or None,
+        underline=style.underline or None,
+        reverse=style.reverse or None,
+        strike=style.strike or None,
+    )

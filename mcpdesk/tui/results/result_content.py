@@ -51,9 +51,14 @@ class Block:
     """Text, Markdown, a hex dump, a role, or the URI of a link."""
     value: Any = None
     """The value of a `JSON` block."""
-    encoded: str = ""
-    """An image as base64."""
     note: str = ""
+    encoded: str = ""
+    """The bytes of an image or a blob as base64."""
+    whole: str | None = None
+    """A text of which only the beginning may be drawn."""
+    mime: str = ""
+    uri: str = ""
+    """The URI of a resource."""
 
 
 def blocks(result: dict[str, Any]) -> list[Block]:
@@ -63,50 +68,49 @@ def blocks(result: dict[str, Any]) -> list[Block]:
 
 def _blocks(result: dict[str, Any]) -> Iterator[Block]:
     for block in _dicts(result.get("content")):
-        yield from content_blocks(block)
+        yield content_block(block)
     for contents in _dicts(result.get("contents")):
-        yield from _resource(contents)
+        yield _resource(contents)
     for message in _dicts(result.get("messages")):
         yield Block(BlockKind.ROLE, str(message.get("role", "")))
         inner = message.get("content")
         for block in _dicts(inner if isinstance(inner, list) else [inner]):
-            yield from content_blocks(block)
+            yield content_block(block)
 
 
-def content_blocks(block: dict[str, Any]) -> Iterator[Block]:
-    """One content block as blocks to draw; unknown types are shown as they are."""
+def content_block(block: dict[str, Any]) -> Block:
+    """One content block as a block to draw; an unknown type is shown as it is."""
     mime = str(block.get("mimeType", ""))
     match block.get("type"):
         case "text":
-            yield text_block(str(block.get("text", "")))
+            return text_block(str(block.get("text", "")))
         case "image" | "audio":
-            yield _blob(str(block.get("data", "")), mime or str(block["type"]))
+            return _blob(str(block.get("data", "")), mime or str(block["type"]))
         case "resource_link":
-            told = (
-                str(block.get("title") or block.get("name") or ""),
-                mime,
-                str(block.get("description", "")),
-            )
-            yield Block(
-                BlockKind.LINK, str(block.get("uri", "")), note=" · ".join(part for part in told if part)
-            )
+            told = (block.get("title") or block.get("name"), mime, block.get("description"))
+            note = " · ".join(str(part) for part in told if part)
+            return Block(BlockKind.LINK, str(block.get("uri", "")), note=note)
         case "resource":
             inner = block.get("resource")
-            yield from _resource(inner if isinstance(inner, dict) else {})
+            return _resource(inner if isinstance(inner, dict) else {})
         case _:
-            yield Block(BlockKind.JSON, value=block, note=f"{block.get('type', 'unknown')} block")
+            return Block(BlockKind.JSON, value=block, note=f"{block.get('type', 'unknown')} block")
 
 
-def text_block(text: str, mime: str = "", note: str = "") -> Block:
+def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Block:
     """A text as JSON, Markdown or plain text, by its MIME type or else by its contents."""
-    cut = f"first {MAX_TEXT:,} of {len(text):,} characters" if len(text) > MAX_TEXT else ""
+    kind, value = BlockKind.TEXT, None
     if mime in ("", "application/json") or mime.endswith("+json"):
         value = _parsed(text)
-        if value is not None:
-            return Block(BlockKind.JSON, text, value, note=note)
-    told = ", ".join(part for part in (note, cut) if part)
-    is_markdown = mime == "text/markdown" or (not mime and looks_like_markdown(text))
-    return Block(BlockKind.MARKDOWN if is_markdown else BlockKind.TEXT, text[:MAX_TEXT], note=told)
+    if value is not None:
+        kind = BlockKind.JSON
+    elif mime == "text/markdown" or (not mime and looks_like_markdown(text)):
+        kind = BlockKind.MARKDOWN
+    if value is None and len(text) > MAX_TEXT:
+        cut = f"first {MAX_TEXT:,} of {len(text):,} characters"
+        note = f"{note}, {cut}" if note else cut
+    shown = text if value is not None else text[:MAX_TEXT]
+    return Block(kind, shown, value, note, whole=text, mime=mime, uri=uri)
 
 
 def looks_like_markdown(text: str) -> bool:
@@ -130,29 +134,29 @@ def plain_text(result: dict[str, Any]) -> str:
     return "\n".join(texts) or pretty(result)
 
 
-def _resource(contents: dict[str, Any]) -> Iterator[Block]:
+def _resource(contents: dict[str, Any]) -> Block:
     mime, uri = str(contents.get("mimeType", "")), str(contents.get("uri", ""))
     note = " · ".join(part for part in (uri, mime) if part)
     if "blob" in contents:
-        yield _blob(str(contents["blob"]), mime, note)
-    else:
-        yield text_block(str(contents.get("text", "")), mime, note)
+        return _blob(str(contents["blob"]), mime, note, uri)
+    return text_block(str(contents.get("text", "")), mime, note, uri)
 
 
-def _blob(text: str, mime: str, note: str = "") -> Block:
+def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
     """A blob to draw: an image stays in base64, of other bytes only what is shown is decoded."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
     told = f"{note or mime}, {size_text(size)}"
     if mime.startswith("image/") and mime != _DRAWN_BY_TEXT:
-        return Block(BlockKind.IMAGE, encoded=text, note=told)
+        return Block(BlockKind.IMAGE, note=told, encoded=text, mime=mime, uri=uri)
     try:
         if mime == _DRAWN_BY_TEXT:
-            return text_block(base64.b64decode(text, validate=True).decode(errors="replace"), mime, told)
+            drawn = base64.b64decode(text, validate=True).decode(errors="replace")
+            return text_block(drawn, mime, told, uri)
         start = base64.b64decode(text[:_START] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text[:MAX_TEXT], note=f"{note or mime}, not valid base64")
     cut = f", first {MAX_DUMP:,} bytes" if size > MAX_DUMP else ""
-    return Block(BlockKind.BYTES, hex_dump(start), note=f"{told}{cut}")
+    return Block(BlockKind.BYTES, hex_dump(start), note=f"{told}{cut}", encoded=text, mime=mime, uri=uri)
 
 
 def _parsed(text: str) -> Any:
@@ -185,47 +189,31 @@ class Savable:
 
 def savables(result: dict[str, Any], stem: str) -> list[Savable]:
     """The contents in order, then the whole as JSON. `stem` names parts without a name of their own."""
+    parts = (_savable(block, stem) for block in blocks(result))
     whole = Savable(file_name(stem, ".json"), "whole result", pretty(result).encode())
-    return [*_parts(result, stem), whole]
+    return [*(part for part in parts if part is not None), whole]
+
+
+def _savable(block: Block, stem: str) -> Savable | None:
+    """A block as a file; None for what is no content, or not valid base64."""
+    if block.whole is not None:
+        data, kind, ending = block.whole.encode(), "text", ".txt"
+    elif block.encoded:
+        try:
+            data, kind, ending = base64.b64decode(block.encoded, validate=True), "bytes", ".bin"
+        except (binascii.Error, ValueError):
+            return None
+    else:
+        return None
+    named = _last_part(block.uri)
+    ending = "" if "." in named else mimetypes.guess_extension(block.mime) or ending
+    return Savable(file_name(named or stem, ending), block.mime or kind, data)
 
 
 def file_name(text: str, ending: str = "") -> str:
     """A plain file name made from a stranger's text: no folders, no leading dot, never empty."""
     name = _ODD.sub("-", text).strip("-.")[:_LONGEST] or "result"
     return name if not ending or name.endswith(ending) else name + ending
-
-
-def _parts(result: dict[str, Any], stem: str) -> Iterator[Savable]:
-    messages = [each.get("content") for each in _dicts(result.get("messages"))]
-    for block in [*_dicts(result.get("content")), *_dicts(messages)]:
-        inner = block.get("resource")
-        if block.get("type") == "resource" and isinstance(inner, dict):
-            yield from _contents(inner, stem)
-        elif "data" in block:
-            yield from _bytes(block["data"], stem, str(block.get("mimeType", "")))
-        elif isinstance(block.get("text"), str):
-            yield Savable(file_name(stem, ".txt"), "text", block["text"].encode())
-    for contents in _dicts(result.get("contents")):
-        yield from _contents(contents, stem)
-
-
-def _contents(contents: dict[str, Any], stem: str) -> Iterator[Savable]:
-    mime = str(contents.get("mimeType", ""))
-    named = _last_part(str(contents.get("uri", ""))) or stem
-    if "blob" in contents:
-        yield from _bytes(contents["blob"], named, mime)
-    elif isinstance(contents.get("text"), str):
-        ending = "" if "." in named else mimetypes.guess_extension(mime) or ".txt"
-        yield Savable(file_name(named, ending), mime or "text", contents["text"].encode())
-
-
-def _bytes(encoded: Any, named: str, mime: str) -> Iterator[Savable]:
-    try:
-        data = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        return
-    ending = "" if "." in named else mimetypes.guess_extension(mime) or ".bin"
-    yield Savable(file_name(named, ending), mime or "bytes", data)
 
 
 def _last_part(uri: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import time
 
@@ -38,13 +38,10 @@ class LineColumn:
     right: bool = False
 
 
-_TIME = LineColumn("time", 12, "time")
-_SHORT_TIME = LineColumn("time", 8, "time")
-_PEER = LineColumn("peer", 14, "peer")
 _ALL = (
     LineColumn("mark", 1, ""),
-    _TIME,
-    _PEER,
+    LineColumn("time", 12, "time"),
+    LineColumn("peer", 14, "peer"),
     LineColumn("way", 1, ""),
     LineColumn("what", 0, "message"),
     LineColumn("id", 6, "id", right=True),
@@ -54,32 +51,25 @@ _ALL = (
     LineColumn("revision", 20, "revision, era"),
 )
 _RAW = (*_ALL[:4], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[8:])
-_ROOMY = 32
-"""Cells the message has where all columns are shown."""
-_ROOMY_RAW = 60
-"""The same for the bytes of raw frames."""
-_ENOUGH = 24
-"""Cells the message keeps while less important columns go."""
-_ENOUGH_RAW = 44
-"""The same for the bytes of raw frames."""
-_REVISION: tuple[LineColumn | None, ...] = (
-    replace(_ALL[9], width=10, title="revision"),
-    replace(_ALL[9], width=5, title="rev"),
-    None,
+_ROOMY, _ROOMY_RAW = 32, 60
+"""Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
+_ENOUGH, _ENOUGH_RAW = 24, 44
+"""Cells that they keep while less important columns go."""
+_GIVE_WAY = (
+    ("revision", 10, "revision"),
+    ("revision", 5, "rev"),
+    ("revision", 0, ""),
+    ("time", 8, "time"),
+    ("id", 0, ""),
+    ("peer", 11, "peer"),
+    ("size", 0, ""),
+    ("frame", 0, ""),
+    ("time", 0, ""),
+    ("peer", 0, ""),
+    ("took", 0, ""),
+    ("status", 2, "status"),
 )
-"""How the revision gives way, before anything else does: without its era, shortened, not at all."""
-_GIVE_WAY: tuple[tuple[str, LineColumn | None], ...] = (
-    ("time", _SHORT_TIME),
-    ("id", None),
-    ("peer", replace(_PEER, width=11)),
-    ("size", None),
-    ("frame", None),
-    ("time", None),
-    ("peer", None),
-    ("took", None),
-    ("status", replace(_ALL[6], width=2)),
-)
-"""What becomes narrower or goes, in this order, as the room shrinks."""
+"""Which column becomes narrower or goes (width 0), in this order, as the room shrinks; and its title then."""
 
 
 def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
@@ -88,17 +78,13 @@ def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
     `width` is the list's: 72 cells on a terminal of 120, where the details stand beside it.
     """
     columns = list(_RAW if raw else _ALL)
-    for instead in _REVISION:
-        if _left(columns, width) >= (_ROOMY_RAW if raw else _ROOMY):
+    roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
+    for name, narrower, title in _GIVE_WAY:
+        if _left(columns, width) >= (roomy if name == "revision" else enough):
             break
-        columns = [*columns[:-1], *([instead] if instead else [])]
-    enough = _ENOUGH_RAW if raw else _ENOUGH
-    for name, instead in _GIVE_WAY:
-        if _left(columns, width) >= enough:
-            break
-        columns = [
-            one for column in columns if (one := instead if column.name == name else column) is not None
-        ]
+        at = next((at for at, column in enumerate(columns) if column.name == name), None)
+        if at is not None:
+            columns[at : at + 1] = [replace(columns[at], width=narrower, title=title)] * bool(narrower)
     left = max(1, _left(columns, width))
     return tuple(column if column.width else replace(column, width=left) for column in columns)
 
@@ -116,14 +102,36 @@ def exchange_cells(
     exchange: Exchange, columns: tuple[LineColumn, ...], now: float, *, marked: bool = False
 ) -> list[Cell]:
     """The line of an exchange; `now` drives the clock of a pending one."""
-    mark = [("●", "traffic--mark")] if marked else []
+    return _joined(_fit(_cells(exchange, column, now, marked), column) for column in columns)
 
-    def cells(column: LineColumn) -> list[Cell]:
-        if column.name == "what":
+
+def _cells(exchange: Exchange, column: LineColumn, now: float, marked: bool) -> list[Cell]:
+    """What an exchange has in a column."""
+    match column.name:
+        case "mark":
+            return [("●", "traffic--mark")] if marked else []
+        case "time":
+            return [(clock(exchange.started), "traffic--muted")]
+        case "peer":
+            return [(exchange.peer, "traffic--peer")]
+        case "way":
+            arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
+            return [(arrows[exchange.direction], _WAY_STYLES[exchange.direction])]
+        case "what":
             return _message(exchange, now, column.width)
-        return mark if column.name == "mark" else _CELLS[column.name](exchange, now)
-
-    return _joined(_fit(cells(column), column) for column in columns)
+        case "id":
+            return [] if exchange.id is None else [(f"#{exchange.id}", "traffic--muted")]
+        case "status" if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
+            return []
+        case "status":
+            glyph, word, style = _STATUSES[exchange.status]
+            return [(f"{glyph} {word}".rstrip(), style)]
+        case "took":
+            return _took(exchange, now)
+        case "size":
+            return [_size_cell(exchange.size)]
+        case _:
+            return [(with_era(exchange.revision), "traffic--muted")]
 
 
 def frame_cells(
@@ -137,11 +145,11 @@ def frame_cells(
     """The line of a raw frame; None is a frame that is gone. `revision` is that of its exchange."""
     if frame is None:
         return [("  this frame is no longer in memory and in no file", "traffic--muted")]
-    cells: Mapping[str, Cell] = {
+    cells: dict[str, Cell] = {
         "mark": ("●" if marked else "", "traffic--mark"),
         "time": (clock(frame.time), "traffic--muted"),
         "peer": (connection.peer if connection else "", "traffic--peer"),
-        "way": ("→" if frame.direction is Direction.IN else "←", _way_style(frame.direction)),
+        "way": ("→←"[frame.direction], _WAY_STYLES[frame.direction]),
         "bytes": (mask_text(preview(frame.data)), ""),
         "frame": (str(frame.number), "traffic--muted"),
         "size": _size_cell(frame.size),
@@ -212,21 +220,7 @@ _SHORTENED: dict[str, Callable[[str, int], str]] = {
 """How the text of some columns gives way before it is cut."""
 
 
-def _time(exchange: Exchange, _: float) -> list[Cell]:
-    return [(clock(exchange.started), "traffic--muted")]
-
-
-def _peer(exchange: Exchange, _: float) -> list[Cell]:
-    return [(exchange.peer, "traffic--peer")]
-
-
-def _way(exchange: Exchange, _: float) -> list[Cell]:
-    arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
-    return [(arrows[exchange.direction], _way_style(exchange.direction))]
-
-
-def _way_style(direction: Direction) -> str:
-    return "traffic--in" if direction is Direction.IN else "traffic--out"
+_WAY_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
 
 
 def _message(exchange: Exchange, now: float, width: int) -> list[Cell]:
@@ -238,9 +232,10 @@ def _message(exchange: Exchange, now: float, width: int) -> list[Cell]:
     left = width - sum(cell_len(text) for text, _ in cells)
     for words in (long, long.partition(" · client")[0], _operation_glyphs(exchange)):
         if left > cell_len(words):
-            return [*cells, (f" {words}", "traffic--clock")]
-    needed = cell_len(words) + 1
-    return [*_fit(cells, LineColumn("", max(1, width - needed), ""))[:-2], (f" {words}", "traffic--clock")]
+            break
+    else:
+        cells = _fit(cells, LineColumn("", max(1, width - cell_len(words) - 1), ""))[:-2]
+    return [*cells, (f" {words}", "traffic--clock")]
 
 
 def _operation_glyphs(exchange: Exchange) -> str:
@@ -266,17 +261,6 @@ def _what(exchange: Exchange) -> list[Cell]:
     return [(exchange.method, "traffic--method")]
 
 
-def _id(exchange: Exchange, _: float) -> list[Cell]:
-    return [] if exchange.id is None else [(f"#{exchange.id}", "traffic--muted")]
-
-
-def _status(exchange: Exchange, _: float) -> list[Cell]:
-    if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
-        return []
-    glyph, word, style = _STATUSES[exchange.status]
-    return [(f"{glyph} {word}".rstrip(), style)]
-
-
 def _took(exchange: Exchange, now: float) -> list[Cell]:
     if exchange.kind is not ExchangeKind.REQUEST:
         return []
@@ -286,18 +270,10 @@ def _took(exchange: Exchange, now: float) -> list[Cell]:
     return [(took, "traffic--clock" if exchange.ended is None else "")]
 
 
-def _size(exchange: Exchange, _: float) -> list[Cell]:
-    return [_size_cell(exchange.size)]
-
-
 def _size_cell(size: int) -> Cell:
     return (
         (f"▲{size_text(size)}", "traffic--warn") if size >= OVERSIZED else (size_text(size), "traffic--muted")
     )
-
-
-def _revision(exchange: Exchange, _: float) -> list[Cell]:
-    return [(with_era(exchange.revision), "traffic--muted")]
 
 
 _STATUSES: dict[Status, tuple[str, str, str]] = {
@@ -313,18 +289,6 @@ _STATUSES: dict[Status, tuple[str, str, str]] = {
     Status.ASKS: ("?", "asks", "traffic--warn"),
 }
 """Glyph, word and style of every status."""
-
-_CELLS: dict[str, Callable[[Exchange, float], list[Cell]]] = {
-    "mark": lambda exchange, _: [],
-    "time": _time,
-    "peer": _peer,
-    "way": _way,
-    "id": _id,
-    "status": _status,
-    "took": _took,
-    "size": _size,
-    "revision": _revision,
-}
 
 _PARTS = ("head", "in", "out", "method", "name", "peer", "mark", "good", "bad", "warn", "clock", "muted")
 STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))
