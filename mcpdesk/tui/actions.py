@@ -270,8 +270,6 @@ class Reachable:
 
     action: Action
     owner: DOMNode
-    focused: bool
-    """Whether the owner holds the focus, or something in it does."""
 
 
 def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
@@ -286,7 +284,7 @@ def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable
     for node in (*own, *aside, *(node for node in chain if node not in own)):
         for action in _actions_of(type(node)):
             if action.id not in found and _enabled(node, action):
-                found[action.id] = Reachable(action, node, node in chain)
+                found[action.id] = Reachable(action, node)
     return list(found.values())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +36,21 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 """The types of the fields that are no colours, and what they are called."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThemeProblem:
-    """A theme file that was left out. `place` is `file:line`, or the file alone."""
-
-    place: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.reason}"
+class ThemeError(ValueError):
+    """A theme file that cannot be used: `file:line: reason`, or without the line."""
 
 
-def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeProblem]]:
+def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeError]]:
     """Every theme of the folders by name, later folders winning, and what was wrong with the rest."""
-    loaded = [load_theme(path) for folder in folders for path in sorted(folder.glob("*.toml"))]
-    themes = {each.name: each for each in loaded if isinstance(each, Theme)}
-    return themes, [each for each in loaded if isinstance(each, ThemeProblem)]
+    themes, errors = {}, []
+    for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
+        try:
+            theme = load_theme(path)
+        except ThemeError as error:
+            errors.append(error)
+        else:
+            themes[theme.name] = theme
+    return themes, errors
 
 
 def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str, str]:
@@ -75,63 +74,62 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
     return changed
 
 
-def load_theme(path: Path) -> Theme | ThemeProblem:
-    """One theme; a file without a name takes the file's."""
+def load_theme(path: Path) -> Theme:
+    """One theme; a file without a name takes the file's.
+
+    Raises: ThemeError.
+    """
     import tomllib
 
     text = ""
     try:
         text = path.read_text("utf-8-sig")
-        return _theme({"name": path.stem, **tomllib.loads(text)})
+        values: dict[str, Any] = {"name": path.stem, **tomllib.loads(text)}
+        for key, value in values.items():
+            _check(key, value)
+        theme = Theme(**values)
+        if theme.ansi:
+            theme.variables = {**ANSI_VARIABLES, **theme.variables}
+        theme.to_color_system().generate()
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
-        return ThemeProblem(f"{path}:{line[1]}" if line else str(path), str(error))
-    except _WrongValue as error:
-        return ThemeProblem(f"{path}:{_line_of(text, error.key)}", str(error))
-    except (OSError, UnicodeDecodeError) as error:
-        return ThemeProblem(str(path), str(error))
+        raise ThemeError(f"{path}:{line[1]}: {error}" if line else f"{path}: {error}") from None
+    except _WrongValueError as error:
+        key, reason = error.args
+        raise ThemeError(f"{path}:{_line_of(text, key)}: {reason}") from None
+    except TypeError:
+        raise ThemeError(f"{path}:1: a theme needs the colour `primary`") from None
+    except (OSError, UnicodeDecodeError, ColorParseError) as error:
+        raise ThemeError(f"{path}: {error}") from None
+    return theme
 
 
-class _WrongValue(Exception):
-    """A value a theme cannot have. `key` is where it stands."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(reason)
-        self.key = key
+class _WrongValueError(Exception):
+    """A key of a theme file, and what is wrong with its value."""
 
 
-def _theme(values: dict[str, Any]) -> Theme:
-    for key, value in values.items():
-        kinds, word = _KINDS.get(key, ((str,), "a colour"))
-        if key not in _FIELDS:
-            raise _WrongValue(key, f"unknown key {key!r}")
-        if not isinstance(value, kinds) or value == "":
-            raise _WrongValue(key, f"{key!r} must be {word}")
-        if key not in _KINDS:
-            _check_colour(key, str(value))
-    variables: dict[str, Any] = values.get("variables", {})
-    for name, text in variables.items():
+def _check(key: str, value: Any) -> None:
+    """Check one field of a theme. Raises: _WrongValueError."""
+    kinds, word = _KINDS.get(key, ((str,), "a colour"))
+    fits = isinstance(value, kinds) and value != ""
+    if key not in _FIELDS:
+        raise _WrongValueError(key, f"unknown key {key!r}")
+    if not fits:
+        raise _WrongValueError(key, f"{key!r} must be {word}")
+    if key not in _KINDS:
+        _check_colour(key, value)
+    for name, text in value.items() if key == "variables" else ():
         if not isinstance(text, str):
-            raise _WrongValue(name, f"variable {name!r} must be text")
+            raise _WrongValueError(name, f"variable {name!r} must be text")
         if text.startswith(("#", "rgb", "hsl", "ansi_")):
             _check_colour(name, text.partition(" ")[0])
-    if "primary" not in values:
-        raise _WrongValue("primary", "a theme needs the colour `primary`")
-    theme = Theme(**values)
-    if theme.ansi:
-        theme.variables = {**ANSI_VARIABLES, **theme.variables}
-    try:
-        theme.to_color_system().generate()
-    except ColorParseError as error:
-        raise _WrongValue("variables", str(error)) from error
-    return theme
 
 
 def _check_colour(key: str, value: str) -> None:
     try:
         Color.parse(value)
-    except ColorParseError as error:
-        raise _WrongValue(key, f"{value!r} is no colour for {key!r}") from error
+    except ColorParseError:
+        raise _WrongValueError(key, f"{value!r} is no colour for {key!r}") from None
 
 
 def _line_of(text: str, key: str) -> int:
@@ -196,9 +194,11 @@ class ThemeChoice:
             self._memory.write_text(name + "\n", "utf-8")
 
     def _load(self, name: str) -> Theme | None:
-        paths = (folder / f"{name}.toml" for folder in reversed(self._folders))
-        loaded = (load_theme(path) for path in paths if path.is_file())
-        return next((theme for theme in loaded if isinstance(theme, Theme)), None)
+        for folder in reversed(self._folders):
+            if (path := folder / f"{name}.toml").is_file():
+                with contextlib.suppress(ThemeError):
+                    return load_theme(path)
+        return None
 
     def _remembered(self) -> str:
         try:

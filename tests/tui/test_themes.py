@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from mcpdesk.paths import package_themes
-from mcpdesk.tui.themes import DEFAULT, ThemeProblem, load_theme, load_themes, readable
+from mcpdesk.tui.themes import DEFAULT, ThemeError, load_theme, load_themes, readable
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.frame import running_frame, toasts
 
@@ -89,16 +90,17 @@ def test_terminal_theme_uses_the_terminals_own_colours_only() -> None:
 def test_broken_theme_is_named_with_its_line(tmp_path: Path, text: str, line: str, reason: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    problem = load_theme(path)
-    assert isinstance(problem, ThemeProblem)
-    assert problem.place == f"{path}{line}" and reason in str(problem)
+    with pytest.raises(ThemeError, match=re.escape(reason)) as error:
+        load_theme(path)
+    assert str(error.value).startswith(f"{path}{line}: ")
 
 
 def test_unreadable_theme_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "bytes.toml"
     path.write_bytes(b'name = "\xff"')
-    assert isinstance(load_theme(path), ThemeProblem)
-    assert isinstance(load_theme(tmp_path / "missing.toml"), ThemeProblem)
+    for unreadable in (path, tmp_path / "missing.toml"):
+        with pytest.raises(ThemeError, match=re.escape(str(unreadable))):
+            load_theme(unreadable)
 
 
 def test_later_folders_win_and_a_file_without_a_name_takes_the_files(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_ansi_theme_is_completed(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('primary = "ansi_red"\nansi = true\n')
     theme = load_theme(path)
-    assert isinstance(theme, Theme) and theme.variables["ansi-background"] == "ansi_black"
+    assert theme.variables["ansi-background"] == "ansi_black"
 
 
 @pytest.mark.parametrize("theme", ["ansi-light", "ansi-dark", "terminal", "night"])

@@ -12,7 +12,6 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.widget import Widget
@@ -20,7 +19,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.actions import SCREENS, Reachable, key_name, key_names, reachable
-from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
+from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, PageDialog
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -37,26 +36,21 @@ EVERYWHERE: tuple[Row, ...] = (
 """Keys that work without being in the table of actions."""
 
 
-class HelpScreen(Dialog[None]):
+class HelpScreen(PageDialog):
     """Shows what can be done on `about`, the focused pane's own keys first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,f1,enter", "dismiss(None)", "Close", show=False),
-        Binding("j", "scroll(1)", "Down", show=False),
-        Binding("k", "scroll(-1)", "Up", show=False),
+        Binding("question_mark,f1", "dismiss(None)", "Close", show=False),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"help--head", "help--key", "help--muted"}
     DEFAULT_CSS = """
     HelpScreen > .help--head { color: $text-primary; text-style: bold; }
     HelpScreen > .help--key { color: $footer-key-foreground; text-style: bold; }
     HelpScreen > .help--muted { color: $text-muted; }
-    HelpScreen { align: center middle; }
-    HelpScreen > .box { width: 84; padding: 0 2; scrollbar-size-vertical: 1; }
-    HelpScreen Static { height: auto; margin: 1 0; }
     """
 
     def __init__(self, about: Screen[Any], root: Widget | None = None) -> None:
-        super().__init__()
+        super().__init__("Keys")
         self.groups: dict[str, list[Row]] = {}
         """Title and rows of every group, in the order of their first action."""
         for action in (found.action for found in reachable(about, root)):
@@ -64,18 +58,7 @@ class HelpScreen(Dialog[None]):
             self.groups.setdefault(action.group, []).append(row)
         self.groups["Everywhere"] = list(EVERYWHERE)
 
-    def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="box") as box:
-            box.border_title = "Keys"
-            box.border_subtitle = "esc close"
-            yield Static()
-
-    def on_mount(self) -> None:
-        """Fill the table, now that styles are known; arrow keys scroll at once."""
-        self.query_one(Static).update(self._table())
-        self.query_one(VerticalScroll).focus()
-
-    def _table(self) -> Table:
+    def page(self) -> Table:
         """Keys, what they do, and a sentence that wraps in its own column, below the title of each group."""
         head, key, muted = (
             self.get_component_rich_style(f"help--{name}", partial=True) for name in ("head", "key", "muted")
@@ -88,10 +71,6 @@ class HelpScreen(Dialog[None]):
             for names, what, sentence in rows:
                 table.add_row(Text(names, key), Text(what), Text(sentence, muted))
         return table
-
-    def action_scroll(self, by: int) -> None:
-        """Scroll by lines."""
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from mcpdesk.link.values import ServerView
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.screens.frame_lines import STATES
-from mcpdesk.tui.widgets.menu import Dialog
+from mcpdesk.tui.widgets.menu import PageDialog
 
 
 def server_text(server: ServerView) -> Content:
@@ -61,34 +58,14 @@ def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
             yield clean(f"{name}: {details}" if details else name)
 
 
-class ServerScreen(Dialog[None]):
+class ServerScreen(PageDialog):
     """The page of one server."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,I,enter", "dismiss(None)", "Close", show=False),
-        Binding("j", "scroll(1)", "Down", show=False),
-        Binding("k", "scroll(-1)", "Up", show=False),
-    ]
-    DEFAULT_CSS = """
-    ServerScreen { align: center middle; }
-    ServerScreen > .box { width: 84; padding: 0 2; scrollbar-size-vertical: 1; }
-    ServerScreen Static { height: auto; margin: 1 0; }
-    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("I", "dismiss(None)", "Close", show=False)]
 
     def __init__(self, server: ServerView) -> None:
-        super().__init__()
+        super().__init__(clean(server.name))
         self._server = server
 
-    def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="box") as box:
-            box.border_title = clean(self._server.name)
-            box.border_subtitle = "esc close"
-            yield Static(server_text(self._server))
-
-    def on_mount(self) -> None:
-        """Arrow keys scroll at once."""
-        self.query_one(VerticalScroll).focus()
-
-    def action_scroll(self, by: int) -> None:
-        """Scroll by lines."""
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+    def page(self) -> Content:
+        return server_text(self._server)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import strftime
 
-from mcpdesk import private_files
 from mcpdesk.link.link import Link
 from mcpdesk.recorder import export
 from mcpdesk.recorder.index.exchange import ExchangeKind
@@ -19,6 +17,7 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
+from mcpdesk.tui.workbench.past_calls import KeptFile
 
 _WRITERS: dict[str, Callable[[Index, Iterable[int]], Iterator[bytes]]] = {
     "jsonl": export.json_lines,
@@ -121,23 +120,19 @@ FILE_NAME = "filters.txt"
 FILTERS_KEPT = 50
 """Filters that are kept; the oldest go first."""
 _LONGEST = 1_000
-_log = logging.getLogger(__name__)
 
 
 class SavedFilters:
-    """The filters a person saved, newest first. Without a path, or a writable file, they stay in memory."""
+    """The filters a person saved, newest first, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+        self._file = KeptFile(path)
         self._kept: list[str] = []
 
     def all(self) -> list[str]:
         """The filters in the file, because another desk may have added some; else those in memory."""
-        if self._path is not None:
-            try:
-                lines = self._path.read_text("utf-8", "replace").splitlines()
-            except OSError:
-                lines = []
+        if (data := self._file.read()) is not None:
+            lines = data.decode("utf-8", "replace").splitlines()
             self._kept = [line for line in lines if line.strip() and len(line) <= _LONGEST][:FILTERS_KEPT]
         return list(self._kept)
 
@@ -152,13 +147,7 @@ class SavedFilters:
 
     def _write(self, kept: list[str]) -> None:
         self._kept = kept
-        if self._path is None:
-            return
-        try:
-            private_files.write(self._path, "".join(f"{one}\n" for one in kept).encode())
-        except OSError as error:
-            _log.warning("filters are kept in memory only: %s", error)
-            self._path = None
+        self._file.write("".join(f"{one}\n" for one in kept).encode())
 
 
 def filters_menu(saved: SavedFilters, current: str) -> Menu:

@@ -95,13 +95,9 @@ class TrafficDetail(Vertical):
     """
 
     def __init__(
-        self,
-        index: Index,
-        schema_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None,
-        *,
-        id: str | None = None,
+        self, index: Index, schema_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None
     ) -> None:
-        super().__init__(id=id, classes="-empty")
+        super().__init__(classes="-empty")
         self.index = index
         self.shown: Exchange | None = None
         self._schema_of = schema_of
@@ -215,7 +211,8 @@ class TrafficDetail(Vertical):
         """Fill the tab in sight, where it shows something older."""
         if self._tab in self._stale:
             self._stale.remove(self._tab)
-            _FILLS[self._tab](self, exchange)
+            fills = {"messages": self._fill_messages, "steps": self._fill_steps, "http": self._fill_http}
+            fills.get(self._tab, self._fill_events)(exchange)
 
     def _fill_messages(self, exchange: Exchange) -> None:
         last = last_round(self.index, exchange)
@@ -247,9 +244,8 @@ class TrafficDetail(Vertical):
             tree.reveal((title,))
 
     def _fill_http(self, exchange: Exchange) -> None:
-        self.query_one("#http Static", Static).update(
-            http_text(self.index, exchange, self._schema_of(exchange))
-        )
+        text = http_text(self.index, exchange, self._schema_of(exchange))
+        self.query_one("#http Static", Static).update(text)
 
     def _fill_events(self, exchange: Exchange) -> None:
         events = {}
@@ -257,12 +253,10 @@ class TrafficDetail(Vertical):
             kept = self.index.frame(frame)
             value = message(self.index, exchange, frame).value
             after = duration(kept.time - exchange.started) if kept else "?"
-            method = value.get("method", "") if isinstance(value, dict) else ""
-            params = value.get("params", value) if isinstance(value, dict) else value
-            events[f"+{after} {method} ({frame})"] = params
-        self.query_one("#events JsonTree", JsonTree).load(
-            events or "no progress and no log messages came with it"
-        )
+            members = value if isinstance(value, dict) else {}
+            events[f"+{after} {members.get('method', '')} ({frame})"] = members.get("params", value)
+        tree = self.query_one("#events JsonTree", JsonTree)
+        tree.load(events or "no progress and no log messages came with it")
 
     def _show_facts(self, exchange: Exchange) -> None:
         self.query_one(".title", Static).update(_title(exchange, time()), layout=False)
@@ -276,10 +270,9 @@ class TrafficDetail(Vertical):
         parts = []
         for tab in self._tabs:
             style = "bold underline $text-primary" if tab == self._tab else "$text-muted"
-            text = Content.styled(f"{tab}{counts.get(tab, '')}", style)
-            parts.append(LinePart(text, f"pick('{tab}')"))
             parts.append(LinePart(Content("   ")))
-        self.query_one(TabLine).show(parts[:-1])
+            parts.append(LinePart(Content.styled(f"{tab}{counts.get(tab, '')}", style), f"pick('{tab}')"))
+        self.query_one(TabLine).show(parts[1:])
 
 
 def _missing_text(exchange: Exchange, side: str) -> str:
@@ -318,11 +311,3 @@ def _facts(exchange: Exchange, transport: str, now: float) -> str:
         operation_words(exchange, now),
     ]
     return " · ".join(one_line(fact) for fact in facts if fact)
-
-
-_FILLS: dict[str, Callable[[TrafficDetail, Exchange], None]] = {
-    "messages": TrafficDetail._fill_messages,
-    "steps": TrafficDetail._fill_steps,
-    "http": TrafficDetail._fill_http,
-    "events": TrafficDetail._fill_events,
-}

@@ -25,6 +25,7 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, TrafficStrips
+from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
 _CLOCK_S = 0.1
 """How often the clock of a pending line is drawn anew."""
@@ -43,12 +44,7 @@ class TrafficList(Widget, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = set(STYLES)
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_for("traffic_list"),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home,g", "first", "First", show=False),
-        Binding("end,G", "last", "Last", show=False),
+        *CURSOR_BINDINGS,
         Binding("enter", "open", "Open", show=False),
     ]
     DEFAULT_CSS = """
@@ -103,11 +99,9 @@ class TrafficList(Widget, can_focus=True):
 
         listing: TrafficList
 
-    def __init__(
-        self, index: Index, *, compact: bool = False, id: str | None = None, classes: str | None = None
-    ) -> None:
+    def __init__(self, index: Index, *, compact: bool = False) -> None:
         """`compact` leaves the column titles out, for a strip of few lines."""
-        super().__init__(id=id, classes=classes)
+        super().__init__()
         self.index = index
         self.compact = compact
         self.node: Node = EVERYTHING
@@ -180,7 +174,7 @@ class TrafficList(Widget, can_focus=True):
 
     # Actions
 
-    def action_move(self, by: int) -> None:
+    def action_cursor(self, by: int) -> None:
         """Move by lines."""
         self._go(self._position() + by)
 
@@ -224,7 +218,7 @@ class TrafficList(Widget, can_focus=True):
         """Mark the selected exchange, or take its mark away, and go on to the next line."""
         if (chosen := self.selected) is not None:
             self.marks ^= {chosen}
-            self.action_move(1)
+            self.action_cursor(1)
             self.refresh()
             self.post_message(self.Shifted(self))
 

@@ -75,6 +75,7 @@ class TrafficPane(Vertical):
         self.link = link
         self._filters: SavedFilters | None = None
         self._status: tuple[object, ...] = ()
+        """What the status line shows, and in how many cells."""
 
     def compose(self) -> ComposeResult:
         """Filter, what is wrong with it, list, details, status."""
@@ -103,7 +104,7 @@ class TrafficPane(Vertical):
         listing.update_lines()
         if self.detail.display:
             self.detail.update_exchange()
-        self._show_status(view)
+        self._show_status()
 
     def place(self) -> tuple[str, int | None]:
         """The filter, and the selected exchange unless the newest one is followed."""
@@ -271,7 +272,7 @@ class TrafficPane(Vertical):
     @on(TrafficList.Shifted)
     def shifted(self) -> None:
         """Show at once that following or pausing changed."""
-        self._show_status(self.link.view())
+        self._show_status()
 
     @on(JsonTree.CopyRequested)
     def copy_requested(self, event: JsonTree.CopyRequested) -> None:
@@ -345,33 +346,17 @@ class TrafficPane(Vertical):
             self.listing.empty_text = text
             self.listing.refresh()
 
-    def _show_status(self, view: CoreView) -> None:
+    def _show_status(self) -> None:
         """The status line: counts left, what is switched on at the right."""
-        listing = self.listing
-        lines = listing.view
-        status = (
-            len(lines.lines),
-            lines.total,
-            lines.raw,
-            lines.held_back,
-            round(lines.done, 1),
-            listing.following,
-            listing.paused,
-            len(listing.marks),
-            self.size.width,
-            view.capture_path,
-        )
-        if status == self._status:
-            return
-        self._status = status
+        listing, width = self.listing, self.size.width - 2
         left, right = counts(listing), mode(listing)
-        gap = max(2, self.size.width - 2 - cell_len(left) - cell_len(right))
-        self.query_one(".status", Static).update(
-            Content.assemble(
-                left, " " * gap, (right, "$text-warning" if listing.paused else "$text-primary")
-            ),
-            layout=False,
-        )
+        if (left, right, width) == self._status:
+            return
+        self._status = (left, right, width)
+        gap = max(2, width - cell_len(left) - cell_len(right))
+        style = "$text-warning" if listing.paused else "$text-primary"
+        text = Content.assemble(left, " " * gap, (right, style))
+        self.query_one(".status", Static).update(text, layout=False)
 
 
 def counts(listing: TrafficList) -> str:

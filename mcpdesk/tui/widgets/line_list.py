@@ -32,6 +32,15 @@ SCROLL_BINDINGS: list[BindingType] = [
     Binding("G", "scroll_end", "Bottom", show=False),
 ]
 """Letters that scroll what has no cursor, as they move the cursor of a list."""
+CURSOR_BINDINGS: list[BindingType] = [
+    Binding("up,k", "cursor(-1)", "Up", show=False),
+    Binding("down,j", "cursor(1)", "Down", show=False),
+    Binding("pageup", "page(-1)", "Page up", show=False),
+    Binding("pagedown", "page(1)", "Page down", show=False),
+    Binding("home,g", "first", "First", show=False),
+    Binding("end,G", "last", "Last", show=False),
+]
+"""Keys that move the cursor of a list."""
 
 
 def column(text: str, width: int) -> str:
@@ -56,12 +65,7 @@ class LineList(ScrollView, can_focus=True):
         "lines--hit",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "cursor(-1)", "Up", show=False),
-        Binding("down,j", "cursor(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home,g", "first", "First", show=False),
-        Binding("end,G", "last", "Last", show=False),
+        *CURSOR_BINDINGS,
         Binding("enter", "choose", "Choose", show=False),
     ]
     DEFAULT_CSS = """

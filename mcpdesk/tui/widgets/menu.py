@@ -11,10 +11,11 @@ from textual import events, on
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.fuzzy import Matcher
 from textual.screen import ModalScreen
+from textual.visual import VisualType
 from textual.widgets import Input, Static
 
 from mcpdesk.tui.render.safe_text import one_line
@@ -63,6 +64,44 @@ class Dialog(ModalScreen[Result]):
             is_late = isinstance(event, (events.Mount, events.Resize)) and self.has_left
         if not is_late:
             await super().on_event(event)
+
+
+class PageDialog(Dialog[None]):
+    """A dialog that shows one text, `self.page()`, which scrolls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss(None)", "Close", show=False),
+        Binding("j", "scroll(1)", "Down", show=False),
+        Binding("k", "scroll(-1)", "Up", show=False),
+    ]
+    DEFAULT_CSS = """
+    PageDialog { align: center middle; }
+    PageDialog > .box { width: 84; padding: 0 2; scrollbar-size-vertical: 1; }
+    PageDialog Static { height: auto; margin: 1 0; }
+    """
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def page(self) -> VisualType:
+        """The text; the styles of the dialog are known when it is asked for."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="box") as box:
+            box.border_title = Content(self._title)
+            box.border_subtitle = "esc close"
+            yield Static(markup=False)
+
+    def on_mount(self) -> None:
+        """Show the text; arrow keys scroll at once."""
+        self.query_one(Static).update(self.page())
+        self.query_one(VerticalScroll).focus()
+
+    def action_scroll(self, by: int) -> None:
+        """Scroll by lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
 LABEL_CELLS = 36

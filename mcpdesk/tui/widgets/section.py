@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.css.query import NoMatches
@@ -22,7 +22,7 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS, LineList, RowList, Span
+from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
 from mcpdesk.tui.widgets.menu import Choice
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ class FilterPane(Vertical):
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
     """Rows drawn by their section. Enter is left to the section, so that the footer names what it does."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        binding
-        for binding in LineList.BINDINGS
-        if not (isinstance(binding, Binding) and binding.key == "enter")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = CURSOR_BINDINGS
 
     def __init__(self, section: Section[Row]) -> None:
         super().__init__()

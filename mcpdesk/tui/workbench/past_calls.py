@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,35 @@ class PastCall:
     elapsed_s: float
 
 
+class KeptFile:
+    """A private file of the desk. Without a path, or once writing has failed, nothing is read or written."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def read(self) -> bytes | None:
+        """The contents; None without any."""
+        try:
+            return None if self._path is None else self._path.read_bytes()
+        except OSError:
+            return None
+
+    def write(self, data: bytes, *, append: bool = False) -> None:
+        """Replace the contents, or append to them."""
+        if self._path is None:
+            return
+        try:
+            (private_files.append if append else private_files.write)(self._path, data)
+        except OSError as error:
+            _log.warning("%s is kept in memory only: %s", self._path.name, error)
+            self._path = None
+
+
 class History:
-    """The calls of each item. They are kept in memory only without a `path`, or when writing fails."""
+    """The calls of each item, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+        self._file = KeptFile(path)
         self._calls: dict[tuple[str, str], deque[PastCall]] = {}
         self._is_read = False
 
@@ -54,17 +78,14 @@ class History:
         """Append a call."""
         self._read()
         self._keep(call)
-        self._write([call], private_files.append)
+        self._file.write(_line(call), append=True)
 
     def _read(self) -> None:
         """Read the file the first time that a call is needed."""
-        if self._is_read or self._path is None:
+        if self._is_read:
             return
         self._is_read = True
-        try:
-            data = self._path.read_bytes()
-        except OSError:
-            return
+        data = self._file.read() or b""
         for line in data.splitlines():
             try:
                 self._keep(PastCall(**orjson.loads(line)))
@@ -72,19 +93,10 @@ class History:
                 continue  # a line that is broken, or of another program
         if len(data) > _COMPACT_ABOVE:
             kept = (call for calls in self._calls.values() for call in calls)
-            self._write(sorted(kept, key=lambda call: call.time), private_files.write)
+            self._file.write(b"".join(map(_line, sorted(kept, key=lambda call: call.time))))
 
     def _keep(self, call: PastCall) -> None:
         self._calls.setdefault((call.server, call.item), deque(maxlen=MAX_PER_ITEM)).append(call)
-
-    def _write(self, calls: Iterable[PastCall], write: Callable[[Path, bytes], None]) -> None:
-        if self._path is None:
-            return
-        try:
-            write(self._path, b"".join(map(_line, calls)))
-        except OSError as error:
-            _log.warning("call history is kept in memory only: %s", error)
-            self._path = None
 
 
 def _line(call: PastCall) -> bytes:
@@ -96,10 +108,10 @@ def _line(call: PastCall) -> bytes:
 
 
 class SavedCalls:
-    """Arguments by item and name. They are in memory only without a `path`, or when writing fails."""
+    """Arguments by item and name, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+        self._file = KeptFile(path)
         self._saved: dict[str, dict[str, Any]] = {}
         """Server and item -> name -> arguments."""
 
@@ -122,21 +134,16 @@ class SavedCalls:
 
     def _read(self) -> None:
         """Read the file each time: another desk may have added to it. What has another shape is ignored."""
-        if self._path is None or not self._path.exists():
+        data = self._file.read()
+        if data is None:
             return
         try:
-            read = orjson.loads(self._path.read_bytes())
-        except (OSError, orjson.JSONDecodeError) as error:
+            read = json.loads(data)
+        except ValueError as error:
             _log.warning("saved calls cannot be read: %s", error)
             return
         entries = read.items() if isinstance(read, dict) else ()
         self._saved = {key: named for key, named in entries if isinstance(named, dict)}
 
     def _write(self) -> None:
-        if self._path is None:
-            return
-        try:
-            private_files.write(self._path, orjson.dumps(self._saved, option=orjson.OPT_INDENT_2))
-        except (OSError, TypeError) as error:
-            _log.warning("saved calls are kept in memory only: %s", error)
-            self._path = None
+        self._file.write(json.dumps(self._saved, indent=2).encode())
