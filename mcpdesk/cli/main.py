@@ -33,6 +33,8 @@ COMMANDS = {
     "watch": "watch",
     "login": "login",
     "logout": "login",
+    "wrap": "wrap",
+    "unwrap": "wrap",
     "new": "folders",
     "check": "folders",
     "open": "desk",

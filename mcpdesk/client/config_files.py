@@ -32,6 +32,7 @@ KINDS = {
     "ws": "ws",
     "websocket": "ws",
 }
+SECTIONS = ("mcpServers", "servers", "mcp_servers")
 LARGEST = 4 << 20
 """Bytes of a file that is read."""
 _VARIABLE = re.compile(r"\$\{(?P<name>[^{}]*)\}")
@@ -103,22 +104,7 @@ def is_config_file(text: str) -> bool:
 
 def read_config(path: Path) -> ConfigFile:
     """Read a file. Raises: DeskUserError naming file, line and what is wrong."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DeskUserError(f"{path}: {error.strerror}.", "Is it the right file?") from None
-    if len(data) > LARGEST:
-        raise DeskUserError(f"{path}: a configuration has at most {LARGEST} bytes.")
-    try:
-        found = json.loads(without_comments(data.decode("utf-8-sig")))
-    except UnicodeDecodeError:
-        raise DeskUserError(f"{path}: this is no text in UTF-8.") from None
-    except RecursionError:
-        raise DeskUserError(f"{path}: it is nested too deeply.") from None
-    except json.JSONDecodeError as error:
-        raise DeskUserError(
-            f"{path}:{error.lineno}:{error.colno}: {error.msg}.", "It has to be JSON."
-        ) from None
+    found = parsed(path, read_text(path))
     section = _section(found)
     if section is None and path.name == "mcp.json" and isinstance(found, dict) and "name" in found:
         raise DeskUserError(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
@@ -129,14 +115,44 @@ def read_config(path: Path) -> ConfigFile:
     return ConfigFile(path, servers, _inputs(found))
 
 
+def read_text(path: Path) -> str:
+    """The text of a file, as it is. Raises: DeskUserError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DeskUserError(f"{path}: {error.strerror}.", "Is it the right file?") from None
+    if len(data) > LARGEST:
+        raise DeskUserError(f"{path}: a configuration has at most {LARGEST} bytes.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise DeskUserError(f"{path}: this is no text in UTF-8.") from None
+
+
+def parsed(path: Path, text: str) -> Any:
+    """What the text of a file says. Raises: DeskUserError naming the line and what is wrong."""
+    try:
+        return json.loads(without_comments(text))
+    except RecursionError:
+        raise DeskUserError(f"{path}: it is nested too deeply.") from None
+    except json.JSONDecodeError as error:
+        raise DeskUserError(
+            f"{path}:{error.lineno}:{error.colno}: {error.msg}.", "It has to be JSON."
+        ) from None
+
+
 def without_comments(text: str) -> str:
-    """JSON with comments and trailing commas as JSON: they become blanks, so that places stay."""
+    """JSON with comments and trailing commas as JSON: they become blanks, so that places stay.
+
+    So does the mark some editors put at the beginning of a file.
+    """
 
     def blanked(found: re.Match[str]) -> str:
         whole = found[0]
         return whole if whole[0] == '"' else re.sub(r"[^\n]", " ", whole)
 
-    return _COMMENT.sub(blanked, text)
+    # Twice: a comma may be the last one but for a comment.
+    return _COMMENT.sub(blanked, _COMMENT.sub(blanked, re.sub("^\ufeff", " ", text)))
 
 
 def expanded(
@@ -193,7 +209,7 @@ def _section(found: Any) -> dict[str, Any] | None:
         return None
     nested = found.get("mcp")
     for place in (found, nested if isinstance(nested, dict) else {}):
-        for key in ("mcpServers", "servers", "mcp_servers"):
+        for key in SECTIONS:
             if isinstance(place.get(key), dict):
                 section: dict[str, Any] = place[key]
                 return section
@@ -208,7 +224,7 @@ def _server(name: str, given: Any) -> ConfiguredServer:
     kind = KINDS[given.get("type", given.get("transport", "stdio"))]
     return ConfiguredServer(
         name,
-        (given["command"], *map(str, given.get("args", ()))) if "command" in given else (),
+        (given["command"], *map(str, given.get("args") or ())) if "command" in given else (),
         {key: str(value) for key, value in (given.get("env") or {}).items() if value is not None},
         given.get("cwd") or "",
         given.get("url") or given.get("serverUrl") or "",

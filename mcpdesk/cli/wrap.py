@@ -1,0 +1,148 @@
+"""`mcpdesk wrap CLIENT` and `unwrap CLIENT`: the tap in front of the servers of a client, and out again."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import sys
+from pathlib import Path
+
+import click
+
+from mcpdesk import private_files
+from mcpdesk.cli.core_process import require_unix
+from mcpdesk.cli.printing import print_message, print_text
+from mcpdesk.client.config_edits import server_names, unwrapped, wrapped
+from mcpdesk.client.config_files import parsed, read_text
+from mcpdesk.errors import DeskUserError
+from mcpdesk.paths import state_folder
+
+WRAP_EXAMPLES = """\b
+Examples:
+  mcpdesk wrap claude-desktop
+  mcpdesk wrap cursor files git
+  mcpdesk wrap .mcp.json
+  mcpdesk open                         what passes now, live
+
+CLIENT is claude-desktop, cursor, vscode or claude-code (the file of this folder, else the user's), or a file.
+"""
+UNWRAP_EXAMPLES = """\b
+Examples:
+  mcpdesk unwrap claude-desktop
+  mcpdesk unwrap .mcp.json
+"""
+NAMES = "claude-desktop, cursor, vscode, claude-code"
+
+
+@click.command(name="wrap", epilog=WRAP_EXAMPLES, short_help="Record what a client and its servers say.")
+@click.argument("client")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def wrap_command(client: str, names: tuple[str, ...]) -> None:
+    """Put the tap in front of the programs that CLIENT starts as servers, or of those named.
+
+    Its configuration file then starts `mcpdesk stdio -- COMMAND`, which passes on every byte and records it.
+    Nothing else in the file changes.
+    """
+    require_unix("`mcpdesk wrap`")
+    from mcpdesk.hosting.client_config import own_command
+
+    path, text = _read(client)
+    if unknown := sorted(set(names) - set(server_names(text))):
+        known = ", ".join(server_names(text)) or "none"
+        raise DeskUserError(f"{path}: there is no server {unknown[0]!r}.", f"Its servers: {known}.")
+    edited = wrapped(text, own_command(), names)
+    if edited.changed:
+        original = _original(path, text)
+        kept = _backup(path, edited.text)
+        _write(kept, original, 0o600)
+        _write(path, edited.text, stat.S_IMODE(path.stat().st_mode))
+        for other in kept.parent.glob(f"{_key(path)}-*"):
+            if other != kept:
+                other.unlink(missing_ok=True)
+        print_text(f"{path}: the tap is in front of {', '.join(edited.changed)}.")
+    else:
+        print_text(f"{path}: nothing to do.")
+    for name, reason in edited.left.items():
+        print_text(f"  {name} is left alone: {reason}")
+    if edited.changed:
+        print_text(f"The file as it was is kept: {kept}")
+        print_message("Restart the client; `mcpdesk open` shows what passes, `mcpdesk unwrap` ends it.")
+
+
+@click.command(name="unwrap", epilog=UNWRAP_EXAMPLES, short_help="Take out what `wrap` put in.")
+@click.argument("client")
+def unwrap_command(client: str) -> None:
+    """Take the tap out of the configuration of CLIENT: the file is byte for byte what it was.
+
+    Where it was changed since `mcpdesk wrap`, those changes stay.
+    """
+    path, text = _read(client, is_wrapped=True)
+    changed = unwrapped(text).changed
+    if not changed:
+        print_text(f"{path} is not wrapped: there is no tap in it.")
+        return
+    _write(path, _original(path, text), stat.S_IMODE(path.stat().st_mode))
+    print_text(f"{path}: the tap is taken out, it was in front of {', '.join(changed)}.")
+    print_message("Restart the client.")
+
+
+def places(client: str, home: Path, folder: Path) -> list[Path]:
+    """Where the configuration of a client may be, the nearest first; a file for anything else."""
+    mac = home / "Library" / "Application Support"
+    settings = mac if sys.platform == "darwin" else home / ".config"
+    known = {
+        "claude-desktop": [settings / "Claude" / "claude_desktop_config.json"],
+        "cursor": [folder / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"],
+        "vscode": [folder / ".vscode" / "mcp.json", settings / "Code" / "User" / "mcp.json"],
+        "claude-code": [folder / ".mcp.json", home / ".claude.json"],
+    }
+    return known.get(client) or [Path(client).expanduser()]
+
+
+def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
+    """The file that is meant, links followed, and its text; of several the first, or the one with a tap.
+
+    Raises: DeskUserError when there is none, or it cannot be read.
+    """
+    wanted = places(client, Path.home(), Path.cwd())
+    found: list[tuple[Path, str]] = []
+    for path in (place.resolve() for place in wanted if place.is_file()):
+        text = read_text(path)
+        if not isinstance(parsed(path, text), dict):
+            raise DeskUserError(f"{path}: it has to be a JSON object with servers.")
+        found.append((path, text))
+    if not found:
+        looked = " or ".join(map(str, wanted))
+        raise DeskUserError(f"There is no file {looked}.", f"CLIENT is {NAMES}, or a configuration file.")
+    if is_wrapped:
+        found.sort(key=lambda each: not unwrapped(each[1]).changed)
+    return found[0]
+
+
+def _original(path: Path, text: str) -> str:
+    """The text without the tap: as it was kept where nobody changed it since, else what is left of it."""
+    try:
+        return _backup(path, text).read_bytes().decode()
+    except OSError:
+        return unwrapped(text).text
+
+
+def _backup(path: Path, text: str) -> Path:
+    """Where the text is kept that a file had before it became `text`."""
+    return state_folder() / "wrapped" / f"{_key(path)}-{_digest(text)}{path.suffix}"
+
+
+def _key(path: Path) -> str:
+    return f"{path.stem.strip('.')}-{_digest(str(path))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Write a whole file anew, at once. Raises: DeskUserError when it cannot be written."""
+    try:
+        private_files.write(path, text.encode(), mode=mode)
+    except OSError as error:
+        raise DeskUserError(f"{path} cannot be written: {error.strerror}.", "Nothing was changed.") from None

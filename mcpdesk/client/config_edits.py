@@ -1,0 +1,210 @@
+"""The tap put in front of the servers in a client's configuration file, and taken out of it again.
+
+The text is changed in its place: comments, order and spacing stay as they are, and what is put in can be
+recognized, whatever else was changed since.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.client.config_files import SECTIONS, without_comments
+
+TAP = ("stdio", "--")
+"""What comes between our command and the server's."""
+OURS = (TAP, ("-m", "mcpdesk", *TAP))
+"""What the arguments of a server behind the tap begin with."""
+_decode = json.JSONDecoder().raw_decode
+_BLANKS = " \t\r\n"
+
+
+class Edited(Struct, frozen=True):
+    """A text as it is now, and what became of its servers."""
+
+    text: str
+    changed: tuple[str, ...]
+    left: Mapping[str, str]
+    """Servers that were left alone, and why."""
+
+
+class _Value(Struct, frozen=True):
+    """A value and where it stands in the text, up to `stop`."""
+
+    value: Any
+    start: int
+    stop: int
+
+
+class _Edit(Struct, frozen=True):
+    start: int
+    stop: int
+    text: str
+
+
+def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> Edited:
+    """Put the tap, which `command` starts, in front of every server that is a program, or of those named.
+
+    `text` has to be a configuration that can be read.
+    """
+    plain = without_comments(text)
+    edits: list[_Edit] = []
+    changed, left = list[str](), dict[str, str]()
+    for name, server in _servers(plain):
+        if names and name not in names:
+            continue
+        if reason := _reason(server):
+            left[name] = reason
+        else:
+            edits.append(_put_in(text, plain, server, command))
+            edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
+            changed.append(name)
+    return Edited(_applied(text, edits), tuple(changed), left)
+
+
+def unwrapped(text: str) -> Edited:
+    """Take the tap out again, wherever it is."""
+    plain = without_comments(text)
+    edits: list[_Edit] = []
+    changed: list[str] = []
+    for name, server in _servers(plain):
+        if at := _place_of_command(server):
+            elements = _elements(plain, server["args"].start)
+            own = elements[at]
+            edits.append(_take_out(text, server, elements, at))
+            edits.append(_Edit(server["command"].start, server["command"].stop, text[own.start : own.stop]))
+            changed.append(name)
+    return Edited(_applied(text, edits), tuple(changed), {})
+
+
+def server_names(text: str) -> list[str]:
+    """The names of all servers."""
+    return [name for name, _ in _servers(without_comments(text))]
+
+
+def _reason(server: Mapping[str, _Value]) -> str:
+    """Why a server is left alone; empty when it is not."""
+    if _place_of_command(server):
+        return "it is behind the tap already"
+    if "command" not in server:
+        return "it is reached by a URL, and no program is started"
+    command, args = server["command"].value, server["args"].value if "args" in server else None
+    if not isinstance(command, str) or not isinstance(args, list | None):
+        return "its command and args are not a text and a list"
+    if (_is_our_name(command) or (args or [])[:2] == ["-m", "mcpdesk"]) and "stdio" in (args or []):
+        return "it is served by mcpdesk, whose desk shows it"
+    return ""
+
+
+def _place_of_command(server: Mapping[str, _Value]) -> int:
+    """Where in the arguments the command behind the tap stands; 0: there is no tap."""
+    if "command" not in server or "args" not in server or not isinstance(server["args"].value, list):
+        return 0
+    command, args = server["command"].value, server["args"].value
+    for ours in OURS:
+        is_ours = isinstance(command, str) and (len(ours) > len(TAP) or _is_our_name(command))
+        if is_ours and tuple(args[: len(ours)]) == ours and len(args) > len(ours):
+            return len(ours)
+    return 0
+
+
+def _is_our_name(command: str) -> bool:
+    return PurePath(command).name in ("mcpdesk", "mcpdesk.exe")
+
+
+def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequence[str]) -> _Edit:
+    """What makes the arguments begin with the server's own command, as it is written."""
+    own = server["command"]
+    words = [*map(json.dumps, (*command[1:], *TAP)), text[own.start : own.stop]]
+    ours = ", ".join(words)
+    if "args" not in server:
+        return _Edit(own.stop, own.stop, f"{_ARGS}[{ours}]")
+    args = server["args"]
+    if args.value is None:
+        return _Edit(args.start, args.stop, f"[{ours}{_EMPTY}]")
+    elements = _elements(plain, args.start)
+    if not elements:
+        return _Edit(args.start + 1, args.start + 1, f"{ours}{_EMPTY}")
+    return _Edit(elements[0].start, elements[0].start, f"{ours}, ")
+
+
+_ARGS = ', "args": '
+_EMPTY = " "
+"""Tells a list that was empty from one that was not there."""
+
+
+def _take_out(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], at: int) -> _Edit:
+    """What takes away the arguments up to the server's own command, and all of them where none were."""
+    command, args = server["command"], server["args"]
+    first, last = elements[0], elements[at]
+    if at + 1 < len(elements):
+        return _Edit(first.start, elements[at + 1].start, "")
+    is_all_ours = text[args.start : args.stop] == f"[{text[first.start : last.stop]}]"
+    if is_all_ours and text[command.stop : args.start] == _ARGS:
+        return _Edit(command.stop, args.stop, "")
+    return _Edit(first.start, last.stop + len(_EMPTY) * text.startswith(f"{_EMPTY}]", last.stop), "")
+
+
+def _applied(text: str, edits: Sequence[_Edit]) -> str:
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.stop), reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.stop :]
+    return text
+
+
+def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
+    """Every server with its members, wherever its client keeps them: Claude Code has some a project."""
+    root = _members(plain, _skip(plain, 0))
+    places = [root]
+    if "mcp" in root and isinstance(root["mcp"].value, dict):
+        places.append(_members(plain, root["mcp"].start))
+    if "projects" in root and isinstance(root["projects"].value, dict):
+        projects = _members(plain, root["projects"].start).values()
+        places += [_members(plain, each.start) for each in projects if isinstance(each.value, dict)]
+    for place in places:
+        for key in SECTIONS:
+            if key in place and isinstance(place[key].value, dict):
+                for name, server in _members(plain, place[key].start).items():
+                    if isinstance(server.value, dict):
+                        yield name, _members(plain, server.start)
+
+
+def _members(plain: str, start: int) -> dict[str, _Value]:
+    """The members of the object that begins there."""
+    found: dict[str, _Value] = {}
+    at = _skip(plain, start + 1)
+    while plain[at] != "}":
+        key, at = _decode(plain, at)
+        found[key] = value = _value(plain, _skip(plain, at) + 1)
+        at = _after(plain, value)
+    return found
+
+
+def _elements(plain: str, start: int) -> list[_Value]:
+    """The elements of the array that begins there."""
+    found: list[_Value] = []
+    at = _skip(plain, start + 1)
+    while plain[at] != "]":
+        found.append(_value(plain, at))
+        at = _after(plain, found[-1])
+    return found
+
+
+def _value(plain: str, at: int) -> _Value:
+    start = _skip(plain, at)
+    value, stop = _decode(plain, start)
+    return _Value(value, start, stop)
+
+
+def _after(plain: str, value: _Value) -> int:
+    at = _skip(plain, value.stop)
+    return _skip(plain, at + 1) if plain[at] == "," else at
+
+
+def _skip(plain: str, at: int) -> int:
+    while plain[at] in _BLANKS:
+        at += 1
+    return at

@@ -1,0 +1,175 @@
+"""`mcpdesk wrap` and `unwrap`: the tap in a client's configuration, and out of it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.cli.main import run
+from mcpdesk.cli.wrap import places
+from mcpdesk.client.config_edits import unwrapped, wrapped
+from mcpdesk.client.config_files import read_config
+
+ODD = """\ufeff{\r
+  // mine "quoted" { \r
+\t"mcpServers" : {
+    "files": { "command": "npx", "args": ["-y", /* why, "x" */ "fs", "${HOME}"], }, // trailing
+    "solo": {"command": "serve-\\u00e9", "env": {"A": "1"}},
+    "lines": {
+      "type": "stdio",
+      "args": [
+        "a",
+        "b", // last
+      ],
+      "command": "C:\\\\x \\"y\\""
+    },
+    "empty": {"command": "y", "args": []}, "none": {"command": "z", "args": null},
+    "docs": {"url": "https://example.com/mcp"},
+    "own": {"command": "/opt/mcpdesk", "args": ["stdio", "/srv/folder"]},
+  },
+  "other": {"command": "not a server"}
+}
+"""
+NESTED = """{"mcp": {"servers": {"a": {"command": "x"}}},
+"projects": {"/p": {"mcpServers": {"b": {"command":"y","args":["1"]}}, "history": []}}}"""
+COMMAND = ("/bin/mcpdesk",)
+
+
+def servers(text: str, tmp_path: Path) -> dict[str, tuple[str, ...]]:
+    path = tmp_path / "read.json"
+    path.write_bytes(text.encode())
+    return {each.name: each.argv for each in read_config(path).servers}
+
+
+@pytest.mark.parametrize("command", [COMMAND, ("/usr/bin/python3", "-m", "mcpdesk")])
+def test_only_what_starts_a_server_changes_and_the_rest_keeps_its_place(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    edited = wrapped(ODD, command)
+    before, after = servers(ODD, tmp_path), servers(edited.text, tmp_path)
+    assert edited.changed == ("files", "solo", "lines", "empty", "none") and set(edited.left) == {
+        "docs",
+        "own",
+    }
+    for name in edited.changed:
+        assert after[name] == (*command, "stdio", "--", *before[name])
+    assert after["own"] == before["own"]
+    for kept in ('// mine "quoted" { \r\n', '/* why, "x" */ "fs"', '        "b", // last\n', "\ufeff{\r\n"):
+        assert kept in edited.text
+    again = wrapped(edited.text, ("/elsewhere/mcpdesk",))
+    assert again.text == edited.text and not again.changed
+    assert servers(unwrapped(edited.text).text, tmp_path) == before
+    assert unwrapped(edited.text).text == ODD.replace('"args": null', '"args": []')
+
+
+def test_servers_of_every_place_are_found() -> None:
+    edited = wrapped(NESTED, COMMAND)
+    assert edited.changed == ("a", "b") and unwrapped(edited.text).text == NESTED
+    found = json.loads(edited.text)
+    assert found["projects"]["/p"]["mcpServers"]["b"]["args"] == ["stdio", "--", "y", "1"]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "there" / "config.json"
+    path.parent.mkdir()
+    path.write_bytes(ODD.encode())
+    path.chmod(0o640)
+    return path
+
+
+def test_the_file_is_byte_for_byte_what_it_was_with_its_mode_and_the_link_to_it(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(config)
+    assert run(["wrap", str(link), "files"]) == 0
+    assert "in front of files" in capsys.readouterr().out
+    assert run(["wrap", str(link)]) == 0
+    told = capsys.readouterr().out
+    assert (
+        "in front of solo, lines, empty, none" in told
+        and "docs is left alone: it is reached by a URL" in told
+    )
+    backup = Path(told.partition("is kept: ")[2].strip())
+    assert backup.read_bytes() == ODD.encode() and stat.S_IMODE(backup.stat().st_mode) == 0o600
+    written = config.read_bytes()
+    assert run(["wrap", str(link)]) == 0
+    assert "nothing to do" in capsys.readouterr().out and config.read_bytes() == written
+    assert run(["unwrap", str(link)]) == 0
+    assert config.read_bytes() == ODD.encode() and link.is_symlink()
+    assert stat.S_IMODE(config.stat().st_mode) == 0o640 and os.listdir(config.parent) == ["config.json"]
+    capsys.readouterr()
+    assert run(["unwrap", str(link)]) == 0
+    assert "is not wrapped" in capsys.readouterr().out and config.read_bytes() == ODD.encode()
+
+
+def test_what_was_changed_meanwhile_stays(config: Path) -> None:
+    def changed(text: str) -> str:
+        return (
+            text.replace('"other"', '"another"').replace('"fs"', '"fs", "more"').replace("// mine", "// ours")
+        )
+
+    assert run(["wrap", str(config)]) == 0
+    config.write_bytes(changed(config.read_bytes().decode()).encode())
+    assert run(["unwrap", str(config)]) == 0
+    assert config.read_bytes().decode() == changed(ODD).replace('"args": null', '"args": []')
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"mcpServers": {"a": }}', "Expecting value"),
+        ("[]", "has to be a JSON object"),
+        (None, "There is no file"),
+        ('{"mcpServers": {"a": {"command": "x"}}}', "there is no server 'nope'"),
+    ],
+)
+def test_a_mistake_is_told_and_nothing_is_changed(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    if text is not None:
+        path.write_text(text)
+    assert run(["wrap", str(path), "nope"]) == 2
+    assert said in capsys.readouterr().err
+    assert text is None or path.read_text() == text
+
+
+def test_a_backup_that_cannot_be_kept_leaves_the_file_alone(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(config))
+    assert run(["wrap", str(config)]) == 2
+    assert "cannot be written" in capsys.readouterr().err and config.read_bytes() == ODD.encode()
+
+
+def test_files_of_the_folder_come_before_those_of_the_user(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "work"
+    for client in ("cursor", "vscode", "claude-code"):
+        first, last = places(client, home, folder)
+        assert first.is_relative_to(folder) and last.is_relative_to(home)
+    (place,) = places("claude-desktop", home, folder)
+    assert place.name == "claude_desktop_config.json" and place.is_relative_to(home)
+    assert places("~/x.json", home, folder) == [Path.home() / "x.json"]
+
+
+def test_a_wrapped_server_answers_and_is_recorded(
+    tmp_path: Path, own_folders: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = {"command": sys.executable, "args": ["-m", "tests.support.official_server", "stdio"]}
+    root = str(Path(__file__).parents[2])
+    (tmp_path / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"sums": server | {"env": {"PYTHONPATH": root}}}})
+    )
+    assert run(["wrap", "claude-code"]) == 0
+    assert run(["call", ".mcp.json:sums", "add", "a=2", "b=3"]) == 0
+    assert "5" in capsys.readouterr().out
+    (capture,) = (own_folders / "state" / "captures").glob("*official_server*.jsonl")
+    assert b'"method":"tools/call"' in capture.read_bytes()
