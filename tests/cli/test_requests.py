@@ -59,7 +59,7 @@ def test_stray_print_stays_out_of_the_result(mcpdesk: Run, folder: Path) -> None
     [
         (["call", "{}", "refuse"], 1, "not today"),
         (["call", "{}", "greet", "nam=Ada"], 1, "nam"),
-        (["call", "{}", "add", "a=one", "b=2"], 1, "a: has to be an integer, not a string"),
+        (["call", "{}", "add", "a=one", "b=2"], 1, "a: must be an integer, not a string"),
         (["call", "{}", "greet", "name"], 2, "'name' is not an argument"),
         (["call", "{}/mcp.json", "greet"], 2, "describes a server folder"),
         (["call", "http://127.0.0.1:1/mcp", "greet"], 3, "Connection refused"),

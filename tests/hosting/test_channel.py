@@ -128,7 +128,7 @@ async def test_a_handler_that_computes_between_its_messages_is_heard_meanwhile()
             think()
 
     peer = Peer()
-    peer.server.tools.replace([Tool("compute", compute, {"type": "object"}, "Compute.")])
+    peer.server.tools.replace([Tool("compute", compute, {"type": "object"}, description="Compute.")])
     peer.modern(1, "tools/call", {"name": "compute", "arguments": {}}, progressToken="p")
     await peer.response(1)
     assert heard == [1, 2, 3]
@@ -199,7 +199,7 @@ async def test_what_calls_report_side_by_side_leaves_in_the_order_of_each() -> N
         return "done"
 
     peer = Peer()
-    peer.server.tools.replace([Tool("steps", steps, {"type": "object"}, "Steps.")])
+    peer.server.tools.replace([Tool("steps", steps, {"type": "object"}, description="Steps.")])
     frames, written = Frames(), list[bytes]()
     peer.endpoint.recorder = frames
     pipe = Pipe(peer.endpoint, "stdio", "tester", written.append)

@@ -91,7 +91,7 @@ async def nothing(arguments: dict[str, Any], context: object) -> Any:
 
 
 def tool(name: str, description: str = "", is_offered: bool = True) -> Tool:
-    return Tool(name, nothing, {"type": "object"}, description, is_offered=is_offered)
+    return Tool(name, nothing, {"type": "object"}, description=description, is_offered=is_offered)
 
 
 @pytest.fixture

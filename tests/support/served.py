@@ -78,7 +78,7 @@ def make_server() -> Server:
     server = Server("sample", "1.0", title="Sample", instructions="Be kind.")
     server.tools.replace(
         [
-            Tool("echo", _echo, TEXT_SCHEMA, "Say it again."),
+            Tool("echo", _echo, TEXT_SCHEMA, description="Say it again."),
             Tool("person", _person, {"type": "object"}, output_schema=PERSON),
             Tool("nothing", _nothing, {"type": "object"}, output_schema=PERSON),
             Tool("boom", _boom, {"type": "object"}),

@@ -61,41 +61,8 @@ class _Turns(NullOutlet):
             self._turned = time.monotonic()
 
 
-def begin_job(
-    server: Server,
-    store: JobStore,
-    call: Call,
-    tool: Tool,
-    arguments: JSONObject,
-    run: Callable[[Call], Awaitable[ToolOutcome]],
-    refuse: Callable[[Call, Exception], ProtocolError],
-) -> Job:
-    """Let a call of a tool go on as a job: `run` runs the tool for it, `refuse` makes errors of exceptions.
-
-    Raises: Refusal when no more jobs are kept.
-    """
-    work = JobWork(server, call, tool, arguments, run, refuse)
-    try:
-        job = store.add(
-            server=server.name,
-            owner=job_owner(call.principal),
-            tool=tool.name,
-            peer=call.peer,
-            ttl_s=server.limits.job_ttl_s,
-            most=server.limits.max_tasks,
-            stop=work.stop,
-            size=len(codec.encode_part(arguments)),
-            feed=CallFeed(),
-        )
-    except NoRoom as error:
-        raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
-    job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
-    work.begin(job, store, server.limits.jobs_at_once)
-    return job
-
-
 class JobWork:
-    """One call of a tool, from its turn to its end."""
+    """One call of a tool that goes on after its answer, from its turn to its end."""
 
     def __init__(
         self,
@@ -106,6 +73,7 @@ class JobWork:
         run: Callable[[Call], Awaitable[ToolOutcome]],
         refuse: Callable[[Call, Exception], ProtocolError],
     ) -> None:
+        """`run` runs the tool for the call it is given, `refuse` makes errors of exceptions."""
         params = {"name": tool.name, "arguments": arguments}
         if isinstance(first.params.get("_meta"), dict):
             params["_meta"] = first.params["_meta"]
@@ -118,15 +86,28 @@ class JobWork:
         self._call.opening, self._call.principal = first.opening, first.principal
         self._call.connection, self._call.dialect = first.connection, first.dialect
 
-    def begin(self, job: Job, store: JobStore, most: int) -> None:
-        """Run when its turn comes: `most` of a server run at a time."""
-        self._call.feed = job.feed
+    def begin(self, store: JobStore) -> Job:
+        """Make a job of it, and run when its turn comes. Raises: Refusal when no more jobs are kept."""
+        server, call, limits = self._server, self._call, self._server.limits
+        try:
+            job = store.add(
+                server=server.name,
+                owner=job_owner(call.principal),
+                tool=self._tool.name,
+                peer=call.peer,
+                ttl_s=limits.job_ttl_s,
+                most=limits.max_tasks,
+                stop=call.end,
+                size=len(codec.encode_part(call.params["arguments"])),
+                feed=CallFeed(),
+            )
+        except NoRoom as error:
+            raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
+        job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
+        call.feed = job.feed
         # Set before its first step, because it may be ended before that.
-        self._call.task = store.run(job, self._run(job, store, store.turn(job.server, most)))
-
-    def stop(self, reason: str) -> None:
-        """End it from outside."""
-        self._call.end(reason)
+        call.task = store.run(job, self._run(job, store, store.turn(job.server, limits.jobs_at_once)))
+        return job
 
     async def _run(self, job: Job, store: JobStore, turn: asyncio.Semaphore) -> None:
         call = self._call

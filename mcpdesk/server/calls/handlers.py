@@ -47,12 +47,46 @@ class Handlers:
         self._tasks = tasks
 
     async def read_resource(self, call: Call) -> JSONObject:
-        """The contents behind a URI."""
-        return await self._limited(read_resource(self._server, self._services, call), call)
+        """The ReadResourceResult.
+
+        Raises: RemoteProtocolError with the revision's code when nothing is there or was read.
+        """
+        uri = call.params["uri"]
+        found = _find(self._server, uri)
+        if found is not None:
+            output = await self._limited(self._read(found, call), call)
+            if output is not None:
+                return {"contents": _contents(found, output, call.terms.revision)}
+        code = call.terms.revision.resource_not_found
+        raise RemoteProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri})
+
+    async def _read(self, found: _Found, call: Call) -> Any:
+        context = await make_context(self._server, self._services, call, found.uri)
+        return await found.reader(found.uri, found.variables, context)
 
     async def complete(self, call: Call) -> JSONObject:
-        """What could follow what was typed of an argument."""
-        return await self._limited(complete(self._server, self._services, call), call)
+        """The CompleteResult; empty where an argument has no suggestions.
+
+        Raises: RemoteProtocolError (-32602) for what is not offered or misshapen.
+        """
+        target = _target(self._server, call.params["ref"])
+        name, typed = call.params["argument"].get("name"), call.params["argument"].get("value")
+        if not isinstance(name, str) or not isinstance(typed, str):
+            raise invalid_params("argument needs a name and a value, both strings")
+        if name not in target.arguments:
+            raise invalid_params(f"{target.name[:120]} has no argument {name[:80]!r}")
+        given = _given(call) if call.terms.revision.has_completion_context else {}
+        completer = target.completers.get(name)
+        if completer is None:
+            return {"completion": {"values": [], "total": 0, "hasMore": False}}
+        suggestions = self._suggestions(completer, typed, given, target.name, call)
+        return {"completion": await self._limited(suggestions, call)}
+
+    async def _suggestions(
+        self, completer: Completer, typed: str, given: dict[str, str], name: str, call: Call
+    ) -> JSONObject:
+        context = await make_context(self._server, self._services, call, name)
+        return _page(await completer(typed, given, context))
 
     async def get_prompt(self, call: Call) -> JSONObject:
         """The messages of a prompt."""
@@ -134,22 +168,6 @@ class _Found(NamedTuple):
     mime_type: str
 
 
-async def read_resource(server: Server, services: Services, call: Call) -> JSONObject:
-    """The ReadResourceResult.
-
-    Raises: RemoteProtocolError with the revision's code when nothing is there, or its reader returns None.
-    """
-    uri = call.params["uri"]
-    found = _find(server, uri)
-    if found is not None:
-        context = await make_context(server, services, call, found.uri)
-        output = await found.reader(found.uri, found.variables, context)
-        if output is not None:
-            return {"contents": _contents(found, output, call.terms.revision)}
-    code = call.terms.revision.resource_not_found
-    raise RemoteProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri})
-
-
 def _find(server: Server, uri: str) -> _Found | None:
     resource = server.resources.get(uri)
     if resource is None:
@@ -188,29 +206,10 @@ class _Target(NamedTuple):
     completers: Mapping[str, Completer]
 
 
-async def complete(server: Server, services: Services, call: Call) -> JSONObject:
-    """The CompleteResult; empty where an argument has no suggestions.
-
-    Raises: RemoteProtocolError (-32602) for what is not offered or misshapen.
-    """
-    target = _target(server, call.params["ref"])
-    name, typed = call.params["argument"].get("name"), call.params["argument"].get("value")
-    if not isinstance(name, str) or not isinstance(typed, str):
-        raise invalid_params("argument needs a name and a value, both strings")
-    if name not in target.arguments:
-        raise invalid_params(f"{target.name[:120]} has no argument {name[:80]!r}")
-    given = _given(call) if call.terms.revision.has_completion_context else {}
-    completer = target.completers.get(name)
-    if completer is None:
-        return {"completion": {"values": [], "total": 0, "hasMore": False}}
-    context = await make_context(server, services, call, target.name)
-    return {"completion": _page(await completer(typed, given, context))}
-
-
 def _target(server: Server, ref: JSONObject) -> _Target:
     finder = _FINDERS.get(str(ref.get("type")))
     if finder is None:
-        raise invalid_params(f"ref.type has to be one of {', '.join(_FINDERS)}")
+        raise invalid_params(f"ref.type must be one of {', '.join(_FINDERS)}")
     return finder(server, ref)
 
 
@@ -239,7 +238,7 @@ def _template_of(server: Server, uri: str) -> ResourceTemplate | None:
 def _text(ref: JSONObject, key: str) -> str:
     value = ref.get(key)
     if not isinstance(value, str):
-        raise invalid_params(f"ref.{key} has to be a string")
+        raise invalid_params(f"ref.{key} must be a string")
     return value
 
 

@@ -260,14 +260,15 @@ class ToolCalls:
 
     def _begin_job(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> None:
         """Let a call go on without its request."""
-        from mcpdesk.server.background.job_work import begin_job
+        from mcpdesk.server.background.job_work import JobWork
 
         async def run(own: Call) -> ToolOutcome:
             ended = await self.outcome(own, plan, arguments)
             assert ended is not None
             return ended
 
-        call.job = begin_job(self._server, self._services.jobs, call, plan.tool, arguments, run, self._refuse)
+        work = JobWork(self._server, call, plan.tool, arguments, run, self._refuse)
+        call.job = work.begin(self._services.jobs)
 
 
 def _how(error: BaseException) -> OutcomeKind:

@@ -32,17 +32,9 @@ class Prompt(Item, frozen=True):
 
     name: str
     renderer: Renderer
-    title: str = ""
-    description: str = ""
     arguments: tuple[PromptArgument, ...] = ()
-    icons: tuple[dict[str, Any], ...] = ()
-    meta: dict[str, Any] = field(default_factory=dict)
     completers: Mapping[str, Completer] = field(default_factory=dict)
     """By argument: what suggests values for it."""
-    is_offered: bool = True
-    """False: served only from when a handler offers it."""
-    source: str = ""
-    fingerprint: str = ""
 
 
 def messages_of(name: str, rendered: Any) -> list[JSONObject]:

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-
-class Offerable(Protocol):
-    """What every item of a registry says of itself."""
-
-    @property
-    def is_offered(self) -> bool:
-        """False: known, but served only from when a handler offers it."""
-
-
-T = TypeVar("T", bound=Offerable)
 LONGEST_NAME = 100
 MOST_COMPARED = 300
 """Characters and items beyond which a name is not compared letter by letter: that takes milliseconds."""
@@ -26,8 +16,19 @@ _OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
 """Fields that say how an item is served, not what it is: its fingerprint stands for the code."""
 
 
-class Item(Struct, frozen=True, eq=False):
+class Item(Struct, frozen=True, eq=False, kw_only=True):
     """A definition. It equals one that offers the same, whatever code stands behind it."""
+
+    title: str = ""
+    description: str = ""
+    icons: tuple[dict[str, Any], ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+    is_offered: bool = True
+    """False: known, but served only from when a handler offers it."""
+    source: str = ""
+    """`tools/user_profile.py:9`, or `built-in`."""
+    fingerprint: str = ""
+    """Changes when the code behind it changed, so that a reload notices."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(
@@ -40,6 +41,9 @@ class Item(Struct, frozen=True, eq=False):
         return not self == other
 
     __hash__ = None  # type: ignore[assignment]
+
+
+T = TypeVar("T", bound=Item)
 
 
 class Unavailable(Struct, frozen=True):

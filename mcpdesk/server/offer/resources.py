@@ -22,20 +22,12 @@ class Resource(Item, frozen=True):
     uri: str
     name: str
     reader: Reader
-    title: str = ""
-    description: str = ""
     mime_type: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
-    icons: tuple[dict[str, Any], ...] = ()
-    meta: dict[str, Any] = field(default_factory=dict)
     size: int | None = None
     """Bytes; None when not known without reading."""
     path: str = ""
     """Path relative to the server folder, under which it can be read as well; empty for dynamic ones."""
-    is_offered: bool = True
-    """False: served only from when a handler offers it."""
-    source: str = ""
-    fingerprint: str = ""
 
 
 class ResourceTemplate(Item, frozen=True):
@@ -44,15 +36,7 @@ class ResourceTemplate(Item, frozen=True):
     uri_template: str
     name: str
     reader: Reader
-    title: str = ""
-    description: str = ""
     mime_type: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
-    icons: tuple[dict[str, Any], ...] = ()
-    meta: dict[str, Any] = field(default_factory=dict)
     completers: Mapping[str, Completer] = field(default_factory=dict)
     """By variable: what suggests values for it."""
-    is_offered: bool = True
-    """False: served only from when a handler offers it."""
-    source: str = ""
-    fingerprint: str = ""

@@ -41,12 +41,8 @@ class Tool(Item, frozen=True):
     name: str
     handler: Handler
     input_schema: dict[str, Any]
-    description: str = ""
-    title: str = ""
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = field(default_factory=dict)
-    icons: tuple[dict[str, Any], ...] = ()
-    meta: dict[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
     """Seconds; None takes the server's setting."""
     runs_programs: bool = False
@@ -61,11 +57,5 @@ class Tool(Item, frozen=True):
     """`optional` or `required`: whether a call may or must be a task; empty: it never is one."""
     asks_first: bool = False
     """A call that may be a task becomes one when the handler says so."""
-    is_offered: bool = True
-    """False: served only from when a handler offers it."""
     mirrored: tuple[Mirrored, ...] = ()
     """Arguments that HTTP headers repeat in the stateless era."""
-    source: str = ""
-    """`tools/user_profile.py:9`, or `built-in`."""
-    fingerprint: str = ""
-    """Changes when the code behind it changed, so that a reload notices."""

@@ -1,8 +1,9 @@
 """JSON Schema compiled to a check that says what is wrong and where, in words that name what is allowed.
 
 Schemas may be 2020-12 or older drafts. What is said never repeats the value itself.
-The library behind it is imported at the first schema compiled, never fetches anything and is given no schema
-that could cost too much (see `schema_bounds`).
+The library behind it is imported at the first schema compiled, and never fetches anything. It has no budget
+of its own: a schema that doubles its work at every level, or refers to itself without going deeper into the
+value, would hold the interpreter or crash it. Such schemas are refused.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from msgspec import Struct
 
-from mcpdesk.server.schemas.schema_bounds import SchemaError, check_bounds
+from mcpdesk.errors import DeskError
 
 if TYPE_CHECKING:
     import jsonschema_rs
     from jsonschema_rs import ValidationError
-
-__all__ = ["SchemaError", "SchemaFailure", "Validator", "compile_schema"]
 
 Phrase = Callable[[dict[str, Any], Any], str]
 MAX_SHOWN = 12
@@ -170,7 +170,7 @@ def _alternatives(
     branches = [branch for branch in branches if branch]
     meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]
     if not branches:
-        yield SchemaFailure(path, "fits more than one of the alternatives, and has to fit exactly one")
+        yield SchemaFailure(path, "fits more than one of the alternatives, and must fit exactly one")
     elif len(meant) == 1:
         for error in meant[0]:
             yield from explain(error, schema)
@@ -217,13 +217,13 @@ def _type_of(value: Any) -> str:
 
 
 def _enumeration(facts: dict[str, Any], _value: Any) -> str:
-    return f"has to be one of: {_listed([_json(option) for option in facts['options']])}"
+    return f"must be one of: {_listed([_json(option) for option in facts['options']])}"
 
 
 def _counted(one: str, bound: str) -> Phrase:
     def phrase(facts: dict[str, Any], _value: Any) -> str:
         limit = facts["limit"]
-        return f"has to have at {bound} {limit} {one}{'' if limit == 1 else 's'}"
+        return f"must have at {bound} {limit} {one}{'' if limit == 1 else 's'}"
 
     return phrase
 
@@ -240,25 +240,180 @@ EXPECTED = {
 }
 PHRASES: dict[str, Phrase] = {
     "type": lambda facts, value: (
-        f"has to be {' or '.join(EXPECTED[each] for each in facts['types'])}, not {_type_of(value)}"
+        f"must be {' or '.join(EXPECTED[each] for each in facts['types'])}, not {_type_of(value)}"
     ),
     "enum": _enumeration,
-    "const": lambda facts, _: f"has to be {_json(facts['expected_value'])}",
-    "minimum": lambda facts, _: f"has to be at least {facts['limit']}",
-    "maximum": lambda facts, _: f"has to be at most {facts['limit']}",
-    "exclusiveMinimum": lambda facts, _: f"has to be more than {facts['limit']}",
-    "exclusiveMaximum": lambda facts, _: f"has to be less than {facts['limit']}",
-    "multipleOf": lambda facts, _: f"has to be a multiple of {facts['multiple_of']}",
+    "const": lambda facts, _: f"must be {_json(facts['expected_value'])}",
+    "minimum": lambda facts, _: f"must be at least {facts['limit']}",
+    "maximum": lambda facts, _: f"must be at most {facts['limit']}",
+    "exclusiveMinimum": lambda facts, _: f"must be more than {facts['limit']}",
+    "exclusiveMaximum": lambda facts, _: f"must be less than {facts['limit']}",
+    "multipleOf": lambda facts, _: f"must be a multiple of {facts['multiple_of']}",
     "minLength": _counted("character", "least"),
     "maxLength": _counted("character", "most"),
     "minItems": _counted("item", "least"),
     "maxItems": _counted("item", "most"),
     "minProperties": _counted("member", "least"),
     "maxProperties": _counted("member", "most"),
-    "pattern": lambda facts, _: f"has to match the pattern {facts['pattern']}",
-    "uniqueItems": lambda _facts, _value: "has to have no item twice",
-    "contains": lambda _facts, _value: "lacks an item that it has to contain",
+    "pattern": lambda facts, _: f"must match the pattern {facts['pattern']}",
+    "uniqueItems": lambda _facts, _value: "must have no item twice",
+    "contains": lambda _facts, _value: "lacks an item that it must contain",
     "not": lambda _facts, _value: "has a form that is ruled out",
     "falseSchema": lambda _facts, _value: "is not allowed here",
-    "additionalItems": lambda facts, _: f"has to have at most {facts['limit']} items",
+    "additionalItems": lambda facts, _: f"must have at most {facts['limit']} items",
 }
+
+
+MAX_NODES = 4_000
+MAX_DEPTH = 48
+MAX_EVALUATIONS = 512
+"""How often one place of a value may be looked at."""
+MAX_CHAIN = 128
+"""How many schemas may apply to one place by way of each other."""
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+SAME_PLACE = ("not", "if", "then", "else")
+SAME_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+SAME_PLACE_MAPS = ("dependentSchemas", "dependencies")
+DEEPER = ("additionalProperties", "propertyNames", "unevaluatedProperties", "items", "additionalItems",
+          "contains", "unevaluatedItems", "contentSchema")  # fmt: skip
+DEEPER_LISTS = ("prefixItems", "items")
+DEEPER_MAPS = ("properties", "patternProperties", "$defs", "definitions")
+
+
+class SchemaError(DeskError):
+    """A schema cannot be used; the message says why."""
+
+
+def check_bounds(schema: dict[str, Any]) -> None:
+    """Refuse a schema that could cost too much.
+
+    Raises: SchemaError for references out of the document, references to nothing, endless references, and
+    more nodes, depth or evaluations of one place than allowed.
+    """
+    _check_size(schema)
+    document = _Document(schema)
+    seen: set[int] = set()
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        document.evaluations(node)
+        waiting.extend(document.same_place(node))
+        waiting.extend(_deeper(node))
+
+
+class _Document:
+    """One schema document: its anchors, and what its parts cost."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._anchors = dict(_anchors(root))
+        self._costs: dict[int, int] = {}
+
+    def evaluations(self, node: Any, chain: tuple[int, ...] = ()) -> int:
+        """How many schemas are applied to the place this one is applied to."""
+        if not isinstance(node, dict):
+            return 1
+        key = id(node)
+        if key in self._costs:
+            return self._costs[key]
+        if key in chain:
+            raise SchemaError("the schema refers to itself without going deeper into the value")
+        if len(chain) >= MAX_CHAIN:
+            raise SchemaError(f"more than {MAX_CHAIN} schemas apply to one place by way of each other")
+        total = 1
+        for part in self.same_place(node):
+            total += self.evaluations(part, (*chain, key))
+        if total > MAX_EVALUATIONS:
+            raise SchemaError(f"one place of a value would be checked more than {MAX_EVALUATIONS} times")
+        self._costs[key] = total
+        return total
+
+    def same_place(self, node: dict[str, Any]) -> Iterator[Any]:
+        """The schemas that apply to the same place as `node`."""
+        for word in REFERENCES:
+            if isinstance(node.get(word), str):
+                yield self._target(node[word])
+        yield from _parts(node, SAME_PLACE, SAME_PLACE_LISTS, SAME_PLACE_MAPS)
+
+    def _target(self, reference: str) -> Any:
+        if not reference.startswith("#"):
+            raise SchemaError(
+                f"$ref {reference!r} leaves the schema; only references that start with # are allowed"
+            )
+        fragment = unquote(reference[1:])
+        if fragment and not fragment.startswith("/"):
+            if fragment not in self._anchors:
+                raise SchemaError(f"$ref {reference!r} points to nothing")
+            return self._anchors[fragment]
+        node: Any = self._root
+        for part in fragment.split("/")[1:]:
+            node = _step(node, part.replace("~1", "/").replace("~0", "~"), reference)
+        return node
+
+
+def _step(node: Any, part: str, reference: str) -> Any:
+    if isinstance(node, dict) and part in node:
+        return node[part]
+    if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
+        return node[int(part)]
+    raise SchemaError(f"$ref {reference!r} points to nothing")
+
+
+def _check_size(schema: dict[str, Any]) -> None:
+    """Count containers level by level; also ends on a structure that contains itself."""
+    level: list[Any] = [schema]
+    nodes = depth = 0
+    while level:
+        depth += 1
+        nodes += len(level)
+        if depth > MAX_DEPTH:
+            raise SchemaError(f"the schema is nested more than {MAX_DEPTH} levels deep")
+        if nodes > MAX_NODES:
+            raise SchemaError(f"the schema has more than {MAX_NODES} objects and lists")
+        level = [child for node in level for child in _values(node) if isinstance(child, dict | list)]
+
+
+def _values(node: Any) -> Iterator[Any]:
+    return iter(node.values() if isinstance(node, dict) else node)
+
+
+def _anchors(root: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    waiting: list[Any] = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield from _own_anchors(node, node is root)
+        waiting.extend(child for child in _values(node) if isinstance(child, dict | list))
+
+
+def _own_anchors(node: dict[str, Any], is_root: bool) -> Iterator[tuple[str, Any]]:
+    for word in ("$anchor", "$dynamicAnchor"):
+        if isinstance(node.get(word), str):
+            yield node[word], node
+    identity = node.get("$id")
+    if isinstance(identity, str) and identity.startswith("#"):
+        yield identity[1:], node
+    elif isinstance(identity, str) and not is_root:
+        raise SchemaError(f"$id {identity!r} lies inside the schema; only the whole schema may have one")
+
+
+def _deeper(node: dict[str, Any]) -> Iterator[Any]:
+    return _parts(node, DEEPER, DEEPER_LISTS, DEEPER_MAPS)
+
+
+def _parts(
+    node: dict[str, Any], singles: tuple[str, ...], lists: tuple[str, ...], maps: tuple[str, ...]
+) -> Iterator[Any]:
+    for word in singles:
+        if isinstance(node.get(word), dict):
+            yield node[word]
+    for word in lists:
+        if isinstance(node.get(word), list):
+            yield from node[word]
+    for word in maps:
+        if isinstance(node.get(word), dict):
+            yield from node[word].values()
