@@ -36,11 +36,13 @@ from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
+    from mcpdesk.client.negotiation import Agreement
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_client import HostedDesk
     from mcpdesk.link.values import CatalogueItem
+    from mcpdesk.upstream.offers import Offer
 
 T = TypeVar("T")
 POLL_S = 0.1
@@ -125,6 +127,16 @@ class CommandClient:
             if error.code == ErrorCode.METHOD_NOT_FOUND:
                 return []
             raise
+
+    def offers(self, timeout_s: float) -> tuple[Agreement, tuple[Offer, ...], tuple[str, ...]]:
+        """Return what was agreed on, what the server offers, and what is malformed in its lists."""
+        from mcpdesk.upstream.offers import read_offers
+
+        async def read() -> tuple[Agreement, tuple[Offer, ...], tuple[str, ...]]:
+            agreement = await self._connection.open()
+            return agreement, *await read_offers(self._connection, agreement.capabilities)
+
+        return self._run(read(), "The lists", timeout_s)
 
     def hear(self) -> None:
         """Keep every notification from now on, for `notifications`."""

@@ -1,4 +1,4 @@
-"""Commands about one server folder: `mcpdesk new`, `check`, `schemas` and `config`."""
+"""Commands about one server: `mcpdesk new`, `check`, `schemas` and `config`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
 from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError, UnknownMode
 from mcpdesk.upstream.target_transport import Reach
 
@@ -42,8 +43,10 @@ CHECK_EXAMPLES = """\b
 Examples:
   mcpdesk check sample_servers/hello
   mcpdesk check ~/servers/profiles --strict --json
+  mcpdesk check -- npx -y @modelcontextprotocol/server-everything
 
-Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at all.
+Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at all, 3 cannot connect,
+4 protocol error, 5 timed out.
 Warnings (a parameter nobody describes, a name or a length some client does not take) count with --strict.
 """
 SCHEMAS_EXAMPLES = """\b
@@ -163,18 +166,25 @@ def as_argument(name: str) -> str:
     return f"./{name}" if name in COMMANDS else name
 
 
-@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server folder.")
-@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
+@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server.")
+@click.argument("target", shell_complete=completion.folder)
 @click.option("--strict", is_flag=True, help="Warnings are mistakes, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check_command(folder: str, strict: bool, as_json: bool) -> int:
-    """Load FOLDER as a server would, and tell every mistake with its file and line; then what models and
-    clients have trouble with.
+@TIMEOUT
+@reach_options
+def check_command(target: str, strict: bool, as_json: bool, timeout_s: float, reach: Reach) -> int:
+    """Tell every mistake in what TARGET, any server, offers; then what models and clients have trouble with.
+
+    A folder is loaded as a server would load it, and mistakes have file and line. Of any other server the
+    lists are read, and what is malformed in them is told.
 
     Below that: every item with its place and the size of its definition, which is what a model reads, and
     sums: of all tools, of all items, of the tools of each mode.
     """
-    report = _checked(folder)
+    is_folder = Path(target).expanduser().is_dir()
+    if is_folder and (reach.mode or reach.token or reach.is_remote):
+        raise DeskUserError("A folder is checked as a whole.", "These flags are for other servers.")
+    report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
     if as_json:
         print_json(_facts(report))
     else:
@@ -197,6 +207,22 @@ class Cost(NamedTuple):
 
     bytes: int
     tokens: int
+
+
+def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
+    """Raises: DeskError when the server cannot be reached."""
+    from mcpdesk.cli.command_client import client
+    from mcpdesk.hosting.folder.lint import lint_offers
+    from mcpdesk.link.values import CatalogueItem, ItemKind
+
+    with client(target, reach) as server:
+        agreement, offers, problems = server.offers(timeout_s)
+    found = lint_offers(str(agreement.server.get("name", "")), agreement.instructions, offers, problems)
+    items = [
+        CatalogueItem(ItemKind(each.kind), each.name, each.title, definition=each.definition)
+        for each in offers
+    ]
+    return _Report(found, items, [item for item in items if item.kind == "tool"], {})
 
 
 def _checked(folder: str) -> _Report:
@@ -271,8 +297,8 @@ def _cells(costs: Cost) -> tuple[str, str]:
 @click.option(
     "--for", "api", type=click.Choice(APIS), help="The API; by default that of the setting `model`."
 )
+@TIMEOUT
 @reach_options
-@click.option("--timeout", "timeout_s", type=float, default=30.0, show_default=True, help="Seconds to wait.")
 def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
     """Print the tools of TARGET, any server, as JSON schemas for a model API."""
     if Path(target).expanduser().is_dir():

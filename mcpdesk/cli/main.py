@@ -48,7 +48,7 @@ COMMANDS = {
 }
 """Command -> module of this package that offers it as `<name>_command`, in the order the help lists them."""
 
-OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "complete", "watch", "schemas"})
+OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "complete", "watch", "check", "schemas"})
 """Commands whose server may be a command, which comes last."""
 ON_A_DESK = frozenset({"desk", "serve"})
 """Commands that take several servers, the last one of which may be a command."""

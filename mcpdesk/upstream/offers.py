@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.transport import excerpt
-from mcpdesk.errors import RpcError
+from mcpdesk.errors import InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 
 
@@ -63,6 +63,9 @@ async def read_offers(
         except RpcError as error:
             if error.code != ErrorCode.METHOD_NOT_FOUND:
                 problems.append(f"{each.method}: {error.message}")
+            continue
+        except InvalidAnswer as error:
+            problems.append(error.message)
             continue
         problems += [f"{each.method}: {fault}" for fault in faults]
         offers += _offers(each, items, problems)

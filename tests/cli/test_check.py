@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,3 +85,63 @@ def test_a_policy_for_a_tool_that_is_not_there_is_told(mcpdesk: Run, folder: Pat
     assert (
         "mcp.json:1: error: approvals.gret: there is no tool 'gret'; did you mean greet?" in finished.stdout
     )
+
+
+HABITS = """
+import json, sys
+ODD = {"type": "object", "properties": {"x": {"type": "strin"}}}
+TOOLS = [
+    {"name": "good one", "description": "Fine.", "inputSchema": {"type": "object"}},
+    {"name": "odd", "description": "Odd.", "inputSchema": ODD, "annotations": {"readOnlyHint": "yes"}},
+    {"name": "bare", "inputSchema": {"type": "object", "properties": {"y": {"type": "string"}}}},
+    {"name": "shapeless"},
+    7,
+]
+LISTS = {
+    "tools/list": {"tools": TOOLS},
+    "resources/list": {"resources": [{"uri": "no scheme", "name": "a"}, {"uri": "a://b", "name": "b"}]},
+    "resources/templates/list": {"resourceTemplates": 3},
+    "prompts/list": {"prompts": [{"name": "p", "description": "P.", "arguments": [{"name": "z"}]}]},
+}
+SERVER = {"name": "habits", "version": "1"}
+CAPABILITIES = {"tools": {}, "resources": {}, "prompts": {}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {"jsonrpc": "2.0", "id": asked.get("id")}
+    if asked["method"] == "initialize":
+        said["result"] = {"protocolVersion": "2025-06-18", "capabilities": CAPABILITIES, "serverInfo": SERVER}
+    elif asked["method"] in LISTS:
+        said["result"] = LISTS[asked["method"]]
+    else:
+        said["error"] = {"code": -32601, "message": "no"}
+    if "id" in asked:
+        print(json.dumps(said), flush=True)
+"""
+
+
+def test_what_another_server_offers_is_checked_and_what_is_malformed_is_named(
+    mcpdesk: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "habits.py"
+    path.write_text(HABITS)
+    done = mcpdesk("check", "--", sys.executable, str(path))
+    assert done.returncode == 1, done.stderr
+    for told in (
+        "tools/list: error: tools 3 ('shapeless') has no inputSchema",
+        "tools/list: error: tools 4 is no object",
+        "resources/templates/list: error: the result has no list called resourceTemplates",
+        "error: tool odd: inputSchema is no JSON Schema: ",
+        "error: tool odd: annotations: readOnlyHint is true or false, not 'yes'",
+        "error: resource no scheme: its URI has no scheme",
+        "warning: tool good one: model APIs take a name of letters",
+        "warning: tool bare: has no description",
+        "warning: tool bare: parameter without a description: y",
+        "warning: prompt p: argument without a description: z",
+    ):
+        assert told in done.stdout, done.stdout
+    looked = json.loads(mcpdesk("check", "--json", "--", sys.executable, str(path)).stdout)
+    assert looked["tools"]["count"] == 3 and looked["total"]["count"] == 6
+    assert all(each["tokens"] > 0 for each in looked["items"])
+    assert mcpdesk("check", "sample_servers/hello", "--era", "handshake").returncode == 2
+    unreachable = mcpdesk("check", "http://127.0.0.1:9/mcp", "--json")
+    assert unreachable.returncode == json.loads(unreachable.stdout)["error"]["code"] == 3

@@ -1,4 +1,4 @@
-"""Checks what a server folder offers for what clients and models cannot use well.
+"""Checks what a server offers for what clients and models cannot use well.
 
 Limits of clients change; each is named with whose it is.
 """
@@ -6,19 +6,22 @@ Limits of clients change; each is named with whose it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 from mcpdesk.hosting.folder.manifest import Manifest
+from mcpdesk.protocol.annotations import check_annotations, check_hints
+from mcpdesk.protocol.headers import mirrored
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema
+from mcpdesk.upstream.offers import Offer
 
 CUT_BYTES = 2048
 """Claude Code cuts descriptions of tools and instructions of servers there."""
@@ -71,12 +74,16 @@ def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
     if not any(len(each) or each.unavailable for each in _shelves(server)):
         told = "nothing is offered: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
         yield Finding(Level.WARNING, told)
-    size = len(server.instructions.encode())
+    yield from _extent(server.instructions, len(server.tools), manifest.source("instructions"))
+
+
+def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding]:
+    size = len(instructions.encode("utf-8", "replace"))
     if size > CUT_BYTES:
         told = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"
-        yield Finding(Level.WARNING, told, manifest.source("instructions"))
-    if len(server.tools) > MANY_TOOLS:
-        told = f"{len(server.tools)} tools; Cursor offers {MANY_TOOLS} of all servers. Modes can be smaller"
+        yield Finding(Level.WARNING, told, source)
+    if tools > MANY_TOOLS:
+        told = f"{tools} tools; Cursor offers {MANY_TOOLS} of all servers. Modes can be smaller"
         yield Finding(Level.WARNING, told)
 
 
@@ -94,18 +101,17 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
 
 
 def _tool(tool: Tool, server: str) -> Iterator[Finding]:
-    told = [
-        *_tool_name(tool.name, server),
-        *_description(tool.description),
-        *parameter_trouble(tool.input_schema),
-    ]
-    for message in told:
-        yield Finding(Level.WARNING, message, tool.source, f"tool {tool.name}")
-    if len(tool.description) > OPENAI_CHARACTERS and len(tool.description.encode()) <= CUT_BYTES:
-        message = (
-            f"the description has {len(tool.description)} characters; OpenAI's API takes {OPENAI_CHARACTERS}"
-        )
-        yield Finding(Level.NOTE, message, tool.source, f"tool {tool.name}")
+    return _tool_findings(tool.name, tool.description, tool.input_schema, server, tool.source)
+
+
+def _tool_findings(
+    name: str, description: str, schema: Mapping[str, Any], server: str, source: str = ""
+) -> Iterator[Finding]:
+    for message in (*_tool_name(name, server), *_description(description), *parameter_trouble(schema)):
+        yield Finding(Level.WARNING, message, source, f"tool {name}")
+    if len(description) > OPENAI_CHARACTERS and len(description.encode("utf-8", "replace")) <= CUT_BYTES:
+        message = f"the description has {len(description)} characters; OpenAI's API takes {OPENAI_CHARACTERS}"
+        yield Finding(Level.NOTE, message, source, f"tool {name}")
 
 
 def _tool_name(name: str, server: str) -> Iterator[str]:
@@ -116,7 +122,7 @@ def _tool_name(name: str, server: str) -> Iterator[str]:
 
 
 def _description(description: str) -> Iterator[str]:
-    size = len(description.encode())
+    size = len(description.encode("utf-8", "replace"))
     if not description.strip():
         yield "has no description: a model goes by it when it chooses"
     elif size > CUT_BYTES:
@@ -124,13 +130,19 @@ def _description(description: str) -> Iterator[str]:
 
 
 def _prompt(prompt: Prompt) -> Iterator[Finding]:
-    subject = f"prompt {prompt.name}"
-    if not prompt.description.strip():
-        yield Finding(Level.WARNING, "has no description", prompt.source, subject)
-    names = [argument.name for argument in prompt.arguments if not argument.description]
-    if names:
-        told = f"argument{'s' * (len(names) > 1)} without a description: {', '.join(names)}"
-        yield Finding(Level.WARNING, told, prompt.source, subject)
+    undescribed = [argument.name for argument in prompt.arguments if not argument.description]
+    return _prompt_findings(prompt.name, prompt.description, undescribed, prompt.source)
+
+
+def _prompt_findings(
+    name: str, description: str, undescribed: list[str], source: str = ""
+) -> Iterator[Finding]:
+    subject = f"prompt {name}"
+    if not description.strip():
+        yield Finding(Level.WARNING, "has no description", source, subject)
+    if undescribed:
+        told = f"argument{'s' * (len(undescribed) > 1)} without a description: {', '.join(undescribed)}"
+        yield Finding(Level.WARNING, told, source, subject)
 
 
 def _template(template: ResourceTemplate) -> Iterator[Finding]:
@@ -147,6 +159,65 @@ def _resources(server: Server) -> Iterator[Finding]:
             yield Finding(Level.NOTE, told, resource.source, f"resource {resource.uri}")
 
 
+def lint_offers(
+    server: str, instructions: str, offers: Sequence[Offer], problems: Sequence[str]
+) -> list[Finding]:
+    """All findings about a server that is not ours, errors first; `problems` are those of whole lists."""
+    found = [
+        *(from_text(Level.ERROR, text) for text in problems),
+        *_extent(instructions, sum(offer.kind == "tool" for offer in offers)),
+        *(finding for offer in offers for finding in _offer(server, offer)),
+    ]
+    if not offers:
+        found.append(Finding(Level.WARNING, "nothing is offered"))
+    return sorted(found, key=lambda each: list(Level).index(each.level))
+
+
+def _offer(server: str, offer: Offer) -> Iterator[Finding]:
+    subject, definition = f"{offer.kind} {offer.name}", offer.definition
+    for told in _malformed(offer):
+        yield Finding(Level.ERROR, told, subject=subject)
+    if offer.kind == "tool":
+        schema = definition["inputSchema"]
+        usable = schema if _schema_fault(schema) == "" else {}
+        yield from _tool_findings(offer.name, offer.description, usable, server)
+    elif offer.kind == "prompt":
+        arguments = [each for each in definition.get("arguments") or () if isinstance(each, dict)]
+        undescribed = [str(each.get("name")) for each in arguments if not each.get("description")]
+        yield from _prompt_findings(offer.name, offer.description, undescribed)
+    elif offer.kind == "template" and not offer.description.strip():
+        yield Finding(Level.WARNING, "has no description", subject=subject)
+
+
+def _malformed(offer: Offer) -> Iterator[str]:
+    """What in a definition breaks the rules of the protocol."""
+    definition = offer.definition
+    for key in ("inputSchema", "outputSchema"):
+        if key in definition and (fault := _schema_fault(definition[key])):
+            yield f"{key} is no JSON Schema: {fault}"
+    try:
+        (check_hints if offer.kind == "tool" else check_annotations)(definition.get("annotations") or {})
+        mirrored(definition.get("inputSchema") or {})
+    except ValueError as error:
+        yield str(error)
+    if offer.kind == "resource" and not _SCHEME.match(offer.name):
+        yield "its URI has no scheme"
+    arguments = definition.get("arguments")
+    if offer.kind == "prompt" and arguments is not None:
+        listed = arguments if isinstance(arguments, list) else [None]
+        if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in listed):
+            yield "arguments must be a list of objects with a name"
+
+
+def _schema_fault(schema: Any) -> str:
+    try:
+        compile_schema(schema)
+    except SchemaError as error:
+        return str(error)
+    return ""
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PLACED = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
 
 
