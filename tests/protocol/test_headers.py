@@ -185,20 +185,5 @@ def test_header_and_body_have_to_agree(value: Any, headers: list[str], verdict: 
     assert agrees(value, *headers) is verdict
 
 
-@given(
-    st.one_of(st.booleans(), st.integers(-(2**53), 2**53), st.text(st.characters(exclude_categories=["Cs"])))
-)
-def test_what_a_client_encodes_agrees(value: Any) -> None:
-    if isinstance(value, bool):
-        assert agrees(value, "true" if value else "false")
-    else:
-        assert agrees(value, encode_value(value) if isinstance(value, str) else str(value))
-
-
-@given(st.text(), st.text(max_size=20))
-def test_any_header_beside_any_text_is_a_verdict(value: str, header: str) -> None:
-    assert agrees(value, header) in (True, False)
-
-
 def test_arguments_that_are_no_objects_on_the_way_have_no_value() -> None:
     check_parameters([Mirrored(("a", "b"), "mcp-param-b")], {"a": "text"}, {})

@@ -307,16 +307,6 @@ async def test_a_closed_channel_ends_a_whole_batch() -> None:
     assert peer.channel.dialogue.is_idle
 
 
-async def test_a_batch_that_came_before_the_end_of_its_channel_is_not_begun() -> None:
-    peer = Peer()
-    await peer.shake_hands("2025-03-26")
-    peer.send([calling(1, "boom")])
-    peer.channel.close()
-    async with asyncio.timeout(WITHIN_S):
-        await peer.channel.drained()
-    assert peer.logged == []
-
-
 @pytest.mark.requirement("12.11")
 async def test_too_many_requests_in_flight_are_refused_and_the_others_go_on() -> None:
     server = make_server()

@@ -164,14 +164,3 @@ async def test_no_error_of_hosted_code_leaves_a_request_unanswered(revision: str
     assert [error["code"] for error in errors] == [7, 7, -32603, 8]
     assert errors[0]["message"].startswith("not today (its data is left out")
     assert "no file 'caf?'" in errors[2]["message"] and errors[3]["message"] == "no ?"
-
-
-async def test_a_result_that_cannot_be_put_together_is_an_error() -> None:
-    async def odd(call: Any) -> dict[str, Any]:
-        return {"messages": [], "_meta": ["odd"]}
-
-    peer = Peer()
-    peer.channel.dialogue.conversation.dispatcher.methods["prompts/get"] = odd
-    peer.modern(1, "prompts/get", {"name": "summarize", "arguments": {"topic": "tea"}})
-    error = (await peer.response(1))["error"]
-    assert error["code"] == -32603 and "TypeError" in error["message"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -206,19 +205,6 @@ async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
         assert (job.exit_code, job.message, facts(job)["stdout"]) == (None, "enough", "")
 
 
-async def test_a_job_whose_work_is_ended_by_whoever_is_canceled() -> None:
-    caller = Caller()
-    job = await caller.begin("forever")
-    with JobReader(job) as reader:
-        while job.started is None:
-            await reader.changed(WITHIN_S)
-    (work,) = caller.store._works
-    work.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await work
-    assert (job.status, job.message) == (TaskStatus.CANCELLED, "ended from outside")
-
-
 async def test_a_job_belongs_to_its_principal() -> None:
     ada = Principal("token", "ada", identity="id-of-ada")
     caller = Caller(ada)
@@ -283,34 +269,6 @@ async def test_what_a_reader_missed_is_counted_in_its_text() -> None:
         note, _, rest = text.partition("\n")
         assert note == f"[... {1_000_000 - len(rest):,} characters left out ...]"
         assert set(rest) == {"x"}
-    await caller.store.stop()
-
-
-async def test_waiting_for_a_change_ends_in_time() -> None:
-    caller = Caller()
-    job = await caller.begin("forever")
-    with JobReader(job) as reader:
-        reader.news()
-        while await reader.changed(0.01):
-            reader.news()
-        assert not await reader.over(0.01)
-    await caller.store.stop()
-
-
-@pytest.mark.parametrize("look", [JobReader.news, JobReader.event])
-async def test_who_has_looked_waits_for_the_next_change(look: Callable[[JobReader], Any]) -> None:
-    caller = Caller()
-    job = await caller.begin("forever")
-    assert job.feed is not None
-    with JobReader(job) as reader:
-        while job.started is None:
-            await reader.changed(WITHIN_S)
-            look(reader)
-        for text in ("a", "b"):
-            job.feed.stdout(text)
-            assert await reader.changed(WITHIN_S)
-            look(reader)
-            assert not await reader.changed(0.01)
     await caller.store.stop()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from typing import Any
 
 import pytest
@@ -268,14 +267,6 @@ async def test_suggestions_cannot_ask_the_client() -> None:
     assert error["code"] == -32603 and "cannot be asked" in error["message"]
 
 
-async def test_waiting_for_the_client_does_not_count_against_the_limit() -> None:
-    peer = Asked()
-    asked = await peer.round(1, "greet")
-    (operation,) = peer.services.rounds._parked.values()
-    assert operation.call.deadline is None
-    assert text_of(await peer.round(2, "greet", **retry(asked, user_name=ADA))) == "Hello, Ada!"
-
-
 async def test_the_oldest_makes_room_and_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MOST_PARKED", 2)
     peer = Asked()
@@ -299,35 +290,6 @@ async def test_what_is_parked_is_bounded_in_bytes_and_given_back(monkeypatch: py
     assert parked(peer) == 1
     kept.close()
     assert (parked(peer), kept.size) == (0, 0)
-
-
-async def test_answers_that_were_not_asked_for_count_and_do_not_pile_up() -> None:
-    peer, sizes = Asked(), []
-    asked = await peer.round(1, "greet")
-    for number in range(2, 6):
-        more = {f"{number}-{each}": "x" * 1_000 for each in range(10)}
-        asked = await peer.round(number, "greet", **retry(asked, **more))
-        sizes.append(peer.services.rounds.size)
-    assert min(sizes) > 10_000 and max(sizes) < 20_000
-    asked = await peer.round(6, "greet", **retry(asked))
-    assert peer.services.rounds.size < 1_000
-    assert text_of(await peer.round(7, "greet", **retry(asked, user_name=ADA))) == "Hello, Ada!"
-
-
-async def test_an_operation_that_made_room_is_forgotten_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MOST_PARKED", 1)
-    peer = Asked()
-    gc.collect()
-    gc.disable()
-    try:
-        asked = [await peer.round(number, "greet", arguments={"n": number}) for number in range(5)]
-        assert text_of(await peer.round(9, "greet", arguments={"n": 4}, **retry(asked[4], user_name=ADA)))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        left = sum(isinstance(each, rounds.Round) for each in gc.get_objects())
-    finally:
-        gc.enable()
-    assert left == parked(peer) == 0
 
 
 async def test_cancelling_a_later_round_ends_the_handler() -> None:

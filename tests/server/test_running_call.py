@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from msgspec.structs import replace
 
@@ -40,13 +38,6 @@ async def test_a_token_that_lacks_a_scope_or_ended_meanwhile_does_not_count() ->
         call.check_token(True)
 
 
-def test_what_a_call_leaves_behind_belongs_to_its_principal() -> None:
-    call = make_call()
-    assert call.owner == ""
-    call.principal = Principal("token", identity="principal:ada")
-    assert call.owner == "principal:ada"
-
-
 async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
     peer = Peer()
     peer.server.tools.replace([replace(tool, requires_jwt=True) for tool in peer.server.tools])
@@ -76,24 +67,3 @@ async def test_a_server_that_requires_a_token_runs_nothing_without_one(
     peer.server.access = Access(requires_token=True)
     peer.modern(1, method, params)
     assert (await peer.response(1))["error"]["code"] == -32001
-
-
-async def test_the_first_reason_to_end_counts_and_the_task_goes_on() -> None:
-    call = make_call()
-
-    async def work() -> int:
-        task = call.task = asyncio.current_task()
-        assert task is not None
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            call.undo_cancellation()
-        return task.cancelling()
-
-    task_aio = asyncio.create_task(work())
-    await asyncio.sleep(0)
-    call.end("first")
-    call.end("second")
-    assert (await task_aio, call.stop) == (0, "first")
-    call.go_on_after_end()
-    assert call.stop == ""

@@ -42,13 +42,6 @@ class Whole:
         return object()
 
 
-def test_a_part_is_made_once_and_kept() -> None:
-    whole = Whole()
-    whole.together = threading.Barrier(1)
-    assert whole.piece is whole.piece
-    assert whole.made == 1
-
-
 def test_threads_that_ask_at_once_get_the_same() -> None:
     whole = Whole()
     got: list[object] = []

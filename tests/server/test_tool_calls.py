@@ -32,11 +32,6 @@ async def test_an_exception_is_a_tool_error_without_a_stack() -> None:
     assert any("Traceback" in text or "raise ValueError" in text for _, _, text in peer.logged)
 
 
-async def test_output_json_cannot_carry_is_a_tool_error() -> None:
-    result = await call(Peer(), "unsendable")
-    assert result["isError"] is True
-
-
 async def test_waiting_for_a_person_does_not_count_against_the_limit() -> None:
     peer = Peer()
     peer.inbox.audience = 1
