@@ -1,0 +1,150 @@
+"""Taps that run, and desks that look on: what passes shows up, and nobody minds the end of the other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.cli.main import run
+from mcpdesk.cli.taps import running_taps
+from mcpdesk.link.capture_link import CaptureLink
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.recording import Recording
+from tests.support.patience import WITHIN_S
+from tests.support.terminal import Desk
+from tests.support.traffic import IN, OUT, call, connection, text
+
+ROOT = Path(__file__).parents[2]
+CAT = [sys.executable, "-m", "mcpdesk", "stdio", "--", "cat"]
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def tap() -> Iterator[subprocess.Popen[bytes]]:
+    """A tap that has carried something, and is registered."""
+    with subprocess.Popen(CAT, cwd=ROOT, stdin=-1, stdout=-1, bufsize=0) as process:
+        try:
+            say(process, call(1, "first"))
+            state = Path(os.environ["MCPDESK_STATE_DIR"])
+            until(lambda: process.pid in [each.pid for each in running_taps(state)])
+            yield process
+        finally:
+            process.kill()
+
+
+def say(process: subprocess.Popen[bytes], message: bytes) -> None:
+    """Send a message, which comes back."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(message + b"\n")
+    assert process.stdout.readline() == message + b"\n"
+
+
+def test_taps_that_run_are_listed_and_killed_ones_forgotten(
+    own_folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tap() as older, tap() as newer:
+        newest, oldest = running_taps(own_folders / "state")
+        assert (newest.pid, oldest.pid) == (newer.pid, older.pid) and newest.command == ("cat",)
+        assert run(["open", "--live"]) == 0
+        told = capsys.readouterr().out
+        assert (
+            newest.capture in told
+            and "cat" in told
+            and told.index(str(newer.pid)) < told.index(oldest.capture)
+        )
+        newer.kill()
+        newer.wait(WITHIN_S)
+        assert [each.pid for each in running_taps(own_folders / "state")] == [older.pid]
+        assert older.stdin is not None
+        older.stdin.close()
+        assert older.wait(WITHIN_S) == 0
+    assert list((own_folders / "state" / "taps").iterdir()) == []
+    assert run(["open", "--live"]) == 0
+    assert "No tap runs" in capsys.readouterr().err
+    assert run(["open"]) == 2
+    assert "No tap runs" in capsys.readouterr().err
+
+
+def test_a_desk_shows_what_passes_as_it_passes_and_its_end_is_not_noticed() -> None:
+    with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
+        assert "live, read only" in desk.see("first")
+        say(process, call(2, "second"))
+        desk.see("second")
+        desk.process.kill(9)
+        say(process, call(3, "third"))
+        assert process.poll() is None
+
+
+def test_the_end_of_a_tap_is_told_on_a_desk_that_looks_on() -> None:
+    with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
+        desk.see("first")
+        process.kill()
+        assert "a capture, read only" in desk.see("what wrote the capture has ended")
+        desk.press("\x11")
+        assert desk.end() == 0
+
+
+def test_a_capture_that_is_written_is_followed_into_its_further_parts(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "a.jsonl", max_file_bytes=4_000)
+    recording.start()
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(0, "tool-0"))
+    until(lambda: (tmp_path / "a.jsonl").stat().st_size > 200)
+    archive = Archive(tmp_path / "a.jsonl")
+    link = CaptureLink(archive)
+    assert archive.is_live and link.view().capture_grows
+    for number in range(1, 100):
+        recording.frame(1, OUT, text(number - 1, "æ" * number))
+        recording.together(1, IN, [call(number, f"tool-{number}"), b'{"jsonrpc":"2.0","method":"x"}'])
+        if not number % 20:
+            until(lambda shown=number: archive.count == 3 * shown + 1)  # type: ignore[misc]
+    recording.frame(1, OUT, b"[" + b"1," * 300_000 + b"1]")
+    until(lambda: archive.count == 299)
+    assert (tmp_path / "a.3.jsonl").exists() and link.view().capture_grows and not link.notices()
+    assert archive.connections[1].closed is None
+    recording.close()
+    until(lambda: link.notices())
+    assert not link.view().capture_grows and archive.connections[1].closed is not None
+    assert [notice.text for notice in link.notices()] == ["what wrote the capture has ended"]
+    index = link.traffic
+    while index.catch_up():
+        pass
+    assert sum(one.response is not None for one in index.exchanges) == 99
+    assert len(index.whole(298)) == 600_003
+    assert Archive(tmp_path / "a.jsonl").count == archive.count and archive.unreadable == 0
+    link.close()
+
+
+def test_a_line_that_is_half_written_waits_for_its_rest(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.jsonl"
+    recording = Recording(whole)
+    recording.start()
+    recording.connect(connection(1))
+    recording.together(1, IN, [call(number, "æ") for number in range(5)])
+    recording.frame(1, OUT, b"{" + b" " * 300_000 + b"}")
+    recording.close()
+    data = whole.read_bytes()
+    growing = Recording(tmp_path / "growing.jsonl")  # which only holds the file
+    growing.start()
+    path = tmp_path / "growing.jsonl"
+    path.write_bytes(data.partition(b"\n")[0] + b"\n")
+    archive = Archive(path)
+    for stop in [*range(100, 1200, 7), len(data) - 5, len(data)]:
+        path.write_bytes(data[:stop])
+        archive.read_on()
+        assert archive.unreadable == 0
+    assert archive.count == 6 and [frame.size for frame in archive.frames(0, 6) if frame][5] == 300_002
+    growing.close()
