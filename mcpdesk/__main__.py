@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpdesk.transports.pump import Moved
     from mcpdesk.transports.replay import ClientState
-    from mcpdesk.transports.tap import Copies
+    from mcpdesk.transports.tap import Traffic
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def tap(argv: list[str]) -> int | None:
     from mcpdesk.transports import tap
 
     try:
-        return tap.run(argv, lambda copies: write_capture(argv, copies))
+        return tap.run(argv, lambda traffic: write_capture(argv, traffic))
     except (OSError, ValueError) as error:
         from mcpdesk.cli.printing import CANNOT_CONNECT, report
         from mcpdesk.errors import DeskUserError
@@ -93,12 +93,11 @@ def tap(argv: list[str]) -> int | None:
         return CANNOT_CONNECT
 
 
-def write_capture(argv: list[str], copies: Copies) -> None:
-    """Write what passes a tap; the libraries for it are loaded when the client has been served first."""
-    copies.wait()
+def write_capture(argv: list[str], traffic: Traffic) -> None:
+    """Write what passes a tap, in the process that is there for it."""
     from mcpdesk.cli import taps
 
-    taps.write_capture(argv, copies)
+    taps.write_capture(argv, traffic)
 
 
 def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:

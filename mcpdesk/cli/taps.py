@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Direction
 
 if TYPE_CHECKING:
-    from mcpdesk.transports.tap import Copies, Passed
+    from mcpdesk.transports.tap import Passed, Traffic
 
 RING_BYTES = 1 << 20
 """Of frames that are written, nobody looks at those in memory."""
@@ -86,29 +86,27 @@ def _clock(moment: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
-def write_capture(argv: Sequence[str], copies: Copies) -> None:
+def write_capture(argv: Sequence[str], traffic: Traffic) -> None:
     """Write what passes a tap to a capture of its own, until it ends. What goes wrong is told on stderr."""
     try:
-        _write(argv, copies)
+        _write(argv, traffic)
     except (DeskUserError, OSError) as error:
         _tell(str(error))
     except Exception:
         from mcpdesk.cli.printing import report_crash
 
         report_crash()
-    finally:
-        copies.is_wanted = False
 
 
-def _write(argv: Sequence[str], copies: Copies) -> None:
+def _write(argv: Sequence[str], traffic: Traffic) -> None:
     from mcpdesk.client.targets import program_name
     from mcpdesk.settings import resolve
     from mcpdesk.transports.rendezvous import process_name
 
-    settings, started = resolve({}, os.environ).settings, copies.started
-    name = program_name(argv)[:MOST_OF_A_NAME]
-    place = captures_folder(settings.state_dir)
-    path = place / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}-{os.getpid()}.jsonl"
+    settings = resolve({}, os.environ).settings
+    name, client, started = program_name(argv)[:MOST_OF_A_NAME], process_name(traffic.client), traffic.started
+    when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
+    path = captures_folder(settings.state_dir) / f"{when}-{name}-{traffic.tap}.jsonl"
     recording = Recording(
         path, RING_BYTES, settings.capture_max_bytes or None, body_bytes=settings.capture_body_bytes
     )
@@ -116,11 +114,10 @@ def _write(argv: Sequence[str], copies: Copies) -> None:
     try:
         if recording.failing:
             _tell(recording.failing)
-        client = process_name(os.getppid())
-        tap = RunningTap(os.getpid(), tuple(map(clean, argv)), client, str(path), started)
+        tap = RunningTap(traffic.tap, tuple(map(clean, argv)), client, str(path), started)
         conversation = Conversation(recording, ConnectionInfo(1, name, "stdio", client, "", started))
         with _registered(settings.state_dir, tap):
-            conversation.follow(copies, settings.capture_body_bytes or LONGEST)
+            conversation.follow(traffic, settings.capture_body_bytes or LONGEST)
     finally:
         recording.close()
 
@@ -165,12 +162,11 @@ class Conversation:
         self._looked = dict.fromkeys(Direction, 0)
         recording.connect(info)
 
-    def follow(self, copies: Copies, kept: int) -> None:
+    def follow(self, traffic: Iterable[Passed], kept: int) -> None:
         """Record what passes, until the end. Of longer messages `kept` bytes are recorded, and the end."""
         lines = {direction: Lines(kept) for direction in Direction}
-        while passed := copies.take():
-            for each in passed:
-                self._record(each, lines)
+        for passed in traffic:
+            self._record(passed, lines)
         now = time.time()
         for direction, some in lines.items():
             if line := some.rest():
@@ -247,16 +243,16 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes, size: int) -> Iterator[Line]:
-        """The lines that are whole now, but empty ones; of a chunk of `size` bytes that may be missing."""
+        """The lines that are whole now, but empty ones; of `size` bytes the first may be missing."""
+        if missing := size - len(chunk):
+            self._size += missing
+            self._end = b""
         *ends, begun = chunk.split(b"\n")
         for piece in ends:
             self._grow(piece)
             if line := self.rest():
                 yield line
         self._grow(begun)
-        if missing := size - len(chunk):
-            self._size += missing
-            self._end = b""
 
     def rest(self) -> Line | None:
         """What there is of a line; it is forgotten."""

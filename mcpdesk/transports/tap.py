@@ -2,8 +2,9 @@
 
 The bytes pass chunk by chunk, as they come, whatever they are. A thread for each direction reads and writes:
 each side is held up by the other one, as by a pipe between them, and by nothing else. The copies wait in
-memory, up to a bound, for a thread that writes the capture. Imports little of the standard library, and
-nothing else: a client waits for it.
+memory, up to a bound, for a process of their own that writes the capture: in this one its work, and all it
+loads for it, would hold up what passes. Imports little of the standard library, and nothing else: a client
+waits for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
+import struct
 import threading
 import time
 from collections import deque
@@ -19,16 +20,16 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 CHUNK = 64 << 10
 """Bytes carried at once."""
 MOST_WAITING = 16 << 20
-"""Bytes that may wait for the capture. Of what passes beyond them it gets only the length."""
-SWITCH_S = 0.0005
-"""How long the thread of the capture may compute while a chunk waits to be passed on."""
+"""Bytes that may wait for the capture. Of what passes beyond them it gets little more than the length."""
 GATHER_S = 0.02
-"""How long the capture lets chunks gather: it comes after them, not between them."""
+"""How long copies gather before they are handed over: after the chunks, not between them."""
+NICE = 5
+"""How much the capture steps back behind the server it records."""
 LINGER_S = 0.5
 """How long the output of a program that has ended is read: what it started may hold it open."""
 PATIENCE_S = 2.0
@@ -43,100 +44,145 @@ RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a program does not expect to be ignored."""
 
 
-class Passed:
-    """A chunk that was carried."""
-
-    __slots__ = ("at", "data", "is_from_client", "size")
-
-    def __init__(self, is_from_client: bool, data: bytes, size: int) -> None:
-        self.at = time.time()
-        self.is_from_client = is_from_client
-        self.data = data
-        self.size = size
-        """Its bytes; `data` is empty where the capture was too far behind."""
+_HEAD = struct.Struct("<d?QQ")
+"""What goes before a copy: when it passed, whether from the client, its bytes, and those that follow."""
 
 
 class Copies:
-    """What passed, on its way to the capture. Adding to it never waits."""
+    """What passed, on its way to the process that writes the capture. Adding to it never waits."""
 
-    def __init__(self) -> None:
-        self.is_wanted = True
-        """Whether anybody takes them."""
-        self.has_ended = False
-        self.started = time.time()
-        """Unix time in seconds."""
-        self._passed: deque[Passed] = deque()
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._has_ended = self._is_useless = False
+        self._passed: deque[tuple[float, bool, int, bytes]] = deque()
         self._added = {True: 0, False: 0}
         """Bytes by direction: each is counted by one thread."""
         self._taken = 0
         self._news = threading.Event()
 
     def add(self, is_from_client: bool, data: bytes) -> None:
-        """Keep a chunk for the capture."""
-        if not self.is_wanted:
+        """Keep a chunk for the capture; where that is too far behind, only its length and its last line."""
+        if self._is_useless:
             return
-        kept = data if sum(self._added.values()) - self._taken < MOST_WAITING else b""
+        kept, waiting = data, sum(self._added.values()) - self._taken
+        if waiting >= MOST_WAITING:
+            last = data.rfind(b"\n")
+            kept = data[last:] if last >= 0 and waiting < 2 * MOST_WAITING else b""
         self._added[is_from_client] += len(kept)
-        self._passed.append(Passed(is_from_client, kept, len(data)))
+        self._passed.append((time.time(), is_from_client, len(data), kept))
         if not self._news.is_set():
             self._news.set()
 
-    def wait(self) -> None:
-        """Wait until something has passed."""
-        self._news.wait()
-
-    def take(self) -> list[Passed]:
-        """What passed since, in order; waits for some of it, and returns none at the end."""
-        self._news.wait()
-        if not self.has_ended:
-            time.sleep(GATHER_S)
-        self._news.clear()
-        taken = [self._passed.popleft() for _ in range(len(self._passed))]
-        self._taken += sum(len(each.data) for each in taken)
-        if self.has_ended:
-            self._news.set()
-        return taken
+    def hand_over(self) -> None:
+        """Write what passes to the recorder until the end, and wait for its end."""
+        recorder = self._recorder
+        try:
+            while not self._has_ended or self._passed:
+                self._news.wait()
+                if not self._has_ended:
+                    time.sleep(GATHER_S)
+                self._news.clear()
+                while self._passed:
+                    at, is_from_client, size, kept = self._passed.popleft()
+                    _write(recorder.pipe, _HEAD.pack(at, is_from_client, size, len(kept)) + kept)
+                    self._taken += len(kept)
+            _write(recorder.pipe, _HEAD.pack(0, False, 0, 0))
+        except OSError:
+            self._is_useless = True  # It was killed.
+            self._passed.clear()
+        os.close(recorder.pipe)
+        os.waitpid(recorder.pid, 0)
 
     def end(self) -> None:
         """Nothing more will pass."""
-        self.has_ended = True
+        self._has_ended = True
         self._news.set()
 
 
-def run(argv: Sequence[str], write_capture: Callable[[Copies], None]) -> int:
+class Recorder:
+    """The process that writes the capture: its number, and the pipe to it."""
+
+    def __init__(self, pid: int, pipe: int) -> None:
+        self.pid, self.pipe = pid, pipe
+
+
+class Passed:
+    """A chunk that was carried."""
+
+    __slots__ = ("at", "data", "is_from_client", "size")
+
+    def __init__(self, at: float, is_from_client: bool, size: int, data: bytes) -> None:
+        self.at = at
+        """Unix time in seconds."""
+        self.is_from_client = is_from_client
+        self.size = size
+        """Its bytes; where the capture was too far behind, `data` has only the last of them, or none."""
+        self.data = data
+
+
+class Traffic:
+    """The recorder's end: what passes the tap, until that ends. It ends the program if the tap is killed."""
+
+    def __init__(self, pipe: int, tap: int, client: int, group: int, started: float) -> None:
+        self.tap, self.client = tap, client
+        """Processes."""
+        self.started = started
+        """Unix time in seconds."""
+        self._pipe = os.fdopen(pipe, "rb")
+        self._group = group
+        self._is_over = False
+
+    def __iter__(self) -> Iterator[Passed]:
+        """What passes, in order."""
+        while not self._is_over and len(head := self._pipe.read(_HEAD.size)) == _HEAD.size:
+            at, is_from_client, size, kept = _HEAD.unpack(head)
+            data = self._pipe.read(kept)
+            if not size:
+                self._is_over = True
+            elif len(data) == kept:
+                yield Passed(at, is_from_client, size, data)
+        if not self._is_over:
+            _signal_group(self._group, signal.SIGTERM)
+
+    def finish(self) -> None:
+        """Wait for the end, if it has not come; end what a killed tap has left."""
+        for _ in self:
+            pass
+        if not self._is_over:
+            _end_group(self._group)
+
+
+def run(argv: Sequence[str], write_capture: Callable[[Traffic], None]) -> int:
     """Carry between stdin, stdout and a command until it ends; returns its exit code, 128 + N for signal N.
 
-    `write_capture` takes the copies, on a thread of its own.
+    `write_capture` is called in a process of its own.
     Raises: OSError when the command cannot be started; ValueError for a NUL in it.
     """
     # Threads inherit the mask: signals come to this one, which waits for the program.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     try:
         program = _start(argv, before)
-        copies = Copies()
-        writer = threading.Thread(target=write_capture, args=(copies,), name="capture", daemon=True)
+        copies = Copies(_start_recorder(program.pid, write_capture))
+        handing = threading.Thread(target=copies.hand_over, name="copies", daemon=True)
         carrier = _Carrier(program, copies)
-        sys.setswitchinterval(SWITCH_S)
         carrier.start()
-        writer.start()
+        handing.start()
         for number in PASSED_ON:
             signal.signal(number, lambda number, _: _signal_group(program.pid, number))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = os.waitstatus_to_exitcode(os.waitpid(program.pid, 0)[1])
     carrier.finish()
-    with suppress(OSError):
-        os.write(program.guard, b".")
     copies.end()
-    writer.join(END_S)
+    handing.join(END_S)
     return code if code >= 0 else 128 - code
 
 
 class _Program:
-    """A command that runs: its process and process group, our ends of its pipes, and of its guard's."""
+    """A command that runs: its process and process group, and our ends of its pipes."""
 
-    def __init__(self, pid: int, stdin: int, stdout: int, guard: int) -> None:
-        self.pid, self.stdin, self.stdout, self.guard = pid, stdin, stdout, guard
+    def __init__(self, pid: int, stdin: int, stdout: int) -> None:
+        self.pid, self.stdin, self.stdout = pid, stdin, stdout
 
 
 def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
@@ -154,25 +200,31 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
     )
     os.close(their_input)
     os.close(their_output)
-    return _Program(pid, stdin, stdout, _guard(pid))
+    return _Program(pid, stdin, stdout)
 
 
-def _guard(group: int) -> int:
-    """Start a process that ends a process group if we are killed; returns what it is dismissed by.
+def _start_recorder(group: int, write_capture: Callable[[Traffic], None]) -> Recorder:
+    """Start the process that writes the capture, and ends a process group if we are killed.
 
-    It is forked while there is one thread, holds nothing of ours, and does nothing but wait.
+    It is forked while there is one thread, in a session of its own, and holds nothing of ours but stderr.
     """
+    tap, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()
-    if os.fork():
+    if pid := os.fork():
         os.close(read_end)
-        return write_end
+        return Recorder(pid, write_end)
     try:
         os.setsid()
-        os.closerange(0, 3)
+        os.nice(NICE)
+        _let_go(0)
+        _let_go(1)
         os.closerange(3, read_end)
         os.closerange(read_end + 1, os.sysconf("SC_OPEN_MAX"))
-        if not os.read(read_end, 1):
-            _end_group(group)
+        traffic = Traffic(read_end, tap, client, group, started)
+        try:
+            write_capture(traffic)
+        finally:
+            traffic.finish()
     finally:
         os._exit(0)
 

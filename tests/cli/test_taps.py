@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from mcpdesk import private_files
 from mcpdesk.cli.main import run
 from mcpdesk.cli.taps import running_taps
 from mcpdesk.link.capture_link import CaptureLink
@@ -67,7 +69,7 @@ def test_taps_that_run_are_listed_and_killed_ones_forgotten(
         )
         newer.kill()
         newer.wait(WITHIN_S)
-        assert [each.pid for each in running_taps(own_folders / "state")] == [older.pid]
+        until(lambda: [each.pid for each in running_taps(own_folders / "state")] == [older.pid])
         assert older.stdin is not None
         older.stdin.close()
         assert older.wait(WITHIN_S) == 0
@@ -137,14 +139,15 @@ def test_a_line_that_is_half_written_waits_for_its_rest(tmp_path: Path) -> None:
     recording.frame(1, OUT, b"{" + b" " * 300_000 + b"}")
     recording.close()
     data = whole.read_bytes()
-    growing = Recording(tmp_path / "growing.jsonl")  # which only holds the file
-    growing.start()
     path = tmp_path / "growing.jsonl"
-    path.write_bytes(data.partition(b"\n")[0] + b"\n")
-    archive = Archive(path)
-    for stop in [*range(100, 1200, 7), len(data) - 5, len(data)]:
-        path.write_bytes(data[:stop])
-        archive.read_on()
-        assert archive.unreadable == 0
+    with path.open("wb", buffering=0) as growing:
+        private_files.hold(growing.fileno())
+        growing.write(data[:100])
+        archive = Archive(path)
+        for start, stop in pairwise([*range(100, 1200, 7), len(data) - 5, len(data)]):
+            growing.write(data[start:stop])
+            archive.read_on()
+            assert archive.unreadable == 0
     assert archive.count == 6 and [frame.size for frame in archive.frames(0, 6) if frame][5] == 300_002
-    growing.close()
+    archive.read_on()
+    assert not archive.is_live and archive.count == 6
