@@ -5,9 +5,10 @@ The headers of an HTTP request are compared with its body by the checks the serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol.codec import decode
 from mcpdesk.protocol.headers import (
     PARAM_PREFIX,
-    Mirrored,
     check_name,
     check_parameters,
     decode_value,
@@ -150,10 +150,9 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What the checks read: headers by lower-case name, and the body as JSON."""
-
+class _Request:
     headers: Mapping[str, str]
+    """By lower-case name."""
     method: str
     params: Mapping[str, Any]
     revision: Revision | None
@@ -168,7 +167,10 @@ class Request:
 
 
 Finding = tuple[Verdict, str]
-_Check = Callable[[str | None, Request], Finding | None]
+_MISSING: Finding = (Verdict.BAD, "missing")
+_AGREES: Finding = (Verdict.GOOD, "agrees")
+_DISAGREES: Finding = (Verdict.BAD, "the body says otherwise")
+_LOCAL: Finding = (Verdict.GOOD, "this machine")
 
 
 def checked(
@@ -187,14 +189,15 @@ def checked(
     by_name = {name.lower(): value for name, value in given}
     message = body if isinstance(body, Mapping) else {}
     params = message.get("params")
-    request = Request(
+    request = _Request(
         by_name,
         str(message.get("method", "")),
         params if isinstance(params, Mapping) else {},
         BY_NAME.get(revision),
         schema,
     )
-    findings = dict(_findings(request))
+    judged = {name: finding for name in _CHECKS if (finding := _finding(name, request)) is not None}
+    findings = judged | _parameters(request)
     shown = [
         Checked(name, _legible(name, masked), *findings.pop(name.lower(), (Verdict.OPEN, "")))
         for (name, _), (_, masked) in zip(given, mask_headers(given, secret), strict=True)
@@ -206,29 +209,45 @@ def checked(
     ]
 
 
-def _findings(request: Request) -> Iterator[tuple[str, Finding]]:
-    for name, check in _CHECKS.items():
-        if (finding := check(request.headers.get(name), request)) is not None:
-            yield name, finding
-    yield from _parameters(request)
-
-
-def _host(value: str | None, request: Request) -> Finding:
+def _finding(name: str, request: _Request) -> Finding | None:
+    """What there is to say of a header the protocol reads; None: nothing, for it is not there and not due."""
+    value, words = request.headers.get(name), _unused(name, request)
+    if words:
+        return None if value is None else (Verdict.OPEN, words)
     if not value:
-        return Verdict.BAD, "missing"
-    if _name(f"//{value}") in _LOOPBACK:
-        return Verdict.GOOD, "this machine"
-    return Verdict.OPEN, "another name: allowed_hosts decides"
+        return None if name in _OPTIONAL else _MISSING
+    return _CHECKS[name](value, request)
 
 
-def _origin(value: str | None, request: Request) -> Finding | None:
-    if value is None:
-        return None
+def _unused(name: str, request: _Request) -> str:
+    """Why a header means nothing in this request; empty when it does."""
+    revision, known = request.revision, METHODS.get(request.method)
+    match name:
+        case "mcp-protocol-version" if request.method == "initialize":
+            return "this request only agrees on one"
+        case "mcp-protocol-version" if revision is None:
+            return "the revision is not known"
+        case "mcp-protocol-version" if revision is not None and not revision.has_version_header:
+            return f"not used in {revision}"
+        case "mcp-session-id" if request.is_stateless:
+            return "not used in the stateless era"
+        case "mcp-method" | "mcp-name" if not request.is_stateless:
+            return "not used in the handshake era"
+        case "mcp-name" if known is None or not known.routing_field:
+            return "not used with this method"
+    return ""
+
+
+def _host(value: str, request: _Request) -> Finding:
+    is_local = _name(f"//{value}") in _LOOPBACK
+    return _LOCAL if is_local else (Verdict.OPEN, "another name: allowed_hosts decides")
+
+
+def _origin(value: str, request: _Request) -> Finding:
     if _name(value) and urlsplit(value).netloc == request.headers.get("host"):
         return Verdict.GOOD, "same as Host"
-    if _name(value) in _LOOPBACK:
-        return Verdict.GOOD, "this machine"
-    return Verdict.OPEN, "another origin: allowed_origins decides"
+    is_local = _name(value) in _LOOPBACK
+    return _LOCAL if is_local else (Verdict.OPEN, "another origin: allowed_origins decides")
 
 
 def _name(url: str) -> str:
@@ -238,95 +257,58 @@ def _name(url: str) -> str:
         return ""
 
 
-def _content_type(value: str | None, request: Request) -> Finding:
-    if value is None:
-        return Verdict.BAD, "missing"
+def _content_type(value: str, request: _Request) -> Finding:
     is_json = value.partition(";")[0].strip().lower() == _BOTH[0]
     return (Verdict.GOOD, "JSON") if is_json else (Verdict.BAD, f"must be {_BOTH[0]}")
 
 
-def _accept(value: str | None, request: Request) -> Finding:
-    if value is None:
-        return Verdict.BAD, "missing"
+def _accept(value: str, request: _Request) -> Finding:
     kinds = {kind.partition(";")[0].strip().lower() for kind in value.split(",")}
     lacking = [kind for kind in _BOTH if kinds.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})]
-    return (
-        (Verdict.BAD, f"lacks {' and '.join(lacking)}") if lacking else (Verdict.GOOD, "takes both answers")
-    )
+    if lacking:
+        return Verdict.BAD, f"lacks {' and '.join(lacking)}"
+    return Verdict.GOOD, "takes both answers"
 
 
-def _version(value: str | None, request: Request) -> Finding | None:
-    revision = request.revision
-    if request.method == "initialize":
-        return None if value is None else (Verdict.OPEN, "this request only agrees on one")
-    if revision is None:
-        return None if value is None else (Verdict.OPEN, "the revision is not known")
-    if not revision.has_version_header:
-        return None if value is None else (Verdict.OPEN, f"not used in {revision}")
-    if value is None:
-        return Verdict.BAD, "missing"
-    if value != revision.name:
-        return Verdict.BAD, f"the {'body says' if request.is_stateless else 'session speaks'} {revision}"
-    return Verdict.GOOD, "agrees" if request.is_stateless else "as in the session"
+def _version(value: str, request: _Request) -> Finding:
+    if value == str(request.revision):
+        return _AGREES if request.is_stateless else (Verdict.GOOD, "as in the session")
+    return Verdict.BAD, f"the {'body says' if request.is_stateless else 'session speaks'} {request.revision}"
 
 
-def _session(value: str | None, request: Request) -> Finding | None:
-    if value is None:
-        return None
-    if request.is_stateless:
-        return Verdict.OPEN, "not used in the stateless era"
+def _session(value: str, request: _Request) -> Finding:
     if request.method == "initialize":
         return Verdict.BAD, "a session begins with this request"
     return Verdict.GOOD, "in a session"
 
 
-def _method(value: str | None, request: Request) -> Finding | None:
-    if not request.is_stateless:
-        return None if value is None else (Verdict.OPEN, "not used in the handshake era")
-    if value is None:
-        return Verdict.BAD, "missing"
-    return _compared(value == request.method)
+def _method(value: str, request: _Request) -> Finding:
+    return _AGREES if value == request.method else _DISAGREES
 
 
-def _name_header(value: str | None, request: Request) -> Finding | None:
-    if not request.is_stateless:
-        return None if value is None else (Verdict.OPEN, "not used in the handshake era")
-    known = METHODS.get(request.method)
-    if known is None or not known.routing_field:
-        return None if value is None else (Verdict.OPEN, "not used with this method")
-    return _judged(value, lambda: check_name(value, request.params.get(known.routing_field)))
+def _routed_name(value: str, request: _Request) -> Finding:
+    named = request.params.get(METHODS[request.method].routing_field)
+    return _judged(value, partial(check_name, value, named))
 
 
-def _parameters(request: Request) -> Iterator[tuple[str, Finding]]:
+def _parameters(request: _Request) -> dict[str, Finding]:
     """One finding for every argument that is mirrored, or might be."""
     given = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
     if not request.is_stateless or request.method != "tools/call" or request.schema is None:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
-        yield from ((name, (Verdict.OPEN, words)) for name in given)
-        return
-    annotated = {each.header: each for each in _annotated(request.schema)}
-    arguments = request.params.get("arguments")
-    for name in {**given, **annotated}:
-        each = annotated.get(name)
-        if each is None:
-            yield name, (Verdict.OPEN, "no argument of this tool")
-        elif (finding := _parameter(each, given, arguments)) is not None:
-            yield name, finding
-
-
-def _parameter(each: Mirrored, given: Mapping[str, str], arguments: Any) -> Finding | None:
-    finding = _judged(
-        given.get(each.header),
-        lambda: check_parameters([each], arguments if isinstance(arguments, Mapping) else {}, given),
-    )
-    return None if each.header not in given and finding[0] is Verdict.GOOD else finding
-
-
-def _annotated(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
+        return dict.fromkeys(given, (Verdict.OPEN, words))
     try:
-        return mirrored(schema)
+        annotated = {each.header: each for each in mirrored(request.schema)}
     except ValueError:
-        return ()
+        annotated = {}
+    arguments = request.params.get("arguments")
+    arguments = arguments if isinstance(arguments, Mapping) else {}
+    found = dict.fromkeys(given, (Verdict.OPEN, "no argument of this tool"))
+    for name, each in annotated.items():
+        finding = _judged(given.get(name), partial(check_parameters, [each], arguments, given))
+        if name in given or finding != _AGREES:
+            found[name] = finding
+    return found
 
 
 def _judged(value: str | None, check: Callable[[], None]) -> Finding:
@@ -335,17 +317,13 @@ def _judged(value: str | None, check: Callable[[], None]) -> Finding:
         check()
     except RemoteProtocolError:
         if value is None:
-            return Verdict.BAD, "missing"
+            return _MISSING
         try:
             decode_value(value)
         except ValueError:
             return Verdict.BAD, "malformed"
-        return _compared(False)
-    return _compared(True)
-
-
-def _compared(agrees: bool) -> Finding:
-    return (Verdict.GOOD, "agrees") if agrees else (Verdict.BAD, "the body says otherwise")
+        return _DISAGREES
+    return _AGREES
 
 
 def _legible(name: str, value: str) -> str:
@@ -361,7 +339,7 @@ def _legible(name: str, value: str) -> str:
     return f"{value} ({MASK if is_secret(name) else mask_text(decoded)})"
 
 
-_CHECKS: dict[str, _Check] = {
+_CHECKS: dict[str, Callable[[str, _Request], Finding]] = {
     "host": _host,
     "origin": _origin,
     "content-type": _content_type,
@@ -369,8 +347,9 @@ _CHECKS: dict[str, _Check] = {
     "mcp-protocol-version": _version,
     "mcp-session-id": _session,
     "mcp-method": _method,
-    "mcp-name": _name_header,
+    "mcp-name": _routed_name,
 }
+_OPTIONAL = frozenset({"origin", "mcp-session-id"})
 _WRITTEN = {
     "host": "Host",
     "content-type": "Content-Type",

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from time import localtime, mktime
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
+
+from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.index.exchange import ExchangeKind, Status
@@ -31,23 +32,20 @@ class QueryError(DeskUserError):
         self.position = position
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """Text that occurs anywhere: names, peer, or the bytes of a frame. In lower case."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A named property that has any of the values."""
 
     name: str
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A bound on seconds (`elapsed`) or bytes (`size`)."""
 
     what: str
@@ -56,29 +54,25 @@ class Limit:
     bound: float
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(Struct, frozen=True):
     """Begun at or after this Unix time in seconds."""
 
     time: float
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """What does not match."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class All:
+class All(Struct, frozen=True):
     """What matches every part."""
 
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(Struct, frozen=True):
     """What matches any part."""
 
     nodes: tuple[Node, ...]
@@ -97,6 +91,7 @@ _STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for statu
 }
 _KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in ExchangeKind}
 _DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
+_OPERATORS = frozenset({"not", "or", "and"})
 _TEXTS = ("method", "tool", "name", "peer", "server", "rev")
 
 _TOKEN = re.compile(
@@ -111,8 +106,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str
     text: str
     value: str
@@ -136,7 +130,9 @@ def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while match := _TOKEN.match(text, at):
         kind = match.lastgroup or ""
-        if kind == "value":
+        if kind == "word" and match["word"].lower() in _OPERATORS:
+            yield _Token(match["word"].lower(), match["word"], "", match.start("word"))
+        elif kind == "value":
             yield _Token("field", match["field"].lower(), match["value"], match.start("field"))
         else:
             yield _Token(kind, match[kind], "", match.start(kind))
@@ -165,22 +161,23 @@ class _Parser:
     def _peek(self) -> _Token | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
-    def _next_is(self, word: str) -> bool:
+    def _skip(self, kind: str) -> bool:
+        """Pass over the next token if it is of this kind; whether it was."""
         token = self._peek()
-        return token is not None and token.kind == "word" and token.text.lower() == word
+        is_next = token is not None and token.kind == kind
+        self._at += is_next
+        return is_next
 
     def _either(self) -> Node:
         nodes = [self._all()]
-        while self._next_is("or"):
-            self._at += 1
+        while self._skip("or"):
             nodes.append(self._all())
         return nodes[0] if len(nodes) == 1 else Either(tuple(nodes))
 
     def _all(self) -> Node:
         nodes = [self._unary()]
-        while (token := self._peek()) and token.kind != "close" and not self._next_is("or"):
-            if self._next_is("and"):
-                self._at += 1
+        while (token := self._peek()) and token.kind not in ("close", "or"):
+            self._skip("and")
             nodes.append(self._unary())
         return nodes[0] if len(nodes) == 1 else All(tuple(nodes))
 
@@ -188,21 +185,16 @@ class _Parser:
         token = self._peek()
         if token is None:
             _fail("something to look for is missing here", self._end)
-        if self._next_is("or") or self._next_is("and") or token.kind == "close":
+        if token.kind in ("or", "and", "close"):
             _fail(f"something to look for is missing before {token.text!r}", token.position)
         self._at += 1
-        if token.kind == "open":
-            return self._parenthesis(token)
-        if token.kind == "word" and token.text.lower() == "not":
+        if token.kind == "not":
             return Not(self._nested(self._unary, token))
-        return self._atom(token)
-
-    def _parenthesis(self, opening: _Token) -> Node:
-        node = self._nested(self._either, opening)
-        token = self._peek()
-        if token is None:
-            _fail("this parenthesis is never closed", opening.position)
-        self._at += 1
+        if token.kind != "open":
+            return self._atom(token)
+        node = self._nested(self._either, token)
+        if not self._skip("close"):
+            _fail("this parenthesis is never closed", token.position)
         return node
 
     def _nested(self, part: Callable[[], Node], token: _Token) -> Node:
@@ -228,10 +220,7 @@ class _Parser:
             return Since(_since(token.value, value_at, self._now))
         if token.text not in _FIELDS:
             known = ", ".join(sorted([*_FIELDS, "since"]))
-            _fail(
-                f"no field is called {token.text!r}; there are {known}",
-                token.position,
-            )
+            _fail(f"no field is called {token.text!r}; there are {known}", token.position)
         if not token.value:
             _fail(f"{token.text}: needs a value", value_at)
         return Field(token.text, _FIELDS[token.text](token.value, value_at))
@@ -275,9 +264,7 @@ def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str
     return read
 
 
-_Read = Callable[[str, int], tuple[str, ...]]
-
-_FIELDS: dict[str, _Read] = {
+_FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = {
     **dict.fromkeys(_TEXTS, _texts),
     "id": _ids,
     "status": _one_of(_STATUSES),
