@@ -292,17 +292,29 @@ class Places:
     def frame_line(self, number: int) -> bytes | None:
         """The line of a frame, or None when it is not on disk (any more)."""
         place = self._frames[number] if 0 <= number < len(self._frames) else 0
+        if not place:
+            return None
         with self._lock:
-            if place and place == self._group[0]:
-                return self._group[2][number - self._group[1]]
-            start, stop = self._neighbours(number, place)
-            if stop - start > 1 or place & _RUN:
-                return self._grouped(number, place, start, stop)
-        return self._line(self._frames, number)
+            known, start, lines = self._group
+            if place != known:
+                try:
+                    start, lines = self._read_group(number, place)
+                except (OSError, ValueError):
+                    return None
+                if len(lines) > 1:
+                    self._group = (place, start, lines)
+            return lines[number - start]
 
     def note_line(self, number: int) -> bytes | None:
         """The line of the note on a frame, or None."""
-        return self._line(self._notes, number)
+        place = self._notes[number] if 0 <= number < len(self._notes) else 0
+        if not place:
+            return None
+        with self._lock:
+            try:
+                return self._read(place >> _PART_BITS, place & _OFFSET_MASK, 1)
+            except (OSError, ValueError):
+                return None
 
     def close(self) -> None:
         """Close the open file; reading opens it again."""
@@ -311,42 +323,23 @@ class Places:
                 os.close(self._open[1])
             self._open = None
 
-    def _line(self, places: array[int], number: int) -> bytes | None:
-        place = places[number] if 0 <= number < len(places) else 0
-        if not place:
-            return None
-        with self._lock:
-            try:
-                return self._read(place >> _PART_BITS, place & _OFFSET_MASK)
-            except OSError:
-                return None
+    def _read_group(self, number: int, place: int) -> tuple[int, list[bytes]]:
+        """The first frame and the lines of the group at a place, of which `number` is one.
 
-    def _neighbours(self, number: int, place: int) -> tuple[int, int]:
-        """The first frame of the group at a place that holds `number`, and the one after its last."""
+        Frames of a run have lines there, too. Raises: OSError; ValueError when the file is not what it was.
+        """
         places = self._frames
         start = stop = number
-        while place and start and places[start - 1] == place:
+        while start and places[start - 1] == place:
             start -= 1
-        while place and stop < len(places) and places[stop] == place:
+        while stop < len(places) and places[stop] == place:
             stop += 1
-        return start, stop
-
-    def _grouped(self, number: int, place: int, start: int, stop: int) -> bytes | None:
-        """One line of a group, which is read whole. Frames of a run have one there, too."""
-        is_run = bool(place & _RUN)
-        try:
-            read = self._read((place & ~_RUN) >> _PART_BITS, place & _OFFSET_MASK, stop - start + is_run)
-        except OSError:
-            return None
-        if read is None:
-            return None
-        found = read.split(b"\n")[:-1]
-        try:
-            lines = run_lines(found) if is_run else [line + b"\n" for line in found]
-        except ValueError:
-            return None  # the file is not what it was any more
-        self._group = (place, start, lines)
-        return lines[number - start]
+        is_run, place = bool(place & _RUN), place & ~_RUN
+        read = self._read(place >> _PART_BITS, place & _OFFSET_MASK, stop - start + is_run)
+        if stop - start == 1 and not is_run:
+            return start, [read]
+        lines = read.split(b"\n")[:-1]
+        return start, run_lines(lines) if is_run else [line + b"\n" for line in lines]
 
     def read(self, number: int, start: int, count: int) -> bytes:
         """Bytes of the line of a frame, from `start` on; none when they are not on disk any more."""
@@ -357,14 +350,14 @@ class Places:
             except OSError:
                 return b""
 
-    def _read(self, part: int, offset: int, count: int = 1) -> bytes | None:
-        """Whole lines at a place; None when the file ends before they do."""
+    def _read(self, part: int, offset: int, count: int) -> bytes:
+        """Whole lines at a place. Raises: OSError; ValueError when the file ends before they do."""
         handle = self._handle(part)
         pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
         while wanted:
             piece = os.pread(handle, size, offset)
             if not piece:
-                return None
+                raise ValueError("the file ends within a line")
             if (found := piece.count(b"\n")) >= wanted:
                 piece = b"\n".join(piece.split(b"\n", wanted)[:wanted]) + b"\n"
                 found = wanted
