@@ -25,7 +25,6 @@ class ErrorCode(IntEnum):
     """Ours: a token is missing or does not count."""
     FORBIDDEN = -32003
     """Ours: a token that counts does not allow this."""
-    RESOURCE_NOT_FOUND = -32002
     HEADER_MISMATCH = -32020
     MISSING_CAPABILITY = -32021
     UNSUPPORTED_VERSION = -32022

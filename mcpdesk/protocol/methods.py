@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from mcpdesk.protocol.jsonrpc import invalid_params
-from mcpdesk.protocol.revisions import REVISIONS, Revision
+from mcpdesk.protocol.revisions import REVISIONS
 
 _ALL = frozenset(revision.name for revision in REVISIONS)
 _HANDSHAKE = frozenset(revision.name for revision in REVISIONS if not revision.is_stateless)
@@ -32,10 +32,6 @@ class Method(Struct, frozen=True):
     """The member of a paginated result that holds the items."""
     param_types: tuple[tuple[str, type], ...] = ()
     """Required members of `params`."""
-
-    def serves(self, revision: Revision) -> bool:
-        """Whether the method exists in a revision."""
-        return revision.name in self.revisions
 
 
 _ROWS = (

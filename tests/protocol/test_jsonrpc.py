@@ -57,12 +57,12 @@ def test_an_unreadable_id_is_not_echoed() -> None:
 
 
 def test_methods_exist_where_the_specification_has_them() -> None:
-    here = {name for name, row in METHODS.items() if row.serves(V2026_07_28)}
+    here = {name for name, row in METHODS.items() if V2026_07_28.name in row.revisions}
     assert {"server/discover", "subscriptions/listen", "tools/call"} <= here
     assert here.isdisjoint({"initialize", "ping", "logging/setLevel", "resources/subscribe"})
-    assert METHODS["completion/complete"].serves(V2024_11_05)
-    assert METHODS["completion/complete"].serves(V2025_03_26)
-    assert all(METHODS["tools/list"].serves(revision) for revision in REVISIONS)
+    assert V2024_11_05.name in METHODS["completion/complete"].revisions
+    assert V2025_03_26.name in METHODS["completion/complete"].revisions
+    assert all(revision.name in METHODS["tools/list"].revisions for revision in REVISIONS)
 
 
 def test_dotted_and_misspelt_names_are_understood() -> None:

@@ -86,12 +86,6 @@ async def test_what_another_process_was_told_can_be_taken_up(home: ServerState) 
     await other.close()
 
 
-async def test_looking_leaves_no_file_behind_and_changes_no_rules(home: ServerState) -> None:
-    rules = home.rules
-    await home.approvals.recall()
-    assert not home.state.exists() and home.rules == rules
-
-
 async def test_a_choice_made_while_others_are_read_stays(home: ServerState) -> None:
     await home.approvals.grant("Bash", "client:a")
     await asyncio.gather(home.approvals.recall(), home.approvals.cycle("Bash"), home.approvals.recall())

@@ -24,23 +24,12 @@ def test_only_the_latest_calls_count() -> None:
     assert len(latency) == KEPT and latency.at(0.95) == 1.0
 
 
-@pytest.mark.parametrize(
-    "runs", [(1, 10, KEPT - 5, 1, 7, KEPT, 3 * KEPT + 1, 0, 2), (10, KEPT + 36), (3, 2 * KEPT, 1)]
-)
-def test_calls_that_end_together_count_as_one_by_one(runs: tuple[int, ...]) -> None:
-    together, one_by_one = Latency(), Latency()
-    for number, calls in enumerate(runs):
-        together.add(number, calls)
-        for _ in range(calls):
-            one_by_one.add(number)
-        assert sorted(together) == sorted(one_by_one)
-        assert (together.count, together.total_s) == (one_by_one.count, one_by_one.total_s)
-
-
 def test_the_calls_of_another_peer_are_added_to_the_latest_and_to_all() -> None:
     mine, other = Latency(), Latency()
-    mine.add(1.0, 10)
-    other.add(2.0, KEPT - 4)
+    for _ in range(10):
+        mine.add(1.0)
+    for _ in range(KEPT - 4):
+        other.add(2.0)
     mine.join(other)
     assert sorted(mine) == [1.0] * 4 + [2.0] * (KEPT - 4)
     assert (mine.count, mine.total_s) == (KEPT + 6, 10.0 + 2.0 * (KEPT - 4))

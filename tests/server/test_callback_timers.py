@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.server.state.callback_timers import CallbackTimers, said, uri_of
-from mcpdesk.storage.callbacks import Callback
+from mcpdesk.server.state.callback_timers import CallbackTimers
 from mcpdesk.storage.database import Database
-from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 
 
@@ -61,54 +59,6 @@ async def test_who_set_it_hears_of_it_though_another_process_fired(
     assert told == [("notice", 1)]
 
 
-async def test_what_is_due_at_one_time_fires_at_once(tmp_path: Path) -> None:
-    now = [1000.0]
-    data = Database(tmp_path / "state.sqlite")
-    callbacks = CallbackTimers(data, lambda: now[0])
-    times: list[float | None] = []
-    looks: list[object] = []
-    callbacks.subscribe(lambda callback, has_fired: times.append(callback.last_fired) if has_fired else None)
-    for _ in range(20):
-        await callbacks.set("tea", 5, 1, "client", silent)
-    now[0] = 1005.0
-    run = data.run
-
-    async def counted(work: Any) -> Any:
-        looks.append(work)
-        return await run(work)
-
-    data.run = counted  # type: ignore[method-assign]
-    await callbacks.wake()
-    await until(lambda: len(times) == 20, 5)
-    assert times == [1005.0] * 20 and len(looks) < 10
-    await callbacks.close()
-    data.close()
-
-
-async def test_what_was_kept_for_a_call_that_is_cancelled_fires_in_time(tmp_path: Path) -> None:
-    data = Database(tmp_path / "state.sqlite")
-    callbacks = CallbackTimers(data)
-    fired, is_kept = asyncio.Event(), asyncio.Event()
-    callbacks.subscribe(lambda callback, has_fired: fired.set() if has_fired else None)
-    run = data.run
-
-    async def slow(work: Any) -> Any:
-        value = await run(work)
-        if isinstance(value, Callback):
-            data.run = run  # type: ignore[method-assign]
-            is_kept.set()
-            await asyncio.Event().wait()
-        return value
-
-    data.run = slow  # type: ignore[method-assign]
-    setting = asyncio.create_task(callbacks.set("tea", 0.05, 1, "client", silent))
-    await asyncio.wait_for(is_kept.wait(), WITHIN_S)
-    setting.cancel()
-    await asyncio.wait_for(fired.wait(), WITHIN_S)
-    await callbacks.close()
-    data.close()
-
-
 async def test_what_another_process_set_is_listed_and_cancelled(
     pair: tuple[CallbackTimers, CallbackTimers],
 ) -> None:
@@ -118,21 +68,3 @@ async def test_what_another_process_set_is_listed_and_cancelled(
     cancelled = await second.cancel(1)
     assert cancelled is not None and cancelled.due is None
     assert [each.due for each in await first.all()] == [None]
-
-
-async def test_the_snapshot_is_a_new_one_only_when_something_changed(
-    pair: tuple[CallbackTimers, CallbackTimers],
-) -> None:
-    first, _ = pair
-    await first.set("tea", 3600, 1, "client", silent)
-    version = first.version
-    await first.all()
-    assert first.version == version
-    await first.cancel(1)
-    assert first.version > version
-
-
-def test_a_callback_says_what_it_is() -> None:
-    callback = Callback(3, "tea", 60.0, 5, 2, 1000.0, "client", 0.0, None)
-    assert uri_of(3) == "callback://3"
-    assert said(callback) == {"callback_id": 3, "message": "tea", "fired": 2, "left": 3}

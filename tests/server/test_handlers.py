@@ -131,10 +131,6 @@ async def test_endless_suggestions_end_without_a_total() -> None:
     assert (len(found["values"]), found["hasMore"], "total" in found) == (100, True, False)
 
 
-async def test_an_argument_without_suggestions_has_none() -> None:
-    assert (await completed(_peer(), asked("free")))["values"] == []
-
-
 @pytest.mark.parametrize("uri", ["item://{id}", "item://7"])
 async def test_a_template_is_named_by_itself_or_by_a_uri_it_makes(uri: str) -> None:
     params = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": "tw"}}

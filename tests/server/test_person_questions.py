@@ -14,10 +14,8 @@ from msgspec.structs import replace
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
-from mcpdesk.protocol.client_features import Terms
-from mcpdesk.protocol.revisions import V2025_06_18, V2026_07_28
-from mcpdesk.server.asks.person_questions import answers_of, form_of
-from mcpdesk.server.asks.question_wording import Elicited, form
+from mcpdesk.server.asks.person_questions import answers_of
+from mcpdesk.server.asks.question_wording import Elicited
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
@@ -198,14 +196,6 @@ async def asks(_arguments: dict[str, Any], context: Context) -> str:
     return " ".join(question.answers[0].selected)
 
 
-async def test_a_handler_that_asks_when_nobody_can_answer_is_told_at_once(make: Any) -> None:
-    peer = await make("desk-first", 0, {})
-    peer.server.tools.replace([Tool("asks", asks, {"type": "object"})])
-    peer.request(1, "tools/call", {"name": "asks", "arguments": {}})
-    result = (await peer.response(1))["result"]
-    assert result["isError"] and result["content"][0]["text"].startswith("Nobody can answer: no desk is open")
-
-
 async def test_a_handler_that_asks_reaches_a_client_that_offers_elicitation(make: Any) -> None:
     peer = await make("desk-first", 0)
     peer.server.tools.replace([Tool("asks", asks, {"type": "object"})])
@@ -238,17 +228,6 @@ async def peer(tmp_path: Path) -> Asked:
     asked = Asked()
     asked.server.tools.replace([built_in("AskUserQuestion")])
     return asked
-
-
-@pytest.mark.parametrize("revision", [V2025_06_18, V2026_07_28])
-def test_every_revision_with_forms_can_carry_it(revision: Any) -> None:
-    assert form("?", form_of(PAGES), Terms(revision)).params["requestedSchema"]["properties"]
-
-
-def test_choices_carry_their_descriptions() -> None:
-    fields = form_of(PAGES)["properties"]
-    assert fields["answer_1"]["oneOf"][0] == {"const": "SQLite", "title": "SQLite: one file"}
-    assert fields["answer_2_1"] == {"type": "boolean", "title": "lint", "description": "Which checks?"}
 
 
 def test_the_form_becomes_answers() -> None:

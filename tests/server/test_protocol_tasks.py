@@ -95,13 +95,6 @@ async def test_methods_of_the_other_design_do_not_exist() -> None:
     peer.services.jobs.close()
 
 
-async def test_a_tool_that_is_never_a_task_is_answered_at_once() -> None:
-    peer = TaskPeer()
-    done = await peer.ask("tools/call", {"name": "plain", "task": {}})
-    assert done["result"]["content"][0]["text"] == "plain, False"
-    assert len(peer.services.jobs) == 0
-
-
 async def test_a_server_without_such_tools_has_no_tasks() -> None:
     peer = TaskPeer()
     peer.server.tools.replace([peer.server.tools.get("plain")])  # type: ignore[list-item]
@@ -146,17 +139,6 @@ async def test_answers_may_come_one_by_one_and_keys_are_never_used_twice() -> No
     assert set(again["inputRequests"]) == {"cat-2"}
     await peer.update(task, **{"cat-2": ADA})
     assert (await peer.settled(task))["result"]["content"][0]["text"] == "Ada Tom Ada"
-    peer.services.jobs.close()
-
-
-async def test_waiting_for_an_answer_does_not_count_against_the_limit_of_the_tool() -> None:
-    peer = TaskPeer()
-    task = (await peer.start("asking"))["taskId"]
-    await peer.settled((await peer.start("brief"))["taskId"])
-    await peer.settled((await peer.start("brief"))["taskId"])
-    assert (await peer.get(task))["status"] == "input_required"
-    await peer.update(task, user_name=ADA)
-    assert (await peer.settled(task))["result"]["content"][0]["text"] == "Hello, Ada!"
     peer.services.jobs.close()
 
 
@@ -218,12 +200,6 @@ async def test_a_result_that_cannot_be_kept_fails_its_task() -> None:
     failed = await peer.settled((await peer.start("wait", label="x" * 1000))["taskId"])
     assert failed["status"] == "failed" and failed["error"]["code"] == -32603
     assert "more than is kept" in failed["error"]["message"]
-    peer.services.jobs.close()
-
-
-async def test_without_a_limit_tasks_are_kept_for_good() -> None:
-    peer = TaskPeer(TaskServer(task_ttl_s=None))
-    assert (await peer.start("wait"))["ttlMs"] is None
     peer.services.jobs.close()
 
 

@@ -110,17 +110,14 @@ class Latency:
     def __iter__(self) -> Iterator[float]:
         return iter(self._latest[-KEPT:].tolist())
 
-    def add(self, seconds: float, calls: int = 1) -> None:
-        """So many calls ended, each after `seconds`."""
+    def add(self, seconds: float) -> None:
+        """A call ended after `seconds`."""
         latest = self._latest
-        if calls == 1:
-            latest.append(seconds)
-        else:
-            latest.extend((seconds,) * min(calls, KEPT))
+        latest.append(seconds)
         if len(latest) >= 2 * KEPT:
             del latest[:-KEPT]
-        self.count += calls
-        self.total_s += seconds * calls
+        self.count += 1
+        self.total_s += seconds
 
     def join(self, other: Latency) -> None:
         """Add the calls of another peer."""
