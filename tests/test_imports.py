@@ -42,7 +42,10 @@ ALLOWED: dict[str, set[str]] = {
         "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
         "upstream", "settings", "paths",
     },
-    "link": {"client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol"},
+    "link": {
+        "client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol",
+        "transports.rendezvous",
+    },
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
     "bridge": {"client", "protocol", "auth", "server", "hosting", "recorder.record"},
     "cli": {

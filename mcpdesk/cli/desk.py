@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from mcpdesk.cli import completion
+from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets
 from mcpdesk.cli.options import given_flags, setting_options
@@ -148,7 +149,8 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
         try:
             history = plan.settings.state_dir / "calls.jsonl"
             app = partial(DeskApp, link, theme, history=history, settled=host.screen_drawn)
-            code = _show(app, core, claimed, plan.settings.state_dir, link)
+            with AttachPoint(host, "desk"):
+                code = _show(app, core, claimed, plan.settings.state_dir, link)
         finally:
             link.close()
             core.stop()

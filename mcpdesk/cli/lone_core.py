@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.core_process import CLIENT_LEFT, JournalPrinter, StopRequests, capture_output
 from mcpdesk.transports import pump, rendezvous
 
@@ -132,10 +133,15 @@ class _LoneCore:
                 return pump.Moved(desk, client_state)
 
     async def _open(self) -> None:
-        """Watch the folder; hear of desks, and look for one that began before we could hear."""
-        await self._host.open()
-        if self._is_alone:
-            return
+        """Watch the folder, let screens look at the core, and hear of desks, until cancelled."""
+        with AttachPoint(self._host, "stdio"):
+            await self._host.open()
+            if not self._is_alone:
+                await self._hear_of_desks()
+            await asyncio.Event().wait()
+
+    async def _hear_of_desks(self) -> None:
+        """Hear of desks, and look for one that began before we could hear."""
         try:
             rendezvous.private_folder()
             place = rendezvous.listen(rendezvous.waiting_point(self._folder))

@@ -24,6 +24,7 @@ from mcpdesk.version import __version__
 COMMANDS = {
     "desk": "desk",
     "serve": "serve",
+    "attach": "attach",
     "stdio": "serve",
     "call": "requests",
     "list": "requests",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli import completion
+from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.core_process import (
     JournalPrinter,
     StopRequests,
@@ -120,16 +121,17 @@ async def _serve(host: Host, printer: JournalPrinter) -> None:
     limit_s = host.settings.drain_timeout_s
     with StopRequests(stop, grace_s=limit_s + GRACE_S) as ending:
         try:
-            await host.start()
-            printer.follow()
-            for line in greeting(host):
-                printer.say(line)
-            following = asyncio.create_task(printer.keep_following())
-            await asked.wait()
-            printer.say(f"{ending.reason}: finishing what is under way")
-            if left := await _drain(host):
-                printer.say(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
-            following.cancel()
+            with AttachPoint(host, "serve"):
+                await host.start()
+                printer.follow()
+                for line in greeting(host):
+                    printer.say(line)
+                following = asyncio.create_task(printer.keep_following())
+                await asked.wait()
+                printer.say(f"{ending.reason}: finishing what is under way")
+                if left := await _drain(host):
+                    printer.say(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
+                following.cancel()
         finally:
             await host.stop()
 

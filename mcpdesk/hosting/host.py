@@ -438,13 +438,13 @@ class Host:
         from mcpdesk.transports.unix import UnixListener
 
         try:
-            place = rendezvous.occupy(folder, self._chosen_state)
+            place = rendezvous.occupy(folder, self.chosen_state)
             if place is None:
                 return False
             listener = UnixListener(place, self.open_pipe, name)
             await listener.start()
             self._places.append(listener)
-            rendezvous.announce_desk(folder, self._chosen_state)
+            rendezvous.announce_desk(folder, self.chosen_state)
         except OSError as error:
             self.journal.log("warning", "server", f"no meeting point for {folder}: {error}")
         return True
@@ -453,7 +453,7 @@ class Host:
         """Wait for the end of the process that answers for a folder, and take its place."""
         while not await self._listen_at(name, folder):
             with contextlib.suppress(OSError):
-                other = await asyncio.to_thread(rendezvous.find_desk, folder, self._chosen_state)
+                other = await asyncio.to_thread(rendezvous.find_desk, folder, self.chosen_state)
                 if other is not None:
                     reader, writer = await asyncio.open_unix_connection(sock=other)
                     try:
@@ -462,7 +462,7 @@ class Host:
                         writer.close()
 
     @property
-    def _chosen_state(self) -> str:
+    def chosen_state(self) -> str:
         """The state folder if one was chosen, else empty: cores with different state folders do not meet."""
         is_chosen = self.plan.origins.get("state_dir", "default") != "default"
         return str(self.settings.state_dir) if is_chosen else ""

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 KEPT_LINES = 20_000
 KEPT_NOTICES = 200
@@ -95,13 +95,20 @@ class Journal:
         self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
     ) -> None:
         """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
-        number = next(self._line_numbers)
         cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
-        self._lines.append(LogLine(number, time.time(), level, source, cut, where, server, trace))
+        self.keep_line(LogLine(0, time.time(), level, source, cut, where, server, trace))
+
+    def keep_line(self, line: LogLine) -> None:
+        """Keep a line, under a number of our own."""
+        self._lines.append(structs.replace(line, number=next(self._line_numbers)))
+
+    def keep_notice(self, notice: Notice) -> None:
+        """Keep a notice, under a number of our own, without a log line."""
+        self._notices.append(structs.replace(notice, number=next(self._notice_numbers)))
 
     def notify(self, text: str, severity: Severity = Severity.INFO, screen: str = "logs") -> None:
         """Keep one notice, and its text as a log line."""
-        self._notices.append(Notice(next(self._notice_numbers), text, severity, screen))
+        self.keep_notice(Notice(0, text, severity, screen))
         level = "info" if severity is Severity.INFO else severity.value
         self.log(level, "server", text)
 

@@ -12,13 +12,27 @@ from mcpdesk.server.schemas.validation import SchemaError, Validator, compile_sc
 from mcpdesk.upstream.upstream import Upstream, UpstreamStatus
 
 
+class SchemaChecks:
+    """Checks arguments by schemas of a catalogue, each compiled once."""
+
+    def __init__(self) -> None:
+        self._validators: dict[tuple[str, str], tuple[dict[str, Any], Validator | None]] = {}
+
+    def failures(self, tool: tuple[str, str], schema: dict[str, Any], arguments: Any) -> list[SchemaFailure]:
+        """Where arguments do not fit the schema of a tool (server and name); nowhere when it is no schema."""
+        kept = self._validators.get(tool)
+        if kept is None or kept[0] is not schema:
+            kept = self._validators[tool] = (schema, _compiled(schema))
+        return [] if kept[1] is None else kept[1].failures(arguments)
+
+
 class UpstreamViews:
     """Views of the servers of a host that are not ours. Safe to use from any thread."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._catalogues: dict[str, Catalogue] = {}
-        self._validators: dict[str, tuple[dict[str, Any], Validator | None]] = {}
+        self._checks = SchemaChecks()
 
     def names(self) -> list[str]:
         """Their names, in order."""
@@ -66,12 +80,7 @@ class UpstreamViews:
             (each.definition["inputSchema"] for each in offers if (each.kind, each.name) == ("tool", tool)),
             None,
         )
-        if schema is None:
-            return []
-        kept = self._validators.get(f"{name}/{tool}")
-        if kept is None or kept[0] is not schema:
-            kept = self._validators[f"{name}/{tool}"] = (schema, _compiled(schema))
-        return [] if kept[1] is None else kept[1].failures(arguments)
+        return [] if schema is None else self._checks.failures((name, tool), schema, arguments)
 
     def address(self, name: str) -> ServerAddress:
         """How clients reach it: its own URL, or this program in front of its command."""

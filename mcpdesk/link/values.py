@@ -464,6 +464,8 @@ class CoreView:
     """Grows when a question arrives or ends."""
     work: WorkView = field(default_factory=WorkView)
     """What servers do on their own."""
+    gone: str = ""
+    """Why this is what was seen last of a core in another process; empty while it is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,24 @@ def waiting_point(folder: AnyPath, state: str | None = None) -> str:
     return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.lone"
 
 
+def attach_point(state: str) -> str:
+    """The Unix socket on which this process waits for screens; `state` as for `meeting_point`."""
+    return f"{runtime_folder()}/{os.getpid()}{state_mark(state)}.attach"
+
+
+def attach_points(state: str | None = None) -> list[str]:
+    """The sockets of all cores of this user a screen can be attached to, with a chosen state folder only its
+    own. Raises: UntrustedFolder; OSError.
+    """
+    runtime = runtime_folder()
+    if not os.path.lexists(runtime):
+        return []
+    check_private(runtime)
+    sweep(runtime)
+    mark = state_mark(os.environ.get(STATE_VARIABLE, "") if state is None else state)
+    return sorted(f"{runtime}/{name}" for name in os.listdir(runtime) if name.endswith(f"{mark}.attach"))
+
+
 def announce_desk(folder: AnyPath, state: str | None = None) -> int:
     """Tell every core that serves a single client of `folder` that a desk has started; returns how many."""
     point = meeting_point(folder, state)
@@ -124,7 +142,7 @@ def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None
         check_private(runtime_folder())
     except FileNotFoundError:
         return None
-    return _connect(point)
+    return connect(point)
 
 
 class MeetingSocket:
@@ -197,8 +215,9 @@ class _Locked:
 def _is_point(name: str) -> bool:
     place, _, kind = name.partition(".")
     numbers = place.split("-")
-    is_ours = kind == "sock" or kind.endswith(".lone")
-    return is_ours and len(numbers) in (2, 3) and not set("".join(numbers)) - set("0123456789abcdef")
+    is_ours = kind in ("sock", "attach") or kind.endswith(".lone")
+    lengths = (1, 2) if kind == "attach" else (2, 3)
+    return is_ours and len(numbers) in lengths and not set("".join(numbers)) - set("0123456789abcdef")
 
 
 def is_stale(point: str) -> bool:
@@ -215,7 +234,7 @@ def is_stale(point: str) -> bool:
 
 
 def _take(point: str) -> MeetingSocket | None:
-    if (living := _connect(point)) is not None:
+    if (living := connect(point)) is not None:
         living.close()
         return None
     _clear(point)
@@ -243,7 +262,7 @@ def _clear(point: str) -> None:
     os.unlink(point)
 
 
-def _connect(point: str) -> socket.socket | None:
+def connect(point: str) -> socket.socket | None:
     """A connection to whoever of this user listens at `point`, or None."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_TIMEOUT_S)

@@ -59,6 +59,7 @@ class Index:
         self.connections = source.connections
         """The latest of every connection, by number."""
         self.frame = source.frame
+        self.frames = source.frames
         self.whole = source.whole
         self.note = source.note
         self.data = source.data

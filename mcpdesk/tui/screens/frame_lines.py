@@ -91,6 +91,10 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
 
 def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
     """What is wrong; else where the server can be reached, and who may call it."""
+    if view.gone:
+        tip = "What was seen of it stays here; it is looked for again"
+        yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
+        return
     if view.capture_failing:
         tip = one_line(view.capture_failing, 300)
         yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)

@@ -1,0 +1,100 @@
+"""Where screens of the same user attach to a core. Imports no more than a listener needs."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from socket import MSG_PEEK, SHUT_RDWR, socket
+from typing import TYPE_CHECKING
+
+from mcpdesk.transports import rendezvous
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.link.attach_messages import Welcome
+
+
+class AttachPoint:
+    """Listens for screens on threads of its own while the block runs: a stuck core can be looked at, too."""
+
+    def __init__(self, host: Host, kind: str) -> None:
+        """`kind` is the command the core was started with."""
+        self._host = host
+        self._kind = kind
+        self._since = time.time()
+        self._place: rendezvous.MeetingSocket | None = None
+        self._screens: set[socket] = set()
+        self._is_over = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> AttachPoint:
+        threading.Thread(target=self._listen, name="attach", daemon=True).start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        with self._lock:
+            self._is_over = True
+            place, screens = self._place, list(self._screens)
+        if place is not None:
+            place.withdraw()
+        for each in [*screens, *([place.listener] if place else [])]:
+            with suppress(OSError):
+                each.shutdown(SHUT_RDWR)  # ends what waits for it on another thread
+        if place is not None:
+            place.listener.close()
+
+    def _listen(self) -> None:
+        try:
+            rendezvous.sweep(rendezvous.private_folder())
+            place = rendezvous.listen(rendezvous.attach_point(self._host.chosen_state))
+        except OSError as error:
+            return self._host.journal.log("warning", "server", f"no screen can be attached: {error}")
+        if place is None:
+            return
+        with self._lock:
+            if self._is_over:
+                return place.leave()
+            self._place = place
+        with suppress(OSError):  # closed
+            while True:
+                visitor, _ = place.listener.accept()
+                if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):
+                    visitor.close()
+                    continue
+                threading.Thread(target=self._serve, args=(visitor,), name="screen", daemon=True).start()
+
+    def _serve(self, visitor: socket) -> None:
+        with suppress(OSError):
+            if not visitor.recv(1, MSG_PEEK):
+                return visitor.close()  # another core looked whether somebody is here
+        from mcpdesk.link.link_server import serve_screen
+        from mcpdesk.link.local import LocalLink
+
+        with self._lock:
+            self._screens.add(visitor)
+        try:
+            if not self._is_over:
+                serve_screen(partial(LocalLink, self._host), self._welcome(), visitor)
+        finally:
+            with self._lock:
+                self._screens.discard(visitor)
+            visitor.close()
+
+    def _welcome(self) -> Welcome:
+        from mcpdesk.link.attach_messages import Welcome
+        from mcpdesk.version import __version__
+
+        host = self._host
+        names = (*list(host.by_name), *list(host.upstreams))
+        return Welcome(
+            mcpdesk=__version__,
+            pid=os.getpid(),
+            kind=self._kind,
+            names=names,
+            since=self._since,
+            address=host.url(names[0]) if names and names[0] in host.by_name else "",
+            secret_headers=host.recording.index.secret_headers,
+        )

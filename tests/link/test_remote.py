@@ -1,0 +1,348 @@
+"""A screen attached to a core of another process: what it sees and does, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.cli.attach_point import AttachPoint
+from mcpdesk.errors import DeskUserError
+from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.link.attach_messages import Join, Traffic, Welcome, framed, read_message
+from mcpdesk.link.link import Link
+from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
+from mcpdesk.link.local import LocalLink
+from mcpdesk.link.remote import RemoteLink, RunningCore, _of_core, running_cores
+from mcpdesk.link.values import Severity
+from mcpdesk.recorder.record import ConnectionInfo, Direction
+from mcpdesk.transports import rendezvous
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
+from mcpdesk.version import __version__
+from tests.cli.conftest import Service, started_services
+from tests.support.desk import running_desk
+from tests.support.desk import until as desk_until
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+from tests.support.workbench import Bench, bench
+
+FILES = {
+    "mcp.json": '{"name": "far", "builtins": ["BackgroundBash"]}',
+    "tools/tools.py": '''
+        import asyncio
+
+        from mcpdesk import Context, Option, Page
+
+
+        async def add(a: int, b: int) -> int:
+            """Add two numbers."""
+            return a + b
+
+
+        async def choose(ctx: Context) -> str:
+            """Ask a person."""
+            answered = await ctx.ask([Page("Which?", options=(Option("red"), Option("blue")))])
+            return str(answered)
+
+
+        async def wait(ctx: Context) -> str:
+            """Wait for ever."""
+            await ctx.info("waiting")
+            await ctx.progress(1, 2, "half")
+            await asyncio.Event().wait()
+            return "never"
+
+
+        async def large() -> str:
+            """A text of 200 kB."""
+            print("a stray print")
+            return "x" * 200_000
+        ''',
+    "resources/notes.md": "---\ndescription: Some notes.\n---\n# Notes\n",
+}
+Start = Callable[..., Service]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "far", FILES)
+
+
+@pytest.fixture
+def serve(folder: Path) -> Iterator[Callable[[], Service]]:
+    """Starts a service of the folder."""
+    with started_services() as start:
+
+        def started() -> Service:
+            service = start(str(folder), "--port", "0")
+            service.says("serving far")
+            return service
+
+        yield started
+
+
+@pytest.fixture
+def attach() -> Iterator[Callable[[], RemoteLink]]:
+    """Attaches to the one core that runs."""
+    links = list[RemoteLink]()
+
+    def attached() -> RemoteLink:
+        links.append(RemoteLink(one_core()))
+        return links[-1]
+
+    yield attached
+    for link in links:
+        link.close()
+
+
+Attach = Callable[[], RemoteLink]
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what another process does."""
+    end = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def one_core() -> RunningCore:
+    until(running_cores)
+    (core,) = running_cores()
+    return core
+
+
+def call(link: RemoteLink, name: str, **arguments: object) -> Any:
+    return link.request("far", "tools/call", {"name": name, "arguments": arguments})
+
+
+def text(outcome: Any) -> str:
+    return str(outcome.result["content"][0]["text"])
+
+
+def methods(link: RemoteLink) -> list[tuple[str, str]]:
+    while link.traffic.catch_up():
+        pass
+    return [(one.peer, one.method) for one in link.traffic.exchanges]
+
+
+def test_a_screen_sees_and_calls_what_a_service_offers(serve: Start, attach: Attach) -> None:
+    service = serve()
+    link = attach()
+    assert link.core.kind == "serve" and link.core.pid == service.process.pid
+    assert {"add", "BackgroundBash"} <= {item.name for item in link.catalogue("far").items}
+    assert link.catalogue("far").version == link.view().servers[0].catalogue_version
+    assert link.view().servers[0].url in link.client_config("far", "curl")
+    assert link.validate("far", "add", {"a": 1})[0].message == "is required"
+    assert text(call(link, "add", a=2, b=3).outcome.result(WITHIN_S)) == "5"
+    assert call(link, "nothing").outcome.result(WITHIN_S).error["code"] == -32602
+    until(lambda: ("desk", "tools/call") in methods(link))
+    large = call(link, "large")
+    assert len(text(large.outcome.result(WITHIN_S))) == 200_000
+    until(lambda: methods(link)[-1][1] == "tools/call" and link.traffic.exchanges[-1].response is not None)
+    frame = link.traffic.exchanges[-1].response
+    assert frame is not None
+    assert len(link.traffic.whole(frame)) > 200_000, "the rest of a large frame is fetched from the core"
+    until(lambda: any(line.text == "a stray print" for line in link.logs()))
+    link.watch("far", "resource://notes")
+    until(lambda: link.watched("far") == {"resource://notes": 0})
+    (client,) = link.view().clients
+    until(lambda: (detail := link.client(client.connection)) is not None and detail.session_ttl_s)
+    with pytest.raises(ValueError, match=r"."):
+        link.give_token("far", "no token").result(WITHIN_S)
+    link.close()
+    assert one_core().welcome.pid == service.process.pid, "leaving leaves the core running"
+
+
+def test_progress_cancel_jobs_and_reload_reach_the_core(serve: Start, attach: Attach, folder: Path) -> None:
+    serve()
+    link = attach()
+    waiting = call(link, "wait")
+    until(lambda: waiting.progress and waiting.progress.message == "half" and waiting.logs)
+    assert link.busy() == ("1 running call",)
+    waiting.cancel()
+    assert waiting.outcome.result(0).cancelled
+    until(lambda: ("desk", "notifications/cancelled") in methods(link))
+    assert link.busy() == ()
+    call(link, "BackgroundBash", command="echo started; sleep 600").outcome.result(WITHIN_S)
+    until(link.jobs)
+    (job,) = link.jobs()
+    until(lambda: (output := link.output(job.id, -1)) and "started" in output.text)
+    until(lambda: job.id in link.usage())
+    link.kill_job(job.id)
+    until(lambda: link.jobs()[0].state.is_final)
+    (folder / "tools/more.py").write_text("async def more() -> None: ...\n")
+    link.reload("far")
+    until(lambda: "more" in {item.name for item in link.catalogue("far").items})
+    link.drop_token("nowhere")
+    until(lambda: any(each.text == "drop token: there is no 'nowhere'" for each in link.notices()))
+
+
+def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:
+    names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic"}
+    assert {name for name in names if getattr(RemoteLink, name) is getattr(Link, name)} == set()
+
+
+def test_the_first_of_two_screens_answers(serve: Start, attach: Attach) -> None:
+    serve()
+    asking, other = attach(), attach()
+    chosen = call(asking, "choose")
+    until(lambda: asking.questions() and other.questions())
+    (question,) = other.questions()
+    with pytest.raises(ValueError, match="answer"):
+        other.answer(question.id, []).result(WITHIN_S)
+    assert other.answer(question.id, [Answer(("blue",))]).result(WITHIN_S)
+    assert "blue" in text(chosen.outcome.result(WITHIN_S))
+    assert not asking.answer(question.id, [Answer(("red",))]).result(WITHIN_S)
+    until(lambda: asking.questions()[0].state is QuestionState.ANSWERED)
+    assert ("desk", "tools/call") in methods(other)
+    until(lambda: len(other.view().clients) == 1)
+    asking.close()
+    until(lambda: other.view().clients == ())
+
+
+def test_a_killed_core_stays_readable_and_its_successor_is_found(serve: Start, attach: Attach) -> None:
+    first = serve()
+    link = attach()
+    asked = call(link, "choose")
+    until(link.questions)
+    (question,) = link.questions()
+    first.end(signal.SIGKILL)
+    until(lambda: link.view().gone)
+    assert asked.outcome.result(WITHIN_S).error["message"].endswith("has ended")
+    assert link.questions()[0].state is QuestionState.WITHDRAWN
+    seen = methods(link)
+    assert ("desk", "tools/call") in seen
+    assert link.catalogue("far").items and link.view().clients == ()
+    assert link.output("far:1", -1) is None
+    with pytest.raises(ValueError, match="has ended"):
+        link.answer(question.id, [Answer(("red",))]).result(WITHIN_S)
+    assert "has ended" in call(link, "add", a=1, b=1).outcome.result(WITHIN_S).error["message"]
+    assert any(each.severity is Severity.ERROR and "has ended" in each.text for each in link.notices())
+    second = serve()
+    until(lambda: not link.view().gone)
+    assert link.core.pid == second.process.pid
+    again = call(link, "choose")
+    until(lambda: link.questions() and link.questions()[0].state is QuestionState.WAITING)
+    assert link.questions()[0].id != question.id, "what was opened on the screen counts once"
+    assert link.answer(link.questions()[0].id, [Answer(("red",))]).result(WITHIN_S)
+    assert "red" in text(again.outcome.result(WITHIN_S))
+    until(lambda: len(methods(link)) > len(seen))
+    assert methods(link)[: len(seen)] == seen
+
+
+def test_only_the_owner_can_reach_the_socket(serve: Start) -> None:
+    serve()
+    place = Path(one_core().path)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    if os.getuid() == 0:
+        may_write = ["test", "-w", str(place)]
+        assert subprocess.run(may_write, check=False).returncode == 0
+        assert subprocess.run(may_write, user=65534, check=False).returncode == 1
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\3abc", b"\xff\xff\xff\xff", b"\0\0"])
+def test_garbage_on_the_socket_ends_its_connection_only(said: bytes, serve: Start, attach: Attach) -> None:
+    serve()
+    link = attach()
+    with socket.socket(socket.AF_UNIX) as visitor:
+        visitor.settimeout(WITHIN_S)
+        visitor.connect(one_core().path)
+        visitor.sendall(said)
+        visitor.shutdown(socket.SHUT_WR)
+        with visitor.makefile("rb") as reader:
+            assert reader.read() == b""
+    assert text(call(link, "add", a=1, b=1).outcome.result(WITHIN_S)) == "2"
+
+
+def test_a_core_of_another_version_is_refused() -> None:
+    rendezvous.private_folder()
+    place = rendezvous.listen(rendezvous.attach_point(os.environ["MCPDESK_STATE_DIR"]))
+    assert place is not None
+    greeting = framed(Welcome(mcpdesk="0.0.9", pid=17, kind="serve", names=("old",)))
+
+    def greet() -> None:
+        while True:
+            with place.listener.accept()[0] as visitor:
+                if visitor.recv(4):
+                    visitor.sendall(greeting)
+
+    threading.Thread(target=greet, daemon=True).start()
+    try:
+        (core,) = running_cores()
+        with pytest.raises(DeskUserError, match=r"serve old \(pid 17\) is of mcpdesk 0.0.9, this is"):
+            RemoteLink(core)
+    finally:
+        place.leave()
+
+
+async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        ours, theirs = socket.socketpair()
+        welcome = Welcome(mcpdesk=__version__, pid=1, kind="desk")
+        screen = threading.Thread(target=serve_screen, args=(lambda: LocalLink(desk.host), welcome, theirs))
+        screen.start()
+        reader = ours.makefile("rb")
+        ours.sendall(framed(Join(__version__)))
+        read_message(reader.read)
+        recording = desk.host.recording
+        recording.connect(ConnectionInfo(990, "far", "http", "somebody", "", time.time()))
+        total = BEHIND + 2 * PAST
+        for _ in range(total):
+            recording.frame(990, Direction.IN, b'{"jsonrpc":"2.0","method":"notifications/x"}', is_json=True)
+
+        def read_all() -> tuple[int, int]:
+            came = missed = 0
+            while came + missed < total:
+                news = _of_core.decode(read_message(reader.read))
+                if isinstance(news, Traffic):
+                    came, missed = came + len(news.frames), missed + news.missed
+            return came, missed
+
+        came, missed = await asyncio.to_thread(read_all)
+        assert came + missed == total
+        assert missed > 0
+        reader.close()
+        ours.close()
+        await asyncio.to_thread(screen.join)
+        await desk_until(lambda: desk.host.inbox.audience == 1)
+
+
+async def test_the_screen_works_on_an_attached_core(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        with AttachPoint(desk.host, "desk"):
+            link = await asyncio.to_thread(lambda: RemoteLink(one_core()))
+            other = await asyncio.to_thread(lambda: RemoteLink(one_core()))
+            async with bench(link, size=(120, 40)) as it:  # type: ignore[arg-type]
+                await _call_and_answer(it, other)
+                with_questions = desk.host.inbox.audience
+            assert with_questions == 3, "the desk's own screen and two that are attached"
+            await asyncio.to_thread(link.close)
+            await asyncio.to_thread(other.close)
+            await desk_until(lambda: desk.host.inbox.audience == 1)
+
+
+async def _call_and_answer(it: Bench, other: RemoteLink) -> None:
+    await it.open("add")
+    await it.pilot.press("2", "tab", "3", "ctrl+r")
+    await it.until(lambda: "✓ ok" in it.title)
+    await it.until(lambda: "tools/call add" in it.shown())
+    await it.open("choose")
+    await it.pilot.press("ctrl+r")
+    await it.until(lambda: "Which?" in it.shown())
+    await it.until(lambda: bool(other.questions()))
+    (question,) = other.questions()
+    other.answer(question.id, [Answer(("blue",))])
+    await it.until(lambda: not isinstance(it.app.screen, QuestionScreen))
+    await it.until(lambda: "✓ ok" in it.title)
