@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
-from mcpdesk.cli.reach import StrayLines, ask_input, can_ask, transport_to, with_hint
+from mcpdesk.cli.reach import ProgramLines, ask_input, can_ask, transport_to, with_hint
 from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.client.hints import NO_PROTOCOL
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
@@ -119,10 +119,16 @@ class CommandClient:
         work = self._connection.result(method, params, observer=progress)
         return self._run(work, method, timeout_s, progress)
 
-    def request_all(self, method: str, key: str, timeout_s: float) -> list[dict[str, Any]]:
-        """Return the items of all pages of a list; none when the server does not offer this kind."""
+    def request_all(
+        self, method: str, key: str, timeout_s: float, faults: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the items of all pages of a list; none when the server does not offer this kind.
+
+        Malformed items are left out; what is wrong with them is added to `faults`.
+        """
+        wrong = [] if faults is None else faults
         try:
-            return self._run(self._connection.list_all(method, key), method, timeout_s)
+            return self._run(self._connection.list_all(method, key, wrong), method, timeout_s)
         except RemoteProtocolError as error:
             if error.code == ErrorCode.METHOD_NOT_FOUND:
                 return []
@@ -232,8 +238,8 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> I
     from mcpdesk.version import __version__
 
     settings, inbox = resolve({}, os.environ).settings, Inbox()
-    stray = StrayLines()
-    transport = transport_to(target, reach, settings, stray)
+    lines = ProgramLines()
+    transport = transport_to(target, reach, settings, lines)
     answers = PersonAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
     questions: Questions = {"elicitation/create": answers.elicit} if can_ask() else {}
     identity = {"name": "mcpdesk", "version": __version__}
@@ -250,28 +256,31 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> I
             made = CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
             if watches:
                 made.hear()
-            _open(connection, loop, settings.connect_timeout_s, stray)
+            _open(connection, loop, settings.connect_timeout_s, lines)
             yield made
         finally:
             asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
 
 
 def _open(
-    connection: ServerConnection, loop: asyncio.AbstractEventLoop, limit_s: float, stray: StrayLines
+    connection: ServerConnection, loop: asyncio.AbstractEventLoop, limit_s: float, lines: ProgramLines
 ) -> None:
     """Connect. Raises: DeskUserError when the server cannot be reached, or does not answer in time."""
     opening = asyncio.run_coroutine_threadsafe(connection.open(), loop)
+    is_connected = False
     try:
         opening.result(limit_s)
+        is_connected = True
     except RpcError as error:
         raise DeskUserError(f"{error}", NO_PROTOCOL, PROTOCOL_ERROR) from None
     except CallError as error:
         raise with_hint(error) from None
     except TimeoutError:
         message = f"{connection.target}: no answer to initialize within {limit_s:g} s."
-        raise DeskUserError(message, TALKS if stray.count else SLOW, CANNOT_CONNECT) from None
+        raise DeskUserError(message, TALKS if lines.count else SLOW, CANNOT_CONNECT) from None
     finally:
         opening.cancel()
+        lines.settle(is_connected)
 
 
 @contextmanager

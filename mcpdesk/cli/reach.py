@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 """Era -> the newest revision of it."""
+MOST_HELD_LINES = 200
 MOST_STRAY_LINES = 20
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
@@ -99,25 +101,45 @@ def secret(variable: str | None, flag: str) -> str | None:
     return value
 
 
-class StrayLines:
-    """Prints the first lines on the stdout of a server that are no messages, and counts all."""
+class ProgramLines:
+    """Prints what a server that is a program says besides messages.
+
+    What it logs while it is being connected is only printed if that fails: many complain at length of the
+    first request of the newest revision.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        """Lines on its stdout that are no messages."""
+        self._held: deque[str] | None = deque(maxlen=MOST_HELD_LINES)
 
-    def print(self, line: bytes) -> None:
-        """Print one, unless there were many."""
+    def log(self, line: str) -> None:
+        """It wrote a line to stderr."""
+        if self._held is None:
+            print_message(line)
+        else:
+            self._held.append(line)
+
+    def stray(self, line: bytes) -> None:
+        """It wrote a line to stdout that is no message; the first ones are printed."""
         self.count += 1
         if self.count <= MOST_STRAY_LINES:
             print_message(f"(stdout) {excerpt(line)}")
 
+    def settle(self, is_connected: bool) -> None:
+        """It is connected, or will not be: print what it logs from now on, and before that if it is not."""
+        held, self._held = self._held, None
+        for line in held or ():
+            if not is_connected:
+                print_message(line)
+
 
 def transport_to(
-    target: UrlTarget | CommandTarget, reach: Reach, settings: Settings, stray: StrayLines
+    target: UrlTarget | CommandTarget, reach: Reach, settings: Settings, lines: ProgramLines
 ) -> ClientTransport:
     """The transport to a server. What a program logs goes to stderr. Raises: DeskUserError."""
     place = ClientPlace(settings.state_dir, settings.api_key_header)
-    return target_transport(target, reach, place, ProgramEvents(print_message, stray.print))
+    return target_transport(target, reach, place, ProgramEvents(lines.log, lines.stray))
 
 
 def ask_input(variable: InputVariable) -> str:

@@ -126,9 +126,14 @@ def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> 
     folder is not offered."""
     from mcpdesk.cli.command_client import client
 
+    faults: list[str] = []
     with client(target, reach) as server:
-        found = {key: server.request_all(method, key, timeout_s) for key, (_, method, _) in LISTS.items()}
+        found = {
+            key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
+        }
         unavailable = server.unavailable()
+    for fault in faults:
+        print_message(f"mcpdesk: malformed: {fault}")
     if as_json:
         missing = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in unavailable]
         print_json(found | {"unavailable": missing})

@@ -15,7 +15,7 @@ from mcpdesk.client.flows import MAY_ASK, RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.timing import CallDeadline, Farewells
 from mcpdesk.client.transport import ClientTransport, ServerReply, ServerResponse, SessionGone, excerpt
-from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError
+from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_features import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
@@ -270,6 +270,15 @@ class ServerConnection:
             return earlier or Agreement(revision)
         try:
             return await self._shake_hands(revision)
+        except RpcError as error:
+            # A server of the stateless era that started slowly: its answer came after the probe had ended.
+            agreement = None
+            if error.code == ErrorCode.UNSUPPORTED_VERSION and self._revision is None:
+                agreement = discovered(await self._discover())
+            if agreement is None:
+                raise
+            self._transport.agreed(agreement.revision, ServerReply())
+            return agreement
         except HttpError as error:
             older = self._transport.older()
             if older is None or not 400 <= error.status < 500 or error.status in (401, 403):

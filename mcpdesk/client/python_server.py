@@ -5,11 +5,10 @@ Knows FastMCP and the official SDK, both of which may be of any version. Imports
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
+import runpy
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 NAMES = ("mcp", "server", "app")
@@ -26,24 +25,18 @@ def main() -> None:
     serve(find(load(path), name, path))
 
 
-def load(path: Path) -> ModuleType:
-    """The module of a file. It is not `__main__`, so that it does not start anything by itself."""
-    spec = importlib.util.spec_from_file_location(MODULE, path)
-    if spec is None or spec.loader is None:
-        sys.exit(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[MODULE] = module
-    spec.loader.exec_module(module)
-    return module
+def load(path: Path) -> dict[str, Any]:
+    """The names a file defines. It is not `__main__`, so that it does not start anything by itself."""
+    return runpy.run_path(str(path), run_name=MODULE)
 
 
-def find(module: ModuleType, name: str, path: Path) -> Any:
+def find(defined: dict[str, Any], name: str, path: Path) -> Any:
     """The server object of that name, or the only one there is."""
     if name:
-        if not hasattr(module, name):
+        if name not in defined:
             sys.exit(f"{path} has no {name}")
-        return getattr(module, name)
-    found = {key: value for key, value in vars(module).items() if _is_server(value)}
+        return defined[name]
+    found = {key: value for key, value in defined.items() if _is_server(value)}
     for usual in NAMES:
         if usual in found:
             return found[usual]

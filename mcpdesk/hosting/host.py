@@ -230,6 +230,8 @@ class Host:
         self._refresh_rules()
 
     def _load_upstreams(self) -> None:
+        if not self.plan.upstreams:
+            return
         from mcpdesk.upstream.upstream import Upstream
 
         for plan in self.plan.upstreams:

@@ -16,6 +16,7 @@ from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, comma
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import sample_servers
 from mcpdesk.upstream.target_transport import Reach
+from tests.support import odd_server
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -43,6 +44,16 @@ def test_a_command_comes_last(mcpdesk: Run) -> None:
     assert (done.returncode, done.stdout) == (0, "HELLO, ADA!\n")
     assert "greet" in mcpdesk("list", "--", *HELLO).stdout
     assert "greet" in mcpdesk("schemas", "--for", "openai", "--", *HELLO).stdout
+
+
+def test_what_a_program_logs_while_it_connects_is_told_only_if_that_fails(mcpdesk: Run) -> None:
+    odd = [sys.executable, odd_server.PROGRAM]
+    done = mcpdesk("call", "echo", "text=hi", "--", *odd)
+    assert (done.stdout, done.stderr) == ("hi\n", "")
+    assert "out of memory" in mcpdesk("call", "die", "--", *odd).stderr
+    failed = mcpdesk("list", "--", *odd, "brief")
+    assert failed.returncode == 3
+    assert failed.stderr.startswith("it begins\nno configuration\n")
 
 
 def test_a_configuration_file_names_its_servers(mcpdesk: Run, tmp_path: Path) -> None:
@@ -79,7 +90,7 @@ def test_a_python_file_of_another_framework_is_run(mcpdesk: Run, tmp_path: Path)
     assert (done.returncode, done.stdout) == (0, "HI\n")
     assert mcpdesk("call", f"{path}:served", "shout", "text=hi", **environ).stdout == "HI\n"
     wrong = mcpdesk("list", f"{path}:nothing", **environ)
-    assert wrong.returncode == 4
+    assert wrong.returncode == 3
     assert "has no nothing" in wrong.stderr
     path.write_text("x = 1")
     assert "no server object to run" in mcpdesk("list", str(path), **environ).stderr

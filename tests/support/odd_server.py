@@ -1,13 +1,14 @@
 """A server over stdio with odd habits, of the standard library: started by tests as a program.
 
 `python odd_server.py HABIT`: with `silent` it answers nothing, with `chatty` it writes lines that are no
-messages, with `brief` it ends at once.
+messages, with `brief` it ends at once, with `late` it starts slowly and speaks the newest revision only.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 PROGRAM = __file__
@@ -28,6 +29,9 @@ ABOUT = {
     "serverInfo": {"name": "odd", "title": "The odd one", "version": "0.9"},
     "instructions": "Be gentle.",
 }
+
+
+COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 def send(**message: Any) -> None:
@@ -66,6 +70,8 @@ def main(habit: str) -> None:
     print("it begins", file=sys.stderr, flush=True)
     if habit == "brief":
         fail("no configuration", 7)
+    if habit == "late":
+        time.sleep(0.5)
     for line in sys.stdin:
         message = json.loads(line)
         if habit == "silent" or "id" not in message:
@@ -74,6 +80,13 @@ def main(habit: str) -> None:
             print("Listening on nothing ...", flush=True)
         identifier, params = message["id"], message.get("params", {})
         match message["method"]:
+            case "initialize" if habit == "late":
+                error = {"supported": ["2026-07-28"], "requested": params["protocolVersion"]}
+                send(id=identifier, error={"code": -32022, "message": "too old", "data": error})
+            case "server/discover" if habit == "late":
+                send(
+                    id=identifier, result=COMPLETE | {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+                )
             case "initialize":
                 send(id=identifier, result=ABOUT)
             case "tools/list":

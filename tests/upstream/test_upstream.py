@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcpdesk.client import child_process
 from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link.values import ServerView, UpstreamView
@@ -163,6 +164,13 @@ async def test_what_a_program_says_besides_messages_is_logged() -> None:
     async with running_desk(upstreams=[odd("chatty")]) as desk:
         await until(lambda: upstream(desk).state == "ready")
         assert "no message: Listening on nothing ..." in [line.text for line in desk.logs()]
+
+
+async def test_a_slow_start_does_not_hide_the_newest_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "PROBE_S", 0.05)
+    async with running_desk(upstreams=[odd("late")]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        assert upstream(desk).revision == "2026-07-28"
 
 
 async def test_a_server_behind_a_url_in_the_newest_revision(tmp_path: Path) -> None:
