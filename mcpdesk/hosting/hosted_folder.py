@@ -271,7 +271,7 @@ class HostedFolder:
         self._journal.notify(f"{self.server.name}: {trouble}", Severity.WARNING, "logs")
 
     def _apply(self) -> Changes:
-        asked = self._loaded.manifest.builtins
+        asked = list(dict.fromkeys(self._loaded.manifest.builtins))
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
         come_along = resources_of(name for name in asked if name in BUILTINS)

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -59,35 +59,21 @@ class LogLine(Struct, frozen=True):
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
 
 
-class _Kept(Generic[NumberedEntry]):
-    """The newest entries. Any thread appends; readers get copies."""
-
-    def __init__(self, most: int) -> None:
-        self._entries: deque[NumberedEntry] = deque(maxlen=most)
-
-    def append(self, entry: NumberedEntry) -> None:
-        self._entries.append(entry)
-
-    def after(self, number: int) -> list[NumberedEntry]:
-        """Entries numbered above `number`, oldest first."""
-        if not self._entries or self._entries[-1].number <= number:
-            return []
-        fresh: list[NumberedEntry] = []
-        # The newest are at the end; a copy is made because another thread may append meanwhile.
-        for entry in reversed(self._entries.copy()):
-            if entry.number <= number:
-                break
-            fresh.append(entry)
-        fresh.reverse()
-        return fresh
+def _after(kept: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
+    """Entries numbered above `number`, oldest first. The newest are at the end."""
+    if not kept or kept[-1].number <= number:
+        return []
+    # A copy, because another thread may append meanwhile.
+    fresh = list(takewhile(lambda entry: entry.number > number, reversed(kept.copy())))
+    return fresh[::-1]
 
 
 class Journal:
     """The log lines and notices of one core. Any thread may write and read."""
 
     def __init__(self) -> None:
-        self._lines: _Kept[LogLine] = _Kept(KEPT_LINES)
-        self._notices: _Kept[Notice] = _Kept(KEPT_NOTICES)
+        self._lines: deque[LogLine] = deque(maxlen=KEPT_LINES)
+        self._notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
         self._line_numbers = count()
         self._notice_numbers = count()
 
@@ -114,11 +100,11 @@ class Journal:
 
     def lines(self, after: int = -1) -> list[LogLine]:
         """Log lines numbered above `after`, oldest first."""
-        return self._lines.after(after)
+        return _after(self._lines, after)
 
     def notices(self, after: int = -1) -> list[Notice]:
         """Notices numbered above `after`, oldest first."""
-        return self._notices.after(after)
+        return _after(self._notices, after)
 
 
 Folders = Callable[[], Sequence[Path]]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, Load, constant, jwk_keys, secret_keys
 from mcpdesk.auth.principal import NOTHING_ASKED, Access
-from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, audiences
+from mcpdesk.hosting.folder.manifest import Auth, Jwt
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.settings import BY_NAME
 
@@ -60,7 +60,7 @@ class AccessGate:
         terms = TokenTerms(
             algorithms=frozenset(auth.jwt.algorithms),
             issuer=auth.jwt.issuer,
-            audiences=audiences(auth),
+            audiences=auth.audiences,
             leeway_s=auth.jwt.leeway_s,
             realm=self._realm,
             includes={scope: frozenset(more) for scope, more in auth.includes.items()},
@@ -97,7 +97,7 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
                 ("auth",),
                 f"nobody can call {', '.join(asking)}: that needs a token, and auth.jwt is missing",
             )
-    elif not auth.jwt.secret_env and not audiences(auth):
+    elif not auth.jwt.secret_env and not auth.audiences:
         told = "tokens of this issuer count whatever they were made for: give an audience"
         yield ("auth", "jwt", "audience"), told
 

@@ -54,14 +54,17 @@ def marked_processes(mark: bytes) -> list[int]:
 
 
 def marks(pid: int) -> bytes:
-    """The value of _MCPDESK_JOB in a process's environment; empty when there is none or it cannot be read."""
+    """The value of _MCPDESK_JOB in a process's environment; empty when there is none or it cannot be read.
+
+    A process shows no environment while it becomes another program, which is waited for.
+    """
     deadline, is_shown = time.monotonic() + EXEC_S, False
     while not (raw := _read(pid, "environ")) and not is_shown and time.monotonic() < deadline:
         is_shown = not _is_between_programs(pid)  # since a moment ago, maybe
         if not is_shown:
             time.sleep(EXEC_PAUSE_S)
-    start = raw.find(b"_MCPDESK_JOB=")
-    return b"" if start < 0 else raw[start : raw.find(b"\0", start)]
+    start = (b"\0" + raw).find(b"\0_MCPDESK_JOB=")
+    return b"" if start < 0 else raw[start:].partition(b"\0")[0].partition(b"=")[2]
 
 
 def descendants(ancestor: int) -> list[int]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from mcpdesk.jobs.child import GUARD, Child, start_child
 from mcpdesk.jobs.output import Output, Stream
@@ -426,3 +426,31 @@ def end_remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[st
         f"[{output.problem}]": bool(output.problem),
     }
     return [note for note, applies in notes.items() if applies]
+
+
+class ProgramReport(NamedTuple):
+    """What a caller is told of a program that ended. `fields` are bounded like the text, `whole` is not."""
+
+    text: str
+    fields: dict[str, Any]
+    whole: dict[str, Any]
+
+
+def report_end(ended: ProgramEnd, output: Output, notes: Sequence[str], most: int) -> ProgramReport:
+    """Report a program's end and output in a text of at most `most` characters, which ends with `notes`."""
+    room = max(0, most - sum(len(note) + 1 for note in notes))
+    fields = {
+        "exit_code": ended.exit_code,
+        "duration_ms": round(ended.duration_s * 1000),
+        "stdout": output.stream("stdout", most),
+        "stderr": output.stream("stderr", most),
+        "truncated": output.is_longer(room),
+        "timed_out": ended.timed_out,
+    }
+    whole = fields | {
+        "stdout": output.stream("stdout"),
+        "stderr": output.stream("stderr"),
+        "truncated": output.is_cut,
+    }
+    text = "\n".join([output.text(room).removesuffix("\n") or "(no output)", *notes])
+    return ProgramReport(text, fields, whole)

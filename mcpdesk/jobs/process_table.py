@@ -11,17 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from mcpdesk.jobs import guard_program
+
 MARK = "_MCPDESK_JOB"
 """The environment variable with the marks of a process, each ended with `;`, outermost desk first."""
-
-EXEC_S = 0.25
-"""How long a process may take between two programs on a busy machine; it shows no environment then."""
 
 
 class ProcessRow(NamedTuple):
@@ -86,7 +84,7 @@ def _row_of_linux(pid: int) -> ProcessRow | None:
         session=int(fields[3]),
         born=float(fields[19]),
         is_zombie=is_zombie,
-        is_ending=is_zombie or bool(int(fields[6]) & _EXITING),
+        is_ending=is_zombie or bool(int(fields[6]) & guard_program.EXITING),
         cpu_s=sum(map(int, fields[11:15])) / _TICKS,
         memory=int(fields[21]) * _PAGE,
     )
@@ -115,24 +113,7 @@ def _row_of_psutil(pid: int) -> ProcessRow | None:
 
 
 def _marks_of_linux(pid: int) -> str:
-    deadline, is_shown = time.monotonic() + EXEC_S, False
-    while not (raw := _read(pid, "environ")) and not is_shown:
-        if is_shown := bool(_read(pid, "cmdline")):
-            continue  # since a moment ago, maybe: its environment is looked at again
-        # Neither: it is ending, or becoming another program which the kernel has not set up.
-        if time.monotonic() > deadline or (found := row(pid)) is None or found.is_ending:
-            break
-        time.sleep(_EXEC_PAUSE_S)
-    start = (b"\0" + raw).find(_ASSIGNED)
-    return "" if start < 0 else raw[start:].partition(b"\0")[0].partition(b"=")[2].decode("ascii", "replace")
-
-
-def _read(pid: int, name: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
-            return file.readall()
-    except OSError:
-        return b"?"
+    return guard_program.marks(pid).decode("ascii", "replace")
 
 
 def _marks_of_psutil(pid: int) -> str:
@@ -152,10 +133,6 @@ def _newest_of_linux() -> int:
         return 0
 
 
-_EXEC_PAUSE_S = 0.0005
-_EXITING = 0x4
-"""A flag of the kernel's, PF_EXITING."""
-_ASSIGNED = f"\0{MARK}=".encode()
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _IS_LINUX = sys.platform == "linux"

@@ -24,20 +24,8 @@ LONGEST_SIDE = 2_000
 """Pixels; a larger picture is scaled down."""
 MOST_PIXELS = 100_000_000
 """What a picture may unfold to: 400 MB at most."""
-MAGIC = (
-    ("png", b"\x89PNG\r\n\x1a\n", b""),
-    ("jpeg", b"\xff\xd8\xff", b""),
-    ("gif", b"GIF87a", b""),
-    ("gif", b"GIF89a", b""),
-    ("webp", b"RIFF", b"WEBP"),
-    ("bmp", b"BM", b""),
-    ("tiff", b"II*\0", b""),
-    ("tiff", b"MM\0*", b""),
-    ("ico", b"\0\0\1\0", b""),
-)
-"""Format, how a file of it begins, and what stands at byte 8."""
-AVIF = frozenset({b"avif", b"avis"})
-"""Brands of the container in which AVIF pictures come."""
+READABLE = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
+"""Formats whose readers of the library may be tried on a stranger's file."""
 FORMATS = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
 GIVEN_BYTES = 3_750_000
 """Of the picture that is given: in base64 these are the 5 MB that model APIs take."""
@@ -49,7 +37,6 @@ OTHERS = (
     (b"<?xml", "an XML file, maybe SVG; convert it with `rsvg-convert FILE -o PICTURE.png`"),
 )
 """How other files begin, and what is said of them."""
-HEIF = "a HEIC or HEIF file; convert it with `heif-convert FILE PICTURE.png`"
 CONVERT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
 KEPT = frozenset({"png", "jpeg", "gif", "webp"})
 """Formats models take as they are; others become PNG."""
@@ -101,17 +88,16 @@ async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
 
 def _read(file_path: str) -> tuple[Picture, bytes]:
     data = _bytes_of(file_path)
-    kind = _kind(data)
-    if kind is None:
-        raise HandlerError(f"file_path: {file_path} {_otherwise(data)}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd metadata; what counts is whether it can be drawn
-            return _decoded(file_path, kind, data)
-    except HandlerError:
-        raise
-    except Exception as error:  # the library's readers raise whatever a stranger's bytes lead to
-        raise HandlerError(f"file_path: {file_path} is a broken {kind.upper()} file: {error}") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd metadata; what counts is whether it can be drawn
+        image = _opened(file_path, data)
+        kind = _kind(image)
+        try:
+            return _decoded(file_path, kind, image, data)
+        except HandlerError:
+            raise
+        except Exception as error:  # the library's readers raise whatever a stranger's bytes lead to
+            raise HandlerError(f"file_path: {file_path} is a broken {kind.upper()} file: {error}") from error
 
 
 def _bytes_of(file_path: str) -> bytes:
@@ -135,62 +121,44 @@ def _bytes_of(file_path: str) -> bytes:
     return data
 
 
-def _kind(data: bytes) -> str | None:
-    for kind, start, inside in MAGIC:
-        if data.startswith(start) and data[8:].startswith(inside):
-            return kind
-    if data[4:8] == b"ftyp" and AVIF & _brands(data):
-        return "avif"
-    return None
-
-
-def _brands(data: bytes) -> set[bytes]:
-    """What the container of AVIF and HEIF pictures says it holds."""
-    return {data[8:12], *(data[at : at + 4] for at in range(16, min(data[3], 64), 4))}
-
-
-def _otherwise(data: bytes) -> str:
-    """What is said of a file that cannot be read."""
-    if data[4:8] == b"ftyp" and _brands(data) & {b"heic", b"heix", b"mif1", b"msf1"}:
-        return f"is {HEIF}"
-    told = next((told for start, told in OTHERS if data.lstrip().startswith(start)), "")
-    return f"is {told}" if told else f"is no image that can be read; {FORMATS} can; {CONVERT}"
-
-
-def _decoded(file_path: str, kind: str, data: bytes) -> tuple[Picture, bytes]:
-    with _opened(kind, data) as image:
-        width, height = image.size
-        if width * height > MOST_PIXELS:
-            raise HandlerError(
-                f"file_path: {file_path} unfolds to {width} x {height} pixels; {MOST_PIXELS:,} are allowed"
-            )
-        frames = getattr(image, "n_frames", 1)
-        is_scaled = max(width, height) > LONGEST_SIDE
-        if is_scaled:
-            image.draft(image.mode, (LONGEST_SIDE, LONGEST_SIDE))
-        image.load()
-        if is_scaled:
-            image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-            image = _upright(image)
-        given, mime_type = data, f"image/{kind}"
-        if is_scaled or kind not in KEPT or len(data) > GIVEN_BYTES:
-            image, given, mime_type = _small_enough(image if is_scaled else _upright(image), kind)
-        picture = Picture(
-            file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given)
-        )
-    return picture, given
-
-
-def _opened(kind: str, data: bytes) -> Image:
-    """Raises: ValueError, and whatever else the library makes of broken bytes."""
-    from PIL import Image, UnidentifiedImageError
+def _opened(file_path: str, data: bytes) -> Image:
+    """A picture whose header was read, whatever the file's name. Raises: HandlerError for anything else."""
+    from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None  # we look ourselves, and in words that name the file
     try:
-        # The format is named, so that no other of the library's many readers is tried on a stranger's file.
-        return Image.open(io.BytesIO(data), formats=[kind])
-    except UnidentifiedImageError:  # names an object of ours, which tells nobody anything
-        raise ValueError("its header cannot be read") from None
+        return Image.open(io.BytesIO(data), formats=READABLE)
+    except Exception as error:  # the library's readers raise whatever a stranger's bytes lead to
+        told = next((told for start, told in OTHERS if data.lstrip().startswith(start)), "")
+        said = f"is {told}" if told else f"is no image that can be read, or broken; {FORMATS} can; {CONVERT}"
+        raise HandlerError(f"file_path: {file_path} {said}") from error
+
+
+def _kind(image: Image) -> str:
+    """The format in lower case; the pictures of some cameras are several JPEG pictures in one file."""
+    found = (image.format or "").lower()
+    return "jpeg" if found == "mpo" else found
+
+
+def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Picture, bytes]:
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise HandlerError(
+            f"file_path: {file_path} unfolds to {width} x {height} pixels; {MOST_PIXELS:,} are allowed"
+        )
+    frames = getattr(image, "n_frames", 1)
+    is_scaled = max(width, height) > LONGEST_SIDE
+    if is_scaled:
+        image.draft(image.mode, (LONGEST_SIDE, LONGEST_SIDE))
+    image.load()
+    if is_scaled:
+        image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+        image = _upright(image)
+    given, mime_type = data, f"image/{kind}"
+    if is_scaled or kind not in KEPT or len(data) > GIVEN_BYTES:
+        image, given, mime_type = _small_enough(image if is_scaled else _upright(image), kind)
+    picture = Picture(file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given))
+    return picture, given
 
 
 def _upright(image: Image) -> Image:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -147,25 +147,17 @@ async def _report(output: Output, context: Context) -> None:
 
 
 def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> ToolResult[Run]:
-    from mcpdesk.jobs.process import end_remarks
+    from mcpdesk.jobs.process import end_remarks, report_end
 
-    notes = end_remarks(ended, output, timeout_ms)
-    room = most - sum(len(note) + 1 for note in notes)
-    run = Run(
-        exit_code=ended.exit_code,
-        duration_ms=round(ended.duration_s * 1000),
-        stdout=output.stream("stdout", most),
-        stderr=output.stream("stderr", most),
-        truncated=output.is_longer(room),
-        output_file=str(output.file) if output.file else None,
-        timed_out=ended.timed_out,
-    )
-    text = "\n".join([output.text(room).removesuffix("\n") or "(no output)", *notes])
+    report = report_end(ended, output, end_remarks(ended, output, timeout_ms), most)
+    file = str(output.file) if output.file else None
     failed = ended.timed_out or ended.exit_code != 0
-    whole = replace(
-        run, stdout=output.stream("stdout"), stderr=output.stream("stderr"), truncated=output.is_cut
+    return ToolResult(
+        (content.text(report.text),),
+        Run(output_file=file, **report.fields),
+        is_error=failed,
+        whole=Run(output_file=file, **report.whole),
     )
-    return ToolResult((content.text(text),), run, is_error=failed, whole=whole)
 
 
 NOTES_LENGTH = 500

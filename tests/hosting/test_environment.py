@@ -17,7 +17,6 @@ import pytest
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.environment import FolderVariables, make_private
-from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.settings import ENV_FILE
 from tests.cli.conftest import mcpdesk
@@ -150,15 +149,6 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
         ]
         save(folder / ENV_FILE, "no equals sign\n")
         await until(lambda: any("is not understood" in notice.text for notice in desk.notices()))
-
-
-def test_our_own_environment_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / ENV_FILE).write_text(f"{VARIABLE}=file\n")
-    monkeypatch.setenv(VARIABLE, "own")
-    host = Host(plan_for([folder], {}, {}, http=False))
-    host.load()
-    assert os.environ[VARIABLE] == "own"
-    monkeypatch.delenv(VARIABLE)
 
 
 __all__ = ["mcpdesk"]

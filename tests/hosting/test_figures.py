@@ -14,8 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
-from mcpdesk.inbox.question import Page
-from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.server.calls import call_figures
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.settings import resolve
@@ -117,27 +115,6 @@ async def test_calls_stay_counted_when_their_peer_has_left(host: Host) -> None:
         assert 0 <= found["call_duration_seconds 0.5"] <= found["call_duration_seconds_sum"]
         assert found["errors_total"] == 2
         assert found["frames_total"] == 11
-
-
-async def test_jobs_are_counted_by_what_has_become_of_them(host: Host) -> None:
-    jobs = host.services.jobs
-    kept = [
-        jobs.add(server="counted", owner="", tool="nap", peer="p", ttl_s=None, most=9, stop=lambda _: None)
-        for _ in range(3)
-    ]
-    kept[0].feed = CallFeed()
-    jobs.cancel(kept[1], "enough")
-    found = counted(host)
-    assert (found["jobs call queued"], found["jobs call working"], found["jobs call cancelled"]) == (1, 1, 1)
-    kept[0].started = 1.0
-    assert counted(host)["jobs call queued"] == 0
-
-
-async def test_a_question_that_waits_is_counted(host: Host) -> None:
-    number, _ = host.inbox.ask(server="s", peer="p", tool="t", pages=[Page("Well?")], timeout_s=9)
-    assert counted(host)["questions_waiting"] == 1
-    host.inbox.decline(number)
-    assert counted(host)["questions_waiting"] == 0
 
 
 ENDING_TOOLS = '''

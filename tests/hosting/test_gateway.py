@@ -106,32 +106,6 @@ async def test_bash_as_a_job_tells_what_it_writes_while_it_runs(tmp_path: Path) 
         }  # fmt: skip
 
 
-async def test_a_mode_shows_its_tools_alone(tmp_path: Path) -> None:
-    async with hosted(tmp_path / "plots") as (client, base):
-        async with client.get(f"{base}/v1/mcp?mode=quiet") as answer:
-            found = await answer.json()
-        assert [each["name"] for each in found["capabilities"]["commands"]] == ["look"]
-        for mode in ({}, {"mode": "async"}):
-            refused = await called(client, f"{base}/v1/mcp?mode=quiet", "make-plot", **mode)
-            assert refused["error"]["code"] == -32602
-            assert "result" in await called(client, f"{base}/v1/mcp?mode=quiet", "look", **mode)
-        async with client.get(f"{base}/v1/mcp?mode=loud") as answer:
-            assert answer.status == 404 and "quiet" in await answer.text()
-
-
-async def test_settings_bound_how_long_jobs_are_kept(tmp_path: Path) -> None:
-    async with hosted(tmp_path / "plots", job_ttl_s=7, jobs_at_once=3, output_dirs=("/var/tmp",)) as (
-        client,
-        base,
-    ):
-        job = (await called(client, f"{base}/v1/mcp", "look", mode="async"))["result"]
-        async with client.get(f"{base}/v1/mcp/progress/{job['job_id']}") as stream:
-            await stream.read()
-        async with client.get(base + job["poll"]) as answer:
-            facts = await answer.json()
-        assert facts["expires_at"] > facts["finished_at"]
-
-
 def finished(folder: Path, *names: str) -> tuple[HostedJobs, Job, Peer]:
     """A job that is over and made these files."""
     peer = Peer()
@@ -183,21 +157,3 @@ def is_closed(descriptor: int) -> bool:
     except OSError:
         return True
     return False
-
-
-async def test_a_digest_is_computed_once_for_a_file_that_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jobs, job, peer = finished(tmp_path, "a")
-    read: list[str] = []
-    digest = downloads.digest
-    monkeypatch.setattr(downloads, "digest", lambda *asked: read.append("read") or digest(*asked))  # type: ignore[func-returns-value]
-    found = jobs.find(job.id, OPEN)
-    assert found is not None
-    first = await found.manifest()
-    assert await found.manifest() == first and read == ["read"]
-    os.utime(tmp_path / "a", (1, 1))
-    # What is remembered was true of the file the job made.
-    (listed,) = orjson.loads(await found.manifest())["files"]
-    assert listed["sha256"] is None and "changed" in listed["problem"]
-    peer.services.jobs.close()

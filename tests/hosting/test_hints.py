@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
@@ -18,12 +17,9 @@ from mcpdesk.hosting.folder.hints import (
     HintError,
     described,
     from_json,
-    is_text_or_nothing,
     read_docstring,
-    says_nothing,
     schema_of,
 )
-from mcpdesk.server.offer.tool import ToolResult
 
 
 class Colour(enum.Enum):
@@ -98,12 +94,6 @@ def test_inexpressible_type_is_an_error(hint: Any) -> None:
         schema_of(hint)
 
 
-def test_a_description_does_not_make_a_type_expressible() -> None:
-    for hint in (complex, Annotated[complex, "a number"], list[Annotated[complex, "a number"]]):
-        with pytest.raises(HintError, match="complex"):
-            schema_of(described(hint, "what it is"))
-
-
 def test_text_in_annotated_is_the_description_and_wins_over_the_docstring() -> None:
     assert schema_of(described(Annotated[int, "mine"], "docstring"))["description"] == "mine"
     assert (
@@ -114,29 +104,6 @@ def test_text_in_annotated_is_the_description_and_wins_over_the_docstring() -> N
         "minimum": 1,
         "description": "docstring",
     }
-
-
-@pytest.mark.parametrize(
-    "hint", [Any, dict, dict[str, Any], list[dict[str, Any]], ToolResult, ToolResult | Node]
-)
-def test_open_types_say_nothing(hint: Any) -> None:
-    assert says_nothing(hint)
-
-
-@pytest.mark.parametrize("hint", [Node, dict[str, int], list[int], int])
-def test_closed_types_say_something(hint: Any) -> None:
-    assert not says_nothing(hint)
-    assert not is_text_or_nothing(hint)
-
-
-@pytest.mark.parametrize("hint", [str, None, bytes, Node | None, Annotated[str, "x"]])
-def test_text_and_nothing_need_no_structure(hint: Any) -> None:
-    assert is_text_or_nothing(hint)
-
-
-def test_plain_docstring_is_the_description() -> None:
-    assert read_docstring("Do it.\n\n    Twice.\n    ") == Doc("Do it.\n\nTwice.")
-    assert read_docstring(None) == Doc()
 
 
 def test_lines_broken_for_an_editor_flow_and_what_has_a_shape_keeps_it() -> None:
@@ -177,16 +144,6 @@ PIECES = [
 ]
 
 
-def test_a_section_nobody_can_read_is_text() -> None:
-    assert read_docstring("Do it.\n\n:  : odd\n:param x: y") == Doc("Do it.\n\n:  : odd :param x: y")
-
-
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4)).map("".join))
 def test_any_docstring_is_read(docstring: str) -> None:
     read_docstring(docstring)
-
-
-def test_random_docstrings_are_read() -> None:
-    dice = random.Random(1)
-    for _ in range(3_000):
-        read_docstring("".join(dice.choices(PIECES, k=dice.randrange(14))))

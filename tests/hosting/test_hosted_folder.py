@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.hosting.hosted_folder import HostedFolder, built_in, resources_of
+from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.settings import resolve
 
@@ -161,18 +161,3 @@ async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tm
     assert journal.notices()[-1].text == "cursor 1 may call hello no more without being approved"
     assert hosted.server.hosted.approvals.grants == ()
     await hosted.close()
-
-
-def test_a_name_is_made_one_tool_once() -> None:
-    assert built_in("Bash") is built_in("Bash")
-    assert {built_in(name).name for name in ("ReadBgOutput", "KillBgTask")} == {"ReadBgOutput", "KillBgTask"}
-
-
-def test_an_unknown_name_is_no_tool() -> None:
-    with pytest.raises(KeyError):
-        built_in("bash")
-
-
-def test_resources_come_with_their_tool_and_once() -> None:
-    assert [each.name for each in resources_of(["SetCallback", "Bash", "SetCallback"])] == ["callback"]
-    assert resources_of(["ReadBgOutput", "KillBgTask"]) == []

@@ -52,14 +52,6 @@ def test_record_becomes_a_line_with_level_logger_and_place() -> None:
     assert line[3].startswith("test_journal.py:")
 
 
-def test_record_from_elsewhere_has_no_place() -> None:
-    journal = Journal()
-    with logging_to(journal, lambda: [Path("/nonexistent")]):
-        logging.getLogger("mine").info("hello")
-        logging.getLogger("mine").debug("too fine")
-    assert lines(journal) == [("info", "mine", "hello", "")]
-
-
 def test_traceback_comes_along() -> None:
     journal = Journal()
     with logging_to(journal, tuple):

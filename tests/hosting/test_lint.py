@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from mcpdesk.hosting.folder.lint import Finding, Level, from_text, lint, parameter_trouble
+from mcpdesk.hosting.folder.lint import lint, parameter_trouble
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
@@ -140,12 +140,6 @@ def test_where_keys_for_tokens_come_from_is_looked_at(look: Look, source: dict[s
     assert [told in line for line in found if "secret_env" in line or "jwks_file" in line] == [True] * bool(
         told
     )
-
-
-def test_texts_with_a_place_come_apart() -> None:
-    assert from_text(Level.ERROR, "a/b.py:3: wrong: so") == Finding(Level.ERROR, "wrong: so", "a/b.py:3")
-    assert from_text(Level.NOTE, "mcp.json: wrong") == Finding(Level.NOTE, "wrong", "mcp.json")
-    assert str(from_text(Level.WARNING, "all is wrong")) == "warning: all is wrong"
 
 
 def of(**properties: Any) -> dict[str, Any]:

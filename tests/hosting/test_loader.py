@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.errors import HandlerError, ManifestError
+from mcpdesk.errors import HandlerError
 from mcpdesk.hosting.folder.file_items import name_of
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.server.offer.registry import Unavailable
@@ -80,16 +80,6 @@ async def test_everything_is_found_in_the_folder_and_under_src(load: Load, base:
     assert await call(loaded, "add-up", a=1) == 102
     assert loaded.create_context is not None
     assert await loaded.create_context(REQUEST) == "test"
-
-
-def test_missing_folder_is_a_manifest_error(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="does not exist"):
-        load_folder(tmp_path / "nowhere")
-
-
-def test_empty_folder_offers_nothing_and_is_no_mistake(load: Load) -> None:
-    loaded = load({})
-    assert (loaded.tools, loaded.unavailable, loaded.problems) == ([], [], ())
 
 
 @pytest.mark.parametrize(
@@ -252,14 +242,6 @@ async def test_context_that_breaks_keeps_its_previous_version(load: Load) -> Non
     assert "the previous version serves" in loaded.problems[0]
 
 
-def test_deleted_file_takes_its_items_with_it(load: Load, tmp_path: Path) -> None:
-    load(ONE_OF_EACH)
-    (tmp_path / "tools/add_up.py").unlink()
-    (tmp_path / "prompts/ask.md").unlink()
-    loaded = load({})
-    assert (loaded.tools, loaded.prompts, loaded.unavailable) == ([], [], [])
-
-
 def test_state_of_untouched_modules_survives(load: Load) -> None:
     files = {
         "tools/count.py": "SEEN = []\nasync def count():\n    SEEN.append(1)\n    return len(SEEN)",
@@ -332,11 +314,6 @@ def test_a_decorator_on_one_function_leaves_the_others_offered(tmp_path: Path) -
     ]
 
 
-def test_handler_module_is_one_tool(tmp_path: Path) -> None:
-    found = found_in(tmp_path, "async def handler(args): ...\ndef helper(): ...")
-    assert [name_of(item) for item in found.items] == ["my-file"]
-
-
 def test_one_bad_function_leaves_the_others(tmp_path: Path) -> None:
     found = found_in(tmp_path, "async def a(): ...\ndef b(): yield\nasync def c(x: complex): ...")
     assert [name_of(item) for item in found.items] == ["a"]
@@ -356,13 +333,6 @@ def test_file_that_offers_nothing_is_remarked(tmp_path: Path) -> None:
 def test_undecorated_functions_in_prompts_are_prompts(tmp_path: Path) -> None:
     found = found_in(tmp_path, "async def ask_me(): ...", "prompts/a.py", "prompt")
     assert [name_of(item) for item in found.items] == ["ask-me"]
-
-
-def test_missing_environment_variable_is_named(tmp_path: Path) -> None:
-    text = "from mcpdesk import tool\n@tool(requires_env=['SET', 'UNSET'])\nasync def a(): ..."
-    ((kind, unavailable),) = found_in(tmp_path, text).broken
-    assert (kind, unavailable.name) == ("tool", "a")
-    assert unavailable.reason == "needs UNSET, an environment variable that is not set"
 
 
 def test_names_in_metadata_and_icons_are_those_clients_take(tmp_path: Path) -> None:

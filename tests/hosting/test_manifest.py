@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcpdesk.errors import ManifestError
-from mcpdesk.hosting.folder.manifest import Manifest, certain_settings, placeholder_manifest, read_manifest
+from mcpdesk.hosting.folder.manifest import (
+    Auth,
+    Icon,
+    Manifest,
+    certain_settings,
+    placeholder_manifest,
+    read_manifest,
+)
 from mcpdesk.server.asks.approval_policies import Policy
 
 
@@ -35,9 +44,9 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
     )
     manifest = read_manifest(tmp_path)
     assert (manifest.name, manifest.title, manifest.version) == ("shop", "Shop", "2.0.0")
-    assert manifest.builtins == ("Bash", "AskUserQuestion")
+    assert manifest.builtins == ["Bash", "AskUserQuestion", "Bash"]
     assert manifest.approvals == {"Bash": Policy.ASK, "*": Policy.ALLOW}
-    assert manifest.icons == ({"src": "data:,", "sizes": ["48x48"]},)
+    assert manifest.icons == [Icon(src="data:,", sizes=["48x48"])]
     assert manifest.auth.jwt is not None
     assert manifest.auth.jwt.leeway_s == 5
     assert manifest.modes["review"].tools == ["Bash"]
@@ -64,8 +73,8 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
             ":1:16:",
             "approvals.Bash: 'maybe' is not allowed; allowed: allow, ask",
         ),
-        ('{"approvals": {"*": 1}}', ":1:16:", "approvals.*: 1 is not allowed"),
-        ('{"approvals": {"*": ["ask"]}}', ":1:16:", "approvals.*: ['ask'] is not allowed"),
+        ('{"approvals": {"*": 1}}', ":1:16:", "approvals.*: must be a text"),
+        ('{"approvals": {"*": ["ask"]}}', ":1:16:", "approvals.*: must be a text"),
         ('{"approvals": ["Bash"]}', ":1:2:", "approvals: must be an object"),
         ('{"builtins": ["Bash", 3]}', ":1:23:", "builtins[1]: must be a text"),
         ('{"icons": [{}]}', ":1:12:", "icons[0]: lacks the key src"),
@@ -85,7 +94,7 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
         ('{"auth": {"jwt": {"algorithms": ["HS256"]}}}', ":1:11:", "exactly one of secret_env"),
         ('{"auth": {"jwt": {"algorithms": ["none"], "secret_env": "S"}}}', ":1:19:", 'never "none"'),
         ('{"modes": {"review": {"tool": []}}}', ":1:23:", "did you mean tools?"),
-        ('{"modes": {"a b": {"tools": []}}}', ":1:12:", "modes: 'a b' is not allowed as a name"),
+        ('{"modes": {"a b": {"tools": []}}}', ":1:12:", "modes.a b: this name is not allowed"),
         (
             '{"modes": {"a": {"tools": []},\n "b": ["x"]}}',
             ":2:2:",
@@ -142,7 +151,7 @@ def test_a_file_with_a_mistake_has_the_name_it_seems_to_have(tmp_path: Path, tex
     folder.mkdir()
     (folder / "mcp.json").write_text(text)
     assert placeholder_manifest(folder).name == name
-    assert placeholder_manifest(folder) == Manifest(folder.resolve(), name)
+    assert placeholder_manifest(folder) == Manifest(folder=folder.resolve(), name=name)
 
 
 @pytest.mark.parametrize(
@@ -168,3 +177,80 @@ def test_of_a_missing_folder_nothing_is_guessed(tmp_path: Path) -> None:
     for look in (placeholder_manifest, certain_settings):
         with pytest.raises(ManifestError, match="does not exist"):
             look(tmp_path / "missing")
+
+
+SECRET = {"algorithms": ["HS256"], "secret_env": "WALLET_SECRET"}
+OTHERS = {"algorithms": ["RS256"], "jwks_url": "https://i.example/keys", "issuer": "https://i.example"}
+
+
+def read(folder: Path, auth: dict[str, Any]) -> Auth:
+    (folder / "mcp.json").write_text(json.dumps({"auth": auth}))
+    return read_manifest(folder).auth
+
+
+def test_everything_that_can_be_said_of_callers_is_read(tmp_path: Path) -> None:
+    auth = read(
+        tmp_path,
+        {
+            "requires_jwt": True,
+            "jwt": OTHERS | {"audience": ["a", "b"], "leeway_s": 30},
+            "scopes": ["wallet:read"],
+            "includes": {"wallet": ["wallet:read"]},
+            "authorization_servers": ["https://i.example", "http://127.0.0.1:9000"],
+            "resource": "https://h.example/mcp/wallet",
+            "tools": {"Bash": {}, "send": {"scopes": ["wallet:send"]}, "list": {"requires_jwt": False}},
+        },
+    )
+    assert auth.audiences == {"a", "b"}
+    assert auth.tools["Bash"].requires_jwt and not auth.tools["list"].requires_jwt
+    assert auth.includes == {"wallet": ["wallet:read"]}
+
+
+def test_a_token_is_for_the_server_itself_unless_something_else_is_said(tmp_path: Path) -> None:
+    assert read(tmp_path, {"jwt": SECRET}).audiences == frozenset()
+    resource = "https://h.example/mcp/x"
+    assert read(tmp_path, {"jwt": SECRET, "resource": resource}).audiences == {resource}
+    assert read(tmp_path, {"jwt": SECRET | {"audience": "me"}, "resource": resource}).audiences == {"me"}
+
+
+@pytest.mark.parametrize(
+    ("auth", "told"),
+    [
+        ({"requires_jwt": True}, "auth.requires_jwt: needs auth.jwt"),
+        ({"scopes": ["a"]}, "auth.scopes: needs auth.jwt"),
+        ({"tools": {"x": {}}}, "auth.tools: needs auth.jwt"),
+        ({"authorization_servers": ["https://i.example"]}, "auth.authorization_servers: needs auth.jwt"),
+        ({"jwt": {"algorithms": ["HS256"]}}, "exactly one of secret_env, jwks_file, jwks_url"),
+        ({"jwt": SECRET | {"jwks_file": "keys.json"}}, "exactly one of"),
+        ({"jwt": SECRET | {"algorithms": []}}, "needs at least one"),
+        ({"jwt": SECRET | {"algorithms": ["HS256", "None"]}}, 'never "none"'),
+        ({"jwt": SECRET | {"algorithms": ["HS265"]}}, "'HS265' is not known; known: HS256"),
+        (
+            {"jwt": SECRET | {"algorithms": ["RS256", "HS256"]}},
+            "RS256 cannot do without jwks_file or jwks_url",
+        ),
+        ({"jwt": OTHERS | {"algorithms": ["HS256"]}}, "HS256 cannot do without secret_env"),
+        ({"jwt": OTHERS | {"jwks_url": "http://i.example/keys"}}, "auth.jwt.jwks_url: allowed: https"),
+        ({"jwt": OTHERS | {"jwks_url": "file:///etc/passwd"}}, "auth.jwt.jwks_url"),
+        ({"jwt": OTHERS | {"jwks_url": "https://user:word@i.example"}}, "auth.jwt.jwks_url"),
+        ({"jwt": OTHERS | {"jwks_url": "https://[::1"}}, "auth.jwt.jwks_url"),
+        ({"jwt": SECRET | {"leeway_s": -1}}, "0 to 600 are allowed, not -1"),
+        ({"jwt": SECRET | {"leeway_s": 601}}, "0 to 600 are allowed, not 601"),
+        ({"jwt": SECRET, "resource": "h.example/mcp"}, "auth.resource: must be an address"),
+        ({"jwt": SECRET, "scopes": ["two words"]}, "'two words' is no scope"),
+        ({"jwt": SECRET, "includes": {"a": ['"']}}, "is no scope"),
+        ({"jwt": SECRET, "tools": {"x": {"scopes": [""]}}}, "'' is no scope"),
+        ({"jwt": OTHERS, "authorization_servers": ["https://i.example"]}, "needs issuer and audience"),
+        ({"jwt": OTHERS, "authorization_servers": ["ftp://i.example"]}, "'ftp://i.example' is not allowed"),
+        ({"jwt": SECRET | {"secret": "x"}}, "auth.jwt.secret: unknown key; did you mean secret_env?"),
+        (
+            {"jwt": SECRET, "tools": {"x": {"scope": "a"}}},
+            "auth.tools.x.scope: unknown key; did you mean scopes",
+        ),
+        ({"jwt": SECRET, "tools": {"x": 5}}, "must be an object"),
+    ],
+)
+def test_what_does_not_go_together_is_named(tmp_path: Path, auth: dict[str, Any], told: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        read(tmp_path, auth)
+    assert told in str(refused.value)

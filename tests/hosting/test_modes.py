@@ -15,17 +15,14 @@ import aiohttp
 import pytest
 
 from mcpdesk.errors import DeskUserError, UnknownMode
-from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
-from mcpdesk.hosting.hosted_folder import Modes
-from mcpdesk.protocol.revisions import BY_NAME, V2026_07_28
+from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.server import Server
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import save
 from tests.support.patience import WITHIN_S
-from tests.support.served import make_server
 
 TOOLS = '''
 async def look() -> str:
@@ -90,34 +87,6 @@ def names(server: Server) -> list[str]:
     return [tool.name for tool in server.tools]
 
 
-def test_view_follows_the_server_and_its_mode() -> None:
-    server = make_server()
-    modes = Modes(server)
-    modes.choose({"few": Mode(tools=["echo", "boom", "nothing-like-it"])})
-    view = modes.view("few")
-    assert (names(view), view.mode, view.title) == (["echo", "boom"], "few", "Sample")
-    assert view.prompts is server.prompts
-    modes.choose({"few": Mode(tools=["steps"])})
-    server.title = "Another"
-    assert names(view) == ["echo", "boom"]
-    modes.refresh()
-    assert (names(view), view.title, view.modes) == (["steps"], "Another", ())
-    assert server.modes == ("few",)
-    assert modes.view("few") is view
-
-
-def test_mode_that_is_given_up_offers_nothing_to_who_still_has_it() -> None:
-    modes = Modes(make_server())
-    modes.choose({"few": Mode(tools=["echo"])})
-    view = modes.view("few")
-    modes.choose({})
-    modes.refresh()
-    assert names(view) == []
-    assert modes.lost == {"few"}
-    with pytest.raises(UnknownMode, match="no mode 'few'"):
-        modes.view("few")
-
-
 async def test_tool_outside_of_the_mode_is_neither_listed_nor_callable(folder: Path) -> None:
     async with http(folder) as (_, client):
         assert await client.tools("?mode=review") == ["look"]
@@ -130,13 +99,6 @@ async def test_tool_outside_of_the_mode_is_neither_listed_nor_callable(folder: P
         assert answer["error"]["code"] == -32602 and "Unknown tool: change" in answer["error"]["message"]
         _, answer = await client.post("", call("change"))
         assert answer["result"]["content"][0]["text"] == "changed it"
-
-
-async def test_one_connection_may_ask_in_turns(folder: Path) -> None:
-    async with http(folder) as (_, client):
-        for _ in range(3):
-            assert await client.tools("?mode=review") == ["look"]
-            assert await client.tools("") == ["look", "change"]
 
 
 async def test_both_eras_are_served_in_a_mode(folder: Path) -> None:
@@ -297,21 +259,6 @@ async def test_mode_that_is_lost_is_told_and_comes_back(folder: Path) -> None:
         assert desk.host.endpoint("sorted", "review") is view
         told = [notice.text for notice in desk.notices() if "mode" in notice.text]
         assert told == ["sorted: the mode review is gone; whoever asked for it is offered no tools"]
-
-
-async def test_catalogue_of_a_mode_is_made_once_and_kept_apart(folder: Path) -> None:
-    async with http(folder) as (desk, client):
-        await client.tools("?mode=review")
-        await client.tools("")
-        whole = desk.host.endpoint("sorted")
-        view = desk.host.endpoint("sorted", "review")
-        assert whole is not None and view is not None and view is not whole
-        assert desk.host.endpoint("sorted", "review") is view
-        page = [
-            each.dispatcher.offers.page("tools/list", BY_NAME["2025-03-26"], None) for each in (whole, view)
-        ]
-        assert page[1] is view.dispatcher.offers.page("tools/list", BY_NAME["2025-03-26"], None)
-        assert b"change" in page[0] and b"change" not in page[1]
 
 
 async def test_clients_of_all_modes_are_seen_and_end_with_the_core(folder: Path) -> None:

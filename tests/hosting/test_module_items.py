@@ -11,17 +11,14 @@ import pytest
 from mcpdesk import fail
 from mcpdesk.errors import RegistrationError, RemoteProtocolError
 from mcpdesk.hosting.folder.module_items import (
-    awaitable,
-    check_arguments,
     choice_completer,
     completers,
-    dashed,
 )
 from mcpdesk.hosting.folder.text_items import read_prompt_file
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import Tool
-from tests.support.module import found_in, module_file
+from tests.support.module import found_in
 
 
 def tool_in(folder: Path, text: str) -> Tool:
@@ -160,30 +157,6 @@ def test_unusable_tool_is_refused_with_its_line(tmp_path: Path, text: str, reaso
     assert unavailable.source == f"tools/my_file.py:{line}"
 
 
-def test_arguments_a_header_repeats_are_annotated_in_hints_and_schemas(tmp_path: Path) -> None:
-    typed = tool_in(
-        tmp_path / "a",
-        """
-        from typing import Annotated
-        from mcpdesk import Meta
-
-        async def f(region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})] = "eu"): ...
-        """,
-    )
-    handled = tool_in(
-        tmp_path / "b",
-        """
-        INPUT_SCHEMA = {"type": "object", "properties": {"id": {"type": "integer", "x-mcp-header": "Id"}}}
-        async def handler(args): ...
-        """,
-    )
-    assert [each.header for each in (*typed.mirrored, *handled.mirrored)] == [
-        "mcp-param-region",
-        "mcp-param-id",
-    ]
-    assert typed.input_schema["properties"]["region"]["x-mcp-header"] == "Region"
-
-
 @pytest.mark.parametrize("hint", ["str | int", "float", "list[str]"])
 def test_an_argument_no_header_can_repeat_leaves_the_tool_out(tmp_path: Path, hint: str) -> None:
     found = found_in(
@@ -227,22 +200,6 @@ async def test_a_parameter_can_be_repeated_in_a_header(tmp_path: Path) -> None:
         "x-mcp-header": "Region",
     }
     assert len(tool.mirrored) == 1
-
-
-def test_support_for_tasks_is_the_authors_to_say(tmp_path: Path) -> None:
-    text = "from mcpdesk import tool\n@tool({})\nasync def f(): ..."
-    tools = [
-        tool_in(tmp_path / str(number), text.format(options))
-        for number, options in enumerate(
-            ("", "task='forbidden'", "task='optional'", "task='required', asks_first=True")
-        )
-    ]
-    assert [(each.task, each.asks_first) for each in tools] == [
-        ("", False),
-        ("", False),
-        ("optional", False),
-        ("required", True),
-    ]
 
 
 CONTEXT: Any = SimpleNamespace(context=None)
@@ -338,21 +295,6 @@ async def test_prompt_takes_its_parameters_as_arguments(tmp_path: Path) -> None:
         assert caught.value.code == -32602
 
 
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ({}, "Prompt p lacks the required argument a"),
-        ({"a": "x", "c": "y"}, "Prompt p does not know the argument c; allowed: a, b"),
-        ({"a": 5}, "Prompt p: the argument a must be a string"),
-    ],
-)
-def test_arguments_of_a_prompt_are_checked(given: dict[str, Any], complaint: str) -> None:
-    arguments = (PromptArgument("a", required=True), PromptArgument("b"))
-    check_arguments("p", arguments, {"a": "x"})
-    with pytest.raises(RemoteProtocolError, match=complaint):
-        check_arguments("p", arguments, given)
-
-
 def of_module(folder: Path, text: str, kind: str = "prompt") -> Any:
     return found_in(folder, f"from mcpdesk import prompt, resource\n{text}", f"{kind}s/it.py", kind)
 
@@ -443,83 +385,3 @@ def test_choices_have_to_be_texts(tmp_path: Path, choices: str) -> None:
     path.write_text(f"---\narguments: [{{name: tone, choices: {choices}}}]\n---\n{{{{tone}}}}")
     found = read_prompt_file(path, tmp_path, "ask")
     assert found.items == [] and "list of texts" in found.broken[0][1].reason
-
-
-TEXT = """
-    import functools
-
-    LIMIT = (
-        3
-    )
-    OTHER: int = 4
-
-    def wrapped(function):
-        @functools.wraps(function)
-        async def inner(): return await function()
-        return inner
-
-    @wrapped
-    async def one(): return LIMIT
-
-    async def two(): return 2
-    """
-
-
-def test_place_is_the_line_of_the_def(tmp_path: Path) -> None:
-    with module_file(tmp_path, TEXT) as file:
-        assert file.place(file.module.one) == "tools/my_file.py:14"
-        assert file.place(file.module.two) == "tools/my_file.py:16"
-        assert [file.line_of(name) for name in ("LIMIT", "OTHER", "NOWHERE")] == [3, 6, 1]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "changed"),
-    [
-        ("return LIMIT", "return LIMIT + 1", (True, False)),
-        ("return 2", "return 3", (False, True)),
-        ("        3\n", "        4\n", (True, True)),
-        ("async def two", "# a comment\n\n    async def two", (False, False)),
-    ],
-)
-def test_fingerprint_changes_with_what_a_function_may_use(
-    tmp_path: Path, old: str, new: str, changed: tuple[bool, bool]
-) -> None:
-    prints = []
-    for number, text in enumerate((TEXT, TEXT.replace(old, new))):
-        with module_file(tmp_path / str(number), text) as file:
-            functions = [file.module.one, file.module.two]
-            prints.append(list(file.fingerprints(functions)))
-    assert tuple(a != b for a, b in zip(*prints, strict=True)) == changed
-
-
-def test_a_function_changed_in_nothing_keeps_its_fingerprint_whoever_its_neighbours_are(
-    tmp_path: Path,
-) -> None:
-    with module_file(tmp_path / "few", TEXT) as file:
-        before = list(file.fingerprints([file.module.one, file.module.two]))
-    with module_file(tmp_path / "more", TEXT + "\n    async def three(): return 3\n") as file:
-        after = list(file.fingerprints([file.module.one, file.module.two, file.module.three]))
-    assert after[:2] == before
-    assert len(set(after)) == 3
-
-
-async def test_plain_functions_can_be_awaited_and_generators_cannot() -> None:
-    def plain() -> None: ...
-
-    async def stream():  # type: ignore[no-untyped-def]
-        yield 1
-
-    async def good() -> None: ...
-
-    assert awaitable(good) is good
-    assert await awaitable(plain)() is None
-    with pytest.raises(RegistrationError, match="stream yields"):
-        awaitable(stream)
-
-
-def test_names_are_dashed() -> None:
-    assert [dashed(name) for name in ("user_profile", "greet", "class_")] == [
-        "user-profile",
-        "greet",
-        "class",
-    ]

@@ -55,13 +55,6 @@ def test_imports_under_src_find_src_first(opened: list[Namespace], tmp_path: Pat
     assert value(open_folder(opened, tmp_path, files), "src/tools/a.py") == "src"
 
 
-def test_folders_keep_modules_of_the_same_name_apart(opened: list[Namespace], tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        files = {"tools/a.py": "from helper import VALUE", "helper.py": f"VALUE = {name!r}"}
-        assert value(open_folder(opened, tmp_path / name, files), "tools/a.py") == name
-    assert "helper" not in sys.modules
-
-
 def test_standard_library_and_packages_are_not_shadowed(opened: list[Namespace], tmp_path: Path) -> None:
     files = {
         "tools/json.py": "import json, orjson\nVALUE = json.dumps([1])",
@@ -90,45 +83,6 @@ def test_no_compiled_files_are_left_in_the_folder(opened: list[Namespace], tmp_p
 def reload(namespace: Namespace, files: dict[str, str]) -> None:
     write(namespace.folder, files)
     namespace.refresh()
-
-
-def test_changed_helper_reloads_its_users_and_nobody_else(opened: list[Namespace], tmp_path: Path) -> None:
-    files = {
-        "a.py": "import b\nVALUE = b.VALUE",
-        "b.py": "from c import VALUE",
-        "c.py": "VALUE = 1",
-        "d.py": "VALUE = object()",
-    }
-    namespace = open_folder(opened, tmp_path, files)
-    assert value(namespace, "a.py") == 1
-    untouched = value(namespace, "d.py")
-    reload(namespace, {"c.py": "VALUE = 22"})
-    assert value(namespace, "a.py") == 22
-    assert value(namespace, "d.py") is untouched
-    namespace.restore_unchanged()
-    assert [source.path.name for source in namespace.users(namespace.folder / "a.py")] == ["b.py", "c.py"]
-
-
-def test_module_that_breaks_is_put_back_and_tried_again(opened: list[Namespace], tmp_path: Path) -> None:
-    namespace = open_folder(opened, tmp_path, {"a.py": "import b\nVALUE = b.VALUE", "b.py": "VALUE = 1"})
-    before = namespace.load(namespace.folder / "a.py")
-    for _ in range(2):
-        reload(namespace, {"b.py": "VALUE = = 2"})
-        with pytest.raises(SyntaxError):
-            namespace.load(namespace.folder / "a.py")
-        namespace.restore_unchanged()
-        assert sys.modules[before.__name__] is before
-    reload(namespace, {"b.py": "VALUE = 3"})
-    assert value(namespace, "a.py") == 3
-
-
-def test_deleted_helper_breaks_its_users(opened: list[Namespace], tmp_path: Path) -> None:
-    namespace = open_folder(opened, tmp_path, {"a.py": "import b\nVALUE = b.VALUE", "b.py": "VALUE = 1"})
-    assert value(namespace, "a.py") == 1
-    (namespace.folder / "b.py").unlink()
-    namespace.refresh()
-    with pytest.raises(ModuleNotFoundError):
-        namespace.load(namespace.folder / "a.py")
 
 
 def test_circular_imports_work_and_end(opened: list[Namespace], tmp_path: Path) -> None:

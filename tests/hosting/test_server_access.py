@@ -12,7 +12,7 @@ from mcpdesk.auth.keys import KeysMissing, KeySource, RefreshPace
 from mcpdesk.auth.principal import NOTHING_ASKED
 from mcpdesk.auth.tokens import Rejected, Verifier
 from mcpdesk.hosting import server_access
-from mcpdesk.hosting.folder.manifest_auth import Auth, Jwt, Needs
+from mcpdesk.hosting.folder.manifest import Auth, Jwt, Needs
 from mcpdesk.hosting.server_access import (
     LARGEST,
     AccessGate,

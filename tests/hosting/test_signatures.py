@@ -87,16 +87,6 @@ def test_argument_of_no_use_is_a_readable_failure(arguments: dict[str, Any], com
         read_signature(everything, "a.py:1").bind(arguments, None)
 
 
-def test_function_without_parameters_takes_an_empty_object() -> None:
-    async def nothing() -> None: ...
-
-    assert read_signature(nothing, "a.py:1").input_schema == {
-        "type": "object",
-        "properties": {},
-        "additionalProperties": False,
-    }
-
-
 async def by_annotation(c: Context) -> None: ...
 async def by_name(context) -> None: ...  # type: ignore[no-untyped-def]
 async def optional(context: Context | None = None) -> None: ...
@@ -157,21 +147,6 @@ async def positional(value: int, /) -> None: ...
 def test_what_cannot_be_expressed_is_refused_with_its_place(function: Any, complaint: str) -> None:
     with pytest.raises(RegistrationError, match=f"tools/a.py:7: .*{complaint}"):
         read_signature(function, "tools/a.py:7")
-
-
-async def words(text: str, loud: Annotated[bool, "shout"] = False) -> str:
-    return text
-
-
-async def sums(number: float, text: str) -> str:
-    return text
-
-
-def test_texts_and_flags_are_taken_as_they_are_and_numbers_are_not() -> None:
-    assert read_signature(words, "x:1").takes_json
-    assert read_signature(words, "x:1").input_schema["additionalProperties"] is False
-    assert not read_signature(sums, "x:1").takes_json
-    assert not read_signature(everything, "x:1").takes_json
 
 
 def test_bounds_of_pydantic_and_annotated_types_reach_the_schema() -> None:

@@ -16,13 +16,10 @@ from mcpdesk.errors import RegistrationError, RemoteProtocolError
 from mcpdesk.hosting.folder import text_items
 from mcpdesk.hosting.folder.file_items import FileItems
 from mcpdesk.hosting.folder.text_items import (
-    TextDocument,
-    mapping_of,
     read_document,
     read_prompt_file,
     read_resource_file,
     read_skills,
-    text_of,
 )
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.resources import Resource
@@ -125,12 +122,6 @@ async def test_large_file_is_read_whole_without_being_kept(
     assert await read(item) == "x" * 100
 
 
-async def test_file_is_read_as_it_is_now(tmp_path: Path) -> None:
-    item = resource(tmp_path, "a.txt", "old")
-    (tmp_path / "resources/a.txt").write_text("new", "utf-8")
-    assert await read(item) == "new"
-
-
 @pytest.mark.requirement("12.12")
 async def test_file_that_became_a_link_out_of_the_folder_is_no_resource(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -154,10 +145,6 @@ async def test_file_that_is_gone_or_became_something_else_is_no_resource(tmp_pat
     path.rmdir()
     os.mkfifo(path)
     assert await read(item) is None
-
-
-def test_nested_files_have_nested_names(tmp_path: Path) -> None:
-    assert resource(tmp_path, "guides/first steps.md", "x").uri == "resource://guides/first%20steps"
 
 
 def test_bad_front_matter_leaves_the_file_out(tmp_path: Path) -> None:
@@ -234,19 +221,10 @@ def test_prompt_that_is_not_text_is_refused(tmp_path: Path) -> None:
     assert "UTF-8" in unavailable.reason
 
 
-def test_text_without_front_matter_is_all_body() -> None:
-    assert read_document("# Title\n---\nx", "a.md") == TextDocument("# Title\n---\nx")
-    assert read_document("----\nx\n", "a.md") == TextDocument("----\nx\n")
-
-
 def test_front_matter_is_split_from_the_body() -> None:
     document = read_document("---\r\ntitle: Q&A *now*\r\n---\r\nbody\n---\nmore\n", "a.md")
     assert document.fields == {"title": "Q&A *now*"}
     assert document.body.splitlines() == ["body", "---", "more"]
-
-
-def test_empty_front_matter_is_no_mistake() -> None:
-    assert read_document("---\n---\nx", "a.md") == TextDocument("x")
 
 
 @pytest.mark.parametrize(
@@ -266,16 +244,6 @@ def test_unusable_front_matter_is_refused_with_its_line(text: str, place: str, c
     assert caught.value.source == place
 
 
-def test_fields_have_to_be_texts_and_mappings() -> None:
-    assert text_of({"title": 2026}, "title", "a.md") == "2026"
-    assert text_of({}, "title", "a.md") == ""
-    assert mapping_of({}, "annotations", "a.md") == {}
-    with pytest.raises(RegistrationError, match="quotes"):
-        text_of({"title": True}, "title", "a.md")
-    with pytest.raises(RegistrationError, match="must be a mapping"):
-        mapping_of({"annotations": []}, "annotations", "a.md")
-
-
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
@@ -288,29 +256,6 @@ def shop(tmp_path: Path) -> Path:
         '{"name": "shop", "builtins": ["InvokeSkill", "PlanMode", "TaskManager"]}'
     )
     return folder
-
-
-def test_each_file_is_a_resource_with_its_type(shop: Path) -> None:
-    resources = read_skills([shop / "skills"]).resources
-    found = {each.uri: (each.mime_type, each.description) for each in resources}
-    assert found == {
-        "skill://review/SKILL.md": ("text/markdown", "Review a change."),
-        "skill://review/lists/style%20guide.md": ("text/markdown", ""),
-        "skill://review/logo.png": ("image/png", ""),
-    }
-
-
-def test_of_two_skills_with_one_name_the_earlier_base_counts(shop: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine" / "review"
-    mine.mkdir(parents=True)
-    (mine / "SKILL.md").write_text("mine")
-    uris = [each.uri for each in read_skills([mine.parent, shop / "skills"]).resources]
-    assert uris == ["skill://review/SKILL.md"]
-
-
-def test_what_leads_out_of_a_skill_is_left_out(shop: Path) -> None:
-    (shop / "skills" / "review" / "leak.txt").symlink_to("/etc/passwd")
-    assert not any("leak" in each.uri for each in read_skills([shop / "skills"]).resources)
 
 
 def test_the_files_of_a_skill_are_those_the_tool_lists(shop: Path) -> None:
@@ -351,20 +296,6 @@ async def test_a_folders_own_resource_wins_over_what_comes_along(shop: Path, tmp
     async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
         read = await answer(link, "resources/read", {"uri": "skill://review/SKILL.md"})
         assert read["contents"][0]["text"] == "mine"
-
-
-async def test_plan_mode_refuses_what_is_not_read_only(shop: Path, tmp_path: Path) -> None:
-    async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
-        await call(link, "PlanMode", action="enter", goal="Move house")
-        refused = await call(link, "TaskManager", action="create", query="Rest")
-        assert refused["isError"] and "plan mode is on (goal: Move house)" in refused["content"][0]["text"]
-        assert not (await call(link, "InvokeSkill", skill_name="review"))["isError"]
-    async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
-        assert (await call(link, "TaskManager", action="create", query="x"))["isError"], (
-            "it outlives the server"
-        )
-        await call(link, "PlanMode", action="exit")
-        assert not (await call(link, "TaskManager", action="list", query=""))["isError"]
 
 
 async def call(link: RunningDesk, name: str, **arguments: Any) -> dict[str, Any]:

@@ -115,53 +115,6 @@ def test_what_is_there_is_never_written_over(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
-def test_what_a_program_made_that_is_no_file_is_not_taken_for_its_file(tmp_path: Path, kind: str) -> None:
-    made, path = MadeFiles(), tmp_path / "map.png"
-    claimed = made.claim([path], ())
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        path.symlink_to(tmp_path)
-    made.release(claimed)
-    with pytest.raises(NotMadeHere):
-        made.claim([path], ())
-
-
-def test_what_somebody_else_put_there_meanwhile_is_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*args: object, **named: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "setxattr", refuse, raising=False)
-    made, path = MadeFiles(), tmp_path / "map.png"
-    claimed = made.claim([path], ())
-    path.write_text("theirs")
-    made.release(claimed)
-    with pytest.raises(NotMadeHere):
-        made.claim([path], ())
-
-
-def test_calls_at_the_same_time_may_make_the_same_file(tmp_path: Path) -> None:
-    made, path = MadeFiles(), tmp_path / "map.png"
-    first = made.claim([path], ())
-    path.write_text("half")
-    second = made.claim([path], ())
-    path.rename(tmp_path / "half")
-    path.symlink_to(tmp_path / "half")
-    with pytest.raises(NotMadeHere):
-        made.claim([path], ())
-    path.unlink()
-    path.write_text("more")
-    made.release(first)
-    path.write_text("whole")
-    made.release(second)
-    make(made, path, "anew")
-
-
 def test_in_a_folder_of_everybody_the_folders_of_others_are_theirs(tmp_path: Path) -> None:
     root = tmp_path / "all"
     (root / "theirs").mkdir(parents=True)

@@ -105,21 +105,6 @@ def test_a_file_that_is_another_one_now_is_not_given_out(home: Path, change: str
             use(file, [home])
 
 
-def test_nothing_stays_open(home: Path) -> None:
-    file, changed = made(home), made(home, "changed.txt")
-    changed.path.write_text("something else")
-    os.mkfifo(home / "pipe")
-    before = len(os.listdir("/proc/self/fd"))
-    downloads.record_files([file.path, home / "pipe", home / "nothing"], [home])
-    downloads.record_files([file.path], [home], file.path.stat().st_ctime + 60)
-    downloads.check_unchanged(file, [home])
-    for use in (downloads.open_unchanged, downloads.check_unchanged, downloads.digest):
-        with pytest.raises(FileGone):
-            use(changed, [home])
-    downloads.digest(file, [home])
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
     file = made(home, "sub/secret.txt", "secret")
     (home / "sub").rename(home / "before")

@@ -35,22 +35,6 @@ def test_nothing_follows_an_end(end: TaskStatus, other: TaskStatus) -> None:
     assert one.message == "over"
 
 
-def test_listeners_hear_every_change_until_they_leave() -> None:
-    one, heard = job(), []
-    forget = one.listen(lambda: heard.append(one.status))
-    one.move(S.INPUT_REQUIRED, 101.0)
-    one.touch(102.0)
-    forget()
-    one.move(S.COMPLETED, 103.0)
-    assert heard == [S.INPUT_REQUIRED, S.INPUT_REQUIRED]
-    forget()
-
-
-def test_a_lifetime_counts_from_the_beginning() -> None:
-    assert not job(60.0).is_expired(159.9) and job(60.0).is_expired(160.0)
-    assert not job(None).is_expired(1e12)
-
-
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -146,19 +130,6 @@ async def test_results_are_bounded_in_bytes_and_freed_with_their_jobs() -> None:
     shelf.close()
 
 
-async def test_what_the_work_holds_counts_until_it_ends() -> None:
-    shelf = Shelf(kept_bytes=100)
-    held = shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=80)
-    with pytest.raises(NoRoom, match="arguments of 30 bytes"):
-        shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=30)
-    shelf.finish(held, TaskStatus.COMPLETED, JobEnding(b"x" * 90))
-    assert shelf._bytes["s"] == 90
-    shelf.cancel(shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, size=10), "enough")
-    assert shelf._bytes["s"] == 90
-    shelf.close()
-    assert shelf._bytes["s"] == 0
-
-
 @pytest.mark.requirement("8.3")
 async def test_a_cancelled_job_stays_cancelled_whatever_its_work_does() -> None:
     shelf = Shelf()
@@ -215,14 +186,6 @@ async def test_calls_are_kept_from_their_end_and_for_as_long_as_they_run() -> No
     shelf.close()
 
 
-async def test_calls_are_found_by_their_owner_and_tasks_never_as_calls() -> None:
-    shelf = Shelf()
-    job, task = call(shelf, "ada"), shelf.new("ada")
-    assert shelf.find(job.id, "ada") is job and shelf.find(job.id, "eve") is None
-    assert shelf.find(task.id, "ada") is None and shelf.find("nothing", "ada") is None
-    shelf.close()
-
-
 async def test_the_call_that_is_over_for_longest_makes_room_and_nothing_else_does() -> None:
     shelf = Shelf()
     running, first, second = (call(shelf, "ada", 8) for _ in range(3))
@@ -266,45 +229,6 @@ async def test_results_make_room_for_results_until_one_is_too_large() -> None:
     shelf.close()
 
 
-async def test_what_a_call_wrote_keeps_it_from_ending_in_no_way() -> None:
-    shelf = Shelf(kept_bytes=1000)
-    shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=1000, feed=CallFeed())
-    job = call(shelf, most=10)
-    assert job.feed is not None
-    job.feed.stdout("x" * 600)
-    with pytest.raises(NoRoom):
-        shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"{}"))
-    shelf.finish(job, TaskStatus.COMPLETED, JobEnding())
-    assert job.status is TaskStatus.COMPLETED and job.feed.tails()[0] == "x" * 600
-    shelf.close()
-
-
-async def test_who_takes_no_more_room_is_not_refused_where_there_is_none() -> None:
-    shelf = Shelf(kept_bytes=1000)
-    first = shelf.add("s", "", "tool", "peer", 60, 10, shelf.stopped.append, size=900, feed=CallFeed())
-    second = call(shelf, most=10)
-    assert second.feed is not None
-    second.feed.stdout("x" * 600)
-    shelf.finish(second, TaskStatus.COMPLETED, JobEnding())
-    assert shelf._bytes["s"] > 1000
-    shelf.new(most=10)
-    shelf.finish(first, TaskStatus.COMPLETED, JobEnding(b"x" * 900))
-    assert first.status is TaskStatus.COMPLETED and shelf.find(second.id, "") is second
-    shelf.close()
-
-
-async def test_what_a_cancelled_call_wrote_counts_until_it_makes_room() -> None:
-    shelf = Shelf(kept_bytes=1000)
-    cancelled, job = call(shelf, most=10), call(shelf, most=10)
-    assert cancelled.feed is not None
-    cancelled.feed.stdout("x" * 450)
-    shelf.cancel(cancelled, "enough")
-    assert cancelled.kept_bytes == 900
-    shelf.finish(job, TaskStatus.COMPLETED, JobEnding(b"x" * 600))
-    assert shelf.find(cancelled.id, "") is None and shelf.find(job.id, "") is job
-    shelf.close()
-
-
 async def test_stopping_waits_for_the_work_of_calls() -> None:
     shelf = Shelf()
     ended = asyncio.Event()
@@ -324,10 +248,3 @@ async def test_stopping_waits_for_the_work_of_calls() -> None:
     assert ended.is_set() and job.status is TaskStatus.CANCELLED and len(shelf) == 0
     await asyncio.sleep(0)
     assert not shelf._works
-
-
-async def test_so_many_calls_of_a_server_run_at_a_time() -> None:
-    shelf = Shelf()
-    assert shelf.turn("s", 2) is shelf.turn("s", 2) is not shelf.turn("t", 2)
-    async with shelf.turn("s", 2), shelf.turn("s", 2):
-        assert shelf.turn("s", 2).locked() and not shelf.turn("t", 2).locked()

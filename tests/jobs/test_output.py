@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,33 +96,11 @@ def test_what_does_not_fit_the_disk_is_said_and_the_rest_can_be_read(tmp_path: P
     assert output.end(10) == "xxxthe end"
 
 
-def test_what_is_in_a_file_takes_little_memory(tmp_path: Path) -> None:
-    output = Output(file=tmp_path / "out")
-    output.add("stdout", b"x" * WHOLE_BYTES)
-    output.close()
-    assert output.read(0, 2 * WHOLE_BYTES) == b"x" * WHOLE_BYTES
-    assert output.is_cut and len(output.text()) < WHOLE_BYTES / 20
-
-
-def test_a_listener_is_called_once() -> None:
-    heard: list[int] = []
-    output = Output()
-    output.notify(lambda: heard.append(output.size))
-    output.add("stdout", b"abc")
-    output.add("stdout", b"def")
-    assert heard == [3]
-    assert output.end(4) == "cdef"
-
-
 def taken(*pieces: bytes) -> Excerpt:
     excerpt = Excerpt()
     for piece in pieces:
         excerpt.add(piece)
     return excerpt
-
-
-def test_bytes_that_are_no_text_are_replaced() -> None:
-    assert taken(b"\xff\xfe ok \xc3").text() == "\ufffd\ufffd ok \ufffd"
 
 
 def test_a_large_stream_keeps_its_ends_and_says_what_is_missing() -> None:
@@ -167,15 +144,6 @@ def test_json_lines_are_taken_out_wherever_they_are_split(cuts: list[int]) -> No
     assert heard.progress == [(1, 4, "read ing"), (2.5, None, "")]
 
 
-def test_text_does_not_wait_for_its_line_to_end() -> None:
-    texts: list[str] = []
-    output = Reports(None, "json-lines", lambda _, text: texts.append(text), lambda _: None)
-    output.add("stderr", b"a question? ")
-    assert texts == ["a question? "]
-    output.add("stderr", b'{"progress": 1}\n')
-    assert "".join(texts) == 'a question? {"progress": 1}\n'
-
-
 def test_line_that_goes_on_and_on_is_text() -> None:
     long = b'{"progress": 1, "x": "' + b"y" * LONGEST
     assert Heard("json-lines", [long, b'"}\n']).kept.startswith('{"progress"')
@@ -194,15 +162,6 @@ def test_a_bar_that_is_drawn_again_and_again_never_becomes_a_long_line() -> None
     assert heard.kept == heard.told == "end\n"
 
 
-def test_an_output_that_is_closed_leaves_no_file_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    output = Reports(tmp_path, "", lambda *_: None, lambda _: None)
-    output.add("stdout", b"x" * (WHOLE_BYTES + 1))
-    assert len(os.listdir("/proc/self/fd")) == before + 1
-    output.close()
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 BAR = b"start\n  0%| |\r 45.5%|== |\r100%|====|\nwidth: 250%, 1999%\ndone 100 %\r\n"
 
 
@@ -214,17 +173,3 @@ def test_percentages_are_found_and_what_was_written_over_is_left_out(cuts: list[
     values = [each.value for each in heard.progress]
     assert {0, 45.5, 100} <= set(values)
     assert heard.progress[-1].total == 100
-
-
-def test_whole_percentages_are_told_once_each() -> None:
-    heard = Heard("percent", [b" 1% a\r", b" 1% b\r", b" 2% c"])
-    assert heard.progress == [(1, 100, "1% a"), (2, 100, "2% c")]
-    assert heard.kept == " 2% c"
-
-
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_without_a_form_everything_is_text(stream: Stream) -> None:
-    heard = Heard("", [b'{"progress": 1}\n 5%', b"\xc3", b"\xa4\r"], stream)
-    assert heard.kept == heard.told == '{"progress": 1}\n 5%ä\r'
-    assert heard.progress == []
-    assert {name for name, _ in heard.texts} == {stream}

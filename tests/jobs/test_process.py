@@ -10,12 +10,9 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from queue import Queue
 from secrets import randbelow
 
 import psutil
@@ -25,13 +22,10 @@ from mcpdesk.jobs import process
 from mcpdesk.jobs.child import CAN_KEEP, GUARD
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import (
-    FLOOD_RATE,
-    MOST_REST_S,
     NICE,
     TERM_GRACE_S,
     Process,
     ProgramEnd,
-    Supervisor,
     lower_priority,
     run,
 )
@@ -346,12 +340,6 @@ async def test_a_flood_costs_bounded_memory_and_leaves_the_loop_free(tmp_path: P
     assert turns > 10 and busiest_s < 0.5, "others wait for a flood"
 
 
-async def test_many_programs_at_once() -> None:
-    outputs = [Output() for _ in range(20)]
-    await asyncio.gather(*(bash(f"echo {number}", output) for number, output in enumerate(outputs)))
-    assert [output.text() for output in outputs] == [f"{number}\n" for number in range(20)]
-
-
 @pytest.mark.slow
 async def test_no_descriptor_is_left_open() -> None:
     await bash("true")
@@ -378,23 +366,6 @@ async def test_a_program_its_children_and_its_session_lower_priority() -> None:
     assert all(line.endswith(f" nice {NICE}") for line in session)
 
 
-async def test_a_system_that_is_in_no_hurry_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [BlockingIOError(), BlockingIOError(), None]
-
-    def write(path: Path, text: str) -> None:
-        if (answer := answers.pop(0)) is not None:
-            raise answer
-
-    monkeypatch.setattr(Path, "write_text", write)
-    monkeypatch.setattr(process, "AGAIN_S", 0.001)
-    await asyncio.wait_for(lower_priority(2**22 + 1), WITHIN_S)
-    assert answers == []
-
-
-async def test_who_is_gone_is_left_alone() -> None:
-    await asyncio.wait_for(lower_priority(2**22 + 1), WITHIN_S)
-
-
 BUSY_AT_THE_END = """
 import os
 from pathlib import Path
@@ -404,46 +375,6 @@ process = Process(["sleep", "100"], Path("/"), dict(os.environ), Output(), begun
 process.start(print)
 os.read(0, 1)
 """
-
-
-@pytest.fixture
-def supervisor() -> Iterator[Supervisor]:
-    made = Supervisor()
-    yield made
-    made.close()
-
-
-def test_what_comes_of_a_coroutine_is_reported_on_its_thread(supervisor: Supervisor) -> None:
-    reported: Queue[tuple[object, str]] = Queue()
-
-    async def work(value: int) -> int:
-        await asyncio.sleep(0)
-        return 10 // value
-
-    for value in (5, 0):
-        supervisor.run(work(value), lambda outcome: reported.put((outcome, threading.current_thread().name)))
-    assert reported.get(timeout=WITHIN_S) == (2, "programs")
-    assert isinstance(reported.get(timeout=WITHIN_S)[0], ZeroDivisionError)
-
-
-def test_what_was_read_is_paid_for_with_a_rest(supervisor: Supervisor) -> None:
-    ticks: Queue[float] = Queue()
-
-    async def work(owed: int) -> None:
-        reader, writer = os.pipe()
-        ready = asyncio.Event()
-        supervisor.throttle(owed)
-        asyncio.get_running_loop().add_reader(reader, ready.set)
-        os.write(writer, b"!")
-        began = time.perf_counter()
-        await ready.wait()
-        ticks.put(time.perf_counter() - began)
-        asyncio.get_running_loop().remove_reader(reader)
-        os.close(reader)
-        os.close(writer)
-
-    supervisor.run(work(int(FLOOD_RATE)), lambda outcome: None)
-    assert ticks.get(timeout=WITHIN_S) >= MOST_REST_S
 
 
 def test_nothing_is_said_when_a_process_ends_with_programs_running() -> None:

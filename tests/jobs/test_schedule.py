@@ -53,20 +53,6 @@ async def test_work_is_called_until_it_wants_no_more(make: Make) -> None:
     assert calls == [0, 1, 2]
 
 
-async def test_what_wants_nothing_is_called_when_it_is_poked(make: Make) -> None:
-    called = asyncio.Event()
-
-    async def work() -> float | None:
-        called.set()
-        return None
-
-    each = make(work, Clock())
-    for _ in range(3):
-        each.poke()
-        await asyncio.wait_for(called.wait(), WITHIN_S)
-        called.clear()
-
-
 async def test_a_poke_ends_a_long_sleep(make: Make) -> None:
     called = asyncio.Event()
 

@@ -97,13 +97,6 @@ async def test_of_large_output_the_start_and_the_newest_are_given_and_where_it_i
     assert (fields(rest)["output"], fields(rest)["truncated"]) == ("more\n", False)
 
 
-async def test_two_reads_at_once_of_one_caller_do_not_get_the_same(context: ToolContext) -> None:
-    number = await begin(context, "seq 1 100")
-    await ended(context, number)
-    both = await asyncio.gather(read(context, number), read(context, number))
-    assert sorted(len(fields(piece)["output"]) for piece in both) == [0, 292]
-
-
 async def test_a_character_is_never_torn_apart(context: ToolContext) -> None:
     gate = context.hosted.folder / "gate"
     number = await begin(context, rf"mkfifo {gate}; printf '\xe2\x82'; read < {gate}; printf '\xac!'")
@@ -112,12 +105,6 @@ async def test_a_character_is_never_torn_apart(context: ToolContext) -> None:
     gate.write_text("go\n")
     await ended(context, number)
     assert fields(await read(context, number))["output"] == "€!"
-
-
-async def test_output_that_is_no_text_is_replaced(context: ToolContext) -> None:
-    number = await begin(context, r"printf 'a\xff\x00b\xe2'")
-    await ended(context, number)
-    assert fields(await read(context, number))["output"] == "a\ufffd\x00b\ufffd"
 
 
 async def test_tasks_are_listed_with_status_and_runtime(context: ToolContext) -> None:
@@ -206,13 +193,6 @@ async def test_what_a_program_uses_is_known_while_it_runs(context: ToolContext) 
     await written(context, number, "up")
     used = await asyncio.to_thread(context.hosted.programs.usage)
     assert used[number].processes == 3 and used[number].memory > 100_000
-
-
-async def test_what_helpers_used_that_have_ended_counts(context: ToolContext) -> None:
-    number = await begin(context, "(for ((n = 0; n < 100000; n++)); do :; done); echo up; sleep 300; true")
-    await written(context, number, "up")
-    used = await asyncio.to_thread(context.hosted.programs.usage)
-    assert used[number].cpu_s > 0.02
 
 
 async def test_an_output_file_that_was_removed_is_named(context: ToolContext) -> None:

@@ -32,7 +32,7 @@ from mcpdesk.hosting.folder.file_items import FileItems, digest
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.jobs.feed import CallFeed, ProgressReport
 from mcpdesk.jobs.output import Reports
-from mcpdesk.jobs.process import ProgramEnd, end_remarks, run
+from mcpdesk.jobs.process import ProgramEnd, end_remarks, report_end, run
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
@@ -164,30 +164,18 @@ class CommandRun:
         self, ended: ProgramEnd, output: Reports, made: list[Path], notes: list[str], failed: bool, most: int
     ) -> ToolResult[dict[str, Any]]:
         command = self._ready.command
-        notes = [*(f"[wrote {path}]" for path in made), *notes]
-        room = max(0, most - sum(len(note) + 1 for note in notes))
-        lines = [output.text(room).removesuffix("\n"), *notes]
-        text = "\n".join(line for line in lines if line) or "(no output)"
+        report = report_end(ended, output, [*(f"[wrote {path}]" for path in made), *notes], most)
         pictures = await asyncio.to_thread(_pictures, made)
-        structured = {
+        named: dict[str, Any] = {
             "status": "error" if failed else "ok",
-            "exit_code": ended.exit_code,
-            "stdout": output.stream("stdout", most),
-            "stderr": output.stream("stderr", most),
             "stage": command.stage,
             "command": command.command,
             "output_files": [str(path) for path in made],
-            "duration_ms": round(ended.duration_s * 1000),
-            "timed_out": ended.timed_out,
-            "truncated": output.is_longer(room),
         }
         if output.file is not None:
-            structured["output_file"] = str(output.file)
-        all_of_it = {
-            "stdout": output.stream("stdout"), "stderr": output.stream("stderr"), "truncated": output.is_cut
-        }  # fmt: skip
-        blocks = (content.text(text), *pictures)
-        return ToolResult(blocks, structured, is_error=failed, whole=structured | all_of_it)
+            named["output_file"] = str(output.file)
+        blocks = (content.text(report.text), *pictures)
+        return ToolResult(blocks, named | report.fields, is_error=failed, whole=named | report.whole)
 
     def _environment(self, context: Context) -> dict[str, str]:
         command = self._ready.command

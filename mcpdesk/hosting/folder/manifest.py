@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
-from mcpdesk.hosting.folder import manifest_auth
-from mcpdesk.hosting.folder.manifest_auth import Auth, ManifestPart, Refuse, check_auth
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import GivenValue, converted
 
@@ -21,8 +22,65 @@ if TYPE_CHECKING:
 
 FILE = "mcp.json"
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
-POLICIES = [policy.value for policy in Policy]
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
+SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
+SOURCES = ("secret_env", "jwks_file", "jwks_url")
+LONGEST_LEEWAY_S = 600
+CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
+"""The allowed texts of the values that have few."""
+_WEB = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
+
+Refuse = Callable[..., ManifestError]
+"""Makes an error from a message and the path to what it is about."""
+
+
+class ManifestPart(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A part of the manifest; unknown keys are mistakes."""
+
+
+class Jwt(ManifestPart):
+    """How tokens are checked."""
+
+    algorithms: list[str] = []
+    secret_env: str = ""
+    jwks_file: str = ""
+    jwks_url: str = ""
+    issuer: str = ""
+    audience: str | list[str] = ""
+    leeway_s: float = 0
+
+
+class Needs(ManifestPart):
+    """What one tool asks of its callers in addition."""
+
+    requires_jwt: bool = True
+    scopes: list[str] = []
+
+
+class Auth(ManifestPart):
+    """The `auth` object: who may call."""
+
+    requires_jwt: bool = False
+    jwt: Jwt | None = None
+    scopes: list[str] = []
+    """Scopes every token must allow."""
+    includes: dict[str, list[str]] = {}
+    """The scopes a broader one stands for."""
+    authorization_servers: list[str] = []
+    """Issuers of tokens, which clients find in the metadata of the protected resource."""
+    resource: str = ""
+    """The public URI of the server behind a proxy."""
+    tools: dict[str, Needs] = {}
+    """By tool name; added to what the tools ask for themselves."""
+
+    @property
+    def audiences(self) -> frozenset[str]:
+        """The audiences a token may have; by default the server's own URI."""
+        given = self.jwt.audience if self.jwt is not None else ""
+        named = [given] if isinstance(given, str) else given
+        return frozenset(each for each in named if each) or frozenset(
+            [self.resource] if self.resource else []
+        )
 
 
 class Mode(ManifestPart):
@@ -32,7 +90,7 @@ class Mode(ManifestPart):
     description: str = ""
 
 
-class Icon(ManifestPart):
+class Icon(ManifestPart, omit_defaults=True):
     """A picture of the server."""
 
     src: str
@@ -41,46 +99,33 @@ class Icon(ManifestPart):
     theme: Literal["light", "dark"] | None = None
 
 
-class _File(ManifestPart):
-    """The structure of the whole file."""
+class ManifestFile(ManifestPart):
+    """What `mcp.json` may hold."""
 
     name: str = ""
     title: str = ""
     version: str = "0.0.0"
     description: str = ""
     instructions: str = ""
-    websiteUrl: str = ""
+    website_url: str = field(default="", name="websiteUrl")
     icons: list[Icon] = []
     builtins: list[str] = []
-    approvals: dict[str, Any] = {}
-    auth: Auth = msgspec.field(default_factory=Auth)
+    """Names of built-in tools to offer, in this order."""
+    approvals: dict[str, Policy] = {}
+    """The policy of each tool; `*` stands for all that are not named."""
+    auth: Auth = field(default_factory=Auth)
     modes: dict[str, Mode] = {}
     commands: list[Any] = []
+    """The commands as they stand in the file, unchecked: a mistake in one does not affect the others."""
     settings: dict[str, Any] = {}
+    """Settings by name; names and values have been checked."""
 
 
-class Manifest(Struct, frozen=True):
-    """The checked content of a folder's `mcp.json`."""
+class Manifest(ManifestFile, kw_only=True):
+    """The checked content of a folder's `mcp.json`, whose server always has a name."""
 
     folder: Path
     """Absolute, symlinks resolved."""
-    name: str
-    title: str = ""
-    version: str = "0.0.0"
-    description: str = ""
-    instructions: str = ""
-    website_url: str = ""
-    icons: tuple[dict[str, Any], ...] = ()
-    builtins: tuple[str, ...] = ()
-    """Names of built-in tools to offer, in this order."""
-    approvals: dict[str, Policy] = field(default_factory=dict)
-    """The policy of each tool; `*` stands for all that are not named."""
-    auth: Auth = field(default_factory=Auth)
-    modes: dict[str, Mode] = field(default_factory=dict)
-    commands: tuple[Any, ...] = ()
-    """The commands as they stand in the file, unchecked: a mistake in one does not affect the others."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Settings by name; names and values have been checked."""
     text: str = ""
     """The text of the file."""
 
@@ -102,8 +147,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         text = _text(path)
     except FileNotFoundError:
-        return Manifest(folder, _name_of(folder))
-    return _manifest(folder, _checked(_parse(text, path), text, path), text)
+        return Manifest(folder=folder, name=_name_of(folder))
+    file = msgspec.structs.asdict(_checked(_parse(text, path), text, path))
+    return Manifest(**{**file, "name": file["name"] or _name_of(folder)}, folder=folder, text=text)
 
 
 def placeholder_manifest(folder: Path) -> Manifest:
@@ -116,7 +162,7 @@ def placeholder_manifest(folder: Path) -> Manifest:
         found = re.search(rf'"name"\s*:\s*"({NAME})"', _text(folder / FILE))
     except (ManifestError, FileNotFoundError):
         found = None
-    return Manifest(folder, found[1] if found else _name_of(folder))
+    return Manifest(folder=folder, name=found[1] if found else _name_of(folder))
 
 
 def certain_settings(folder: Path) -> dict[str, Any] | None:
@@ -129,7 +175,7 @@ def certain_settings(folder: Path) -> dict[str, Any] | None:
     try:
         text = _text(path)
         data = _parse(text, path)
-        if not data.keys() <= frozenset(_names(_File)):
+        if not data.keys() <= frozenset(_names(ManifestFile)):
             return None  # "setings" may be what was meant to be settings
         return _checked({"settings": data.get("settings", {})}, text, path).settings
     except FileNotFoundError:
@@ -198,43 +244,46 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     return data
 
 
-def _checked(data: dict[str, Any], text: str, path: Path) -> _File:
-    def refuse(message: str, *trail: Step) -> ManifestError:
-        from mcpdesk.hosting.folder.manifest_errors import position_of
-
-        key = next((step for step in reversed(trail) if isinstance(step, str)), "")
-        return ManifestError(message, str(path), key, *position_of(text, *trail))
-
-    _refuse_unknown(data, refuse)
+def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
+    refuse = partial(_mistake, text, path)
+    for trail, given, known in _parts(data):
+        for key in given:
+            if key not in known:
+                raise refuse(f"unknown key{_suggestion(trail, key, known)}", *trail, key)
     try:
-        file = msgspec.convert(data, _File)
+        file = msgspec.convert(data, ManifestFile)
     except msgspec.ValidationError as error:
-        from mcpdesk.hosting.folder.manifest_errors import complaint_and_path, in_plain_words, path_text
+        from mcpdesk.hosting.folder.manifest_errors import complaint_and_path, in_plain_words
 
         message, where = complaint_and_path(error)
         way = _path_of(data, where)
-        told = in_plain_words(message, CHOICES.get(str(way[-1]) if way else "", ""))
-        raise refuse(f"{path_text(way)}: {told}", *way) from error
+        choices = next((CHOICES[step] for step in way if step in CHOICES), "")
+        raise refuse(in_plain_words(message, choices), *way) from error
     if file.name and not re.fullmatch(NAME, file.name):
-        raise refuse(f"name: {file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
+        raise refuse(f"{file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
         try:
             converted(GivenValue(settings.BY_NAME[name], value, FILE))
         except DeskUserError as error:
-            raise refuse(f"settings.{error.message} {error.hint}", "settings", name) from error
+            told = f"{error.message} {error.hint}".removeprefix(f"{name}: ")
+            raise refuse(told, "settings", name) from error
         if not settings.BY_NAME[name].from_folder:
-            raise refuse(f"settings.{name}: only a flag or the environment may set it", "settings", name)
-    for name, policy in file.approvals.items():
-        if policy not in POLICIES:
-            told = f"approvals.{name}: {policy!r} is not allowed; allowed: {', '.join(Policy)}"
-            raise refuse(told, "approvals", name)
+            raise refuse("only a flag or the environment may set it", "settings", name)
     for name in file.modes:
         if not re.fullmatch(NAME, name):
-            raise refuse(f"modes: {name!r} is not allowed as a name; allowed: {NAME_RULE}", "modes", name)
+            raise refuse(f"this name is not allowed; allowed: {NAME_RULE}", "modes", name)
     if file.icons:
         _check_icons(file.icons, refuse)
-    check_auth(file.auth, refuse)
+    _check_auth(file.auth, refuse)
     return file
+
+
+def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError:
+    from mcpdesk.hosting.folder.manifest_errors import path_text, position_of
+
+    key = next((step for step in reversed(trail) if isinstance(step, str)), "")
+    told = f"{path_text(trail)}: {message}" if trail else message
+    return ManifestError(told, str(path), key, *position_of(text, *trail))
 
 
 def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
@@ -257,35 +306,32 @@ def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
     for step in reversed(way):
         part = {step: part}
     try:
-        msgspec.convert(part, _File)
+        msgspec.convert(part, ManifestFile)
     except msgspec.ValidationError:
         return True
     return False
 
 
-def _refuse_unknown(data: dict[str, Any], refuse: Refuse) -> None:
-    """Refuse unknown keys anywhere in the file."""
-    for trail, given, known in _parts(data):
-        for key in given:
-            if key not in known:
-                from mcpdesk.hosting.folder.manifest_errors import path_text
-
-                told = f"{path_text((*trail, key))}: unknown key{_suggestion(trail, key, known)}"
-                raise refuse(told, *trail, key)
-
-
-def _parts(data: dict[str, Any]) -> list[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
+def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
     """Each object of the file whose keys are fixed: its path, the object, and the known keys."""
-    found: list[tuple[tuple[Step, ...], Any, list[str]]] = [((), data, _names(_File))]
-    found += [(trail, given, _names(part)) for trail, given, part in manifest_auth.parts(data.get("auth"))]
-    found.append((("settings",), data.get("settings"), list(settings.BY_NAME)))
-    modes = data.get("modes")
-    for name, mode in modes.items() if isinstance(modes, dict) else ():
-        found.append((("modes", name), mode, _names(Mode)))
-    icons = data.get("icons")
-    for index, item in enumerate(icons if isinstance(icons, list) else ()):
-        found.append((("icons", index), item, _names(Icon)))
-    return [part for part in found if isinstance(part[1], dict)]
+    yield (), data, _names(ManifestFile)
+    auth, modes, icons = (data.get(key) for key in ("auth", "modes", "icons"))
+    inner: list[tuple[tuple[Step, ...], Any, list[str]]] = [
+        (("auth",), auth, _names(Auth)),
+        (("settings",), data.get("settings"), list(settings.BY_NAME)),
+    ]
+    if isinstance(auth, dict):
+        inner.append((("auth", "jwt"), auth.get("jwt"), _names(Jwt)))
+        tools = auth.get("tools")
+        if isinstance(tools, dict):
+            inner += [(("auth", "tools", name), needs, _names(Needs)) for name, needs in tools.items()]
+    if isinstance(modes, dict):
+        inner += [(("modes", name), mode, _names(Mode)) for name, mode in modes.items()]
+    if isinstance(icons, list):
+        inner += [(("icons", index), icon, _names(Icon)) for index, icon in enumerate(icons)]
+    for trail, given, known in inner:
+        if isinstance(given, dict):
+            yield trail, given, known
 
 
 def _suggestion(trail: tuple[Step, ...], key: str, known: list[str]) -> str:
@@ -298,7 +344,7 @@ def _suggestion(trail: tuple[Step, ...], key: str, known: list[str]) -> str:
 
 
 def _names(part: type[Struct]) -> list[str]:
-    return list(part.__struct_fields__)
+    return list(part.__struct_encode_fields__)
 
 
 def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
@@ -312,44 +358,82 @@ def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
     return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
 
-def _manifest(folder: Path, file: _File, text: str) -> Manifest:
-    return Manifest(
-        folder=folder,
-        name=file.name or _name_of(folder),
-        title=file.title,
-        version=file.version,
-        description=file.description,
-        instructions=file.instructions,
-        website_url=file.websiteUrl,
-        icons=tuple(_icon(icon) for icon in file.icons),
-        builtins=tuple(dict.fromkeys(file.builtins)),
-        approvals={name: Policy(policy) for name, policy in file.approvals.items()},
-        auth=file.auth,
-        modes=file.modes,
-        commands=tuple(file.commands),
-        settings=file.settings,
-        text=text,
-    )
-
-
 def _check_icons(icons: list[Icon], refuse: Refuse) -> None:
     from mcpdesk.protocol.annotations import check_icons  # few have any
 
     for number, icon in enumerate(icons):
         try:
-            check_icons([_icon(icon)])
+            check_icons([msgspec.to_builtins(icon)])
         except ValueError as error:
-            raise refuse(f"icons[{number}]: {str(error).removeprefix('icons: ')}", "icons", number) from None
+            raise refuse(str(error).removeprefix("icons: "), "icons", number) from None
 
 
-def _icon(icon: Icon) -> dict[str, Any]:
-    given: dict[str, Any] = msgspec.to_builtins(icon)
-    return {key: value for key, value in given.items() if value is not None}
+def _check_auth(auth: Auth, refuse: Refuse) -> None:
+    """Check that the parts fit together. Raises: ManifestError."""
+    _check_scopes(auth, refuse)
+    if auth.jwt is None:
+        for key in ("requires_jwt", "scopes", "authorization_servers", "tools"):
+            if getattr(auth, key):
+                raise refuse("needs auth.jwt, which says how tokens are checked", "auth", key)
+        return
+    _check_jwt(auth.jwt, refuse)
+    if auth.resource and not _is_web(auth.resource):
+        raise refuse("must be an address like https://h.example/mcp/name", "auth", "resource")
+    for url in auth.authorization_servers:
+        if not _is_web(url):
+            raise refuse(f"{url!r} is not allowed; {_WEB}", "auth", "authorization_servers")
+    if auth.authorization_servers and not (auth.jwt.issuer and auth.audiences):
+        reason = "tokens of others, or made for others, would count"
+        raise refuse(f"needs issuer and audience with authorization_servers: {reason}", "auth", "jwt")
+
+
+def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
+    from mcpdesk.auth.keys import ALGORITHMS, HMAC  # most servers know no tokens
+
+    if sum(bool(getattr(jwt, name)) for name in SOURCES) != 1:
+        raise refuse(f"needs exactly one of {', '.join(SOURCES)}", "auth", "jwt")
+    unfit = [name for name in jwt.algorithms if (name in HMAC) != bool(jwt.secret_env)]
+    unknown = next((name for name in jwt.algorithms if name not in ALGORITHMS), None)
+    told = ""
+    if not jwt.algorithms or "none" in (each.lower() for each in jwt.algorithms):
+        told = 'needs at least one, like "HS256", and never "none"'
+    elif unknown is not None:
+        told = f"{unknown!r} is not known; known: {', '.join(ALGORITHMS)}"
+    elif unfit and not jwt.jwks_file:
+        wanted = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
+        told = f"{', '.join(unfit)} cannot do without {wanted}"
+    if told:
+        raise refuse(told, "auth", "jwt", "algorithms")
+    if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
+        raise refuse(_WEB, "auth", "jwt", "jwks_url")
+    if not 0 <= jwt.leeway_s <= LONGEST_LEEWAY_S:
+        told = f"0 to {LONGEST_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
+        raise refuse(told, "auth", "jwt", "leeway_s")
+
+
+def _check_scopes(auth: Auth, refuse: Refuse) -> None:
+    found = [*auth.scopes, *auth.includes, *(each for more in auth.includes.values() for each in more)]
+    found += [each for needs in auth.tools.values() for each in needs.scopes]
+    for scope in found:
+        if re.fullmatch(SCOPE, scope) is None:
+            allowed = "printable ASCII without spaces, quotes and backslashes"
+            raise refuse(f"{scope!r} is no scope; allowed: {allowed}", "auth")
+
+
+def _is_web(url: str, with_query: bool = False) -> bool:
+    """Whether a URL is https, or http on this machine, without user, fragment or (by default) query."""
+    from mcpdesk.auth.http_origin import is_loopback
+
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if not host or parts.fragment or parts.username is not None or (parts.query and not with_query):
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 
 
 def _name_of(folder: Path) -> str:
     """A server name, fit for a URL, made of the folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name)[:64].strip("-._") or "server"
-
-
-CHOICES = {"theme": "light, dark"}

@@ -121,12 +121,8 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
         name=name,
         handler=_handler(awaited, signature),
         input_schema=signature.input_schema,
-        description=note.description or signature.doc.text,
-        title=note.title,
         output_schema=signature.output_schema,
         annotations=note.annotations,
-        icons=note.icons,
-        meta=note.meta,
         timeout_s=note.timeout_s,
         task=_task_support(note),
         asks_first=note.asks_first,
@@ -134,10 +130,21 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
         while_planning=note.while_planning,
         requires_jwt=note.requires_jwt,
         scopes=note.scopes,
-        is_offered=note.is_offered,
         mirrored=_mirrored(signature.input_schema, place),
-        source=place,
+        **_shown(note, signature, place),
     )
+
+
+def _shown(note: Note, signature: CallSignature, place: str) -> dict[str, Any]:
+    """The fields that items of every kind have, as their decorator and docstring say."""
+    return {
+        "title": note.title,
+        "description": note.description or signature.doc.text,
+        "icons": note.icons,
+        "meta": note.meta,
+        "is_offered": note.is_offered,
+        "source": place,
+    }
 
 
 def _handler(function: Callable[..., Awaitable[Any]], signature: CallSignature) -> Handler:
@@ -270,14 +277,9 @@ def typed_resource(file: Origin, function: Function, note: Note, name: str) -> R
     fields: dict[str, Any] = {
         "name": note.name or dashed(function.__name__),
         "reader": read,
-        "title": note.title,
-        "description": note.description or signature.doc.text,
         "mime_type": note.mime_type,
         "annotations": note.annotations,
-        "icons": note.icons,
-        "meta": note.meta,
-        "is_offered": note.is_offered,
-        "source": place,
+        **_shown(note, signature, place),
     }
     suggest = completers(_by_variable(note.complete, template), template.variables, place)
     if template.variables:
@@ -329,14 +331,9 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
     return Prompt(
         name=name,
         renderer=render,
-        title=note.title,
-        description=note.description or signature.doc.text,
         arguments=arguments,
-        icons=note.icons,
-        meta=note.meta,
         completers=_closed_sets(properties) | completers(note.complete or {}, properties, place),
-        is_offered=note.is_offered,
-        source=place,
+        **_shown(note, signature, place),
     )
 
 

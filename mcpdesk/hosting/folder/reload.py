@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from mcpdesk.hosting.folder.file_items import Item, name_of
 from mcpdesk.hosting.folder.loader import LoadedFolder
@@ -68,7 +68,7 @@ def apply(
     server.description = manifest.description
     server.instructions = manifest.instructions
     server.website_url = manifest.website_url
-    server.icons = manifest.icons
+    server.icons = tuple(to_builtins(icon) for icon in manifest.icons)
     server.folder = manifest.folder
     server.problems = loaded.problems
     server.create_context = loaded.create_context

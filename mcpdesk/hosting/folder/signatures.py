@@ -29,7 +29,8 @@ from mcpdesk.hosting.folder.hints import (
 from mcpdesk.server.offer.tool import ToolResult
 
 CONTEXT_NAMES = ("ctx", "context")
-OWN_CONTEXTS = ("mcpdesk.server.calls.context", "mcpdesk.server.calls.sync_context")
+PLAIN_CONTEXT = "mcpdesk.server.calls.sync_context"
+OWN_CONTEXTS = ("mcpdesk.server.calls.context", PLAIN_CONTEXT)
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
 """Packages whose `Context` only their own servers provide."""
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
@@ -139,43 +140,24 @@ def _context_name(
 ) -> str:
     """The parameter annotated as the context, else one named so without another annotation.
 
-    Raises: RegistrationError for the context of another framework.
+    Raises: RegistrationError for the context of another framework, or one that does not fit the function.
     """
     for name in parameters:
-        if _is_context(hints.get(name)):
-            _check_kind(function, hints[name], place)
-            return name
-        if stranger := _foreign_context(hints.get(name)):
-            told = f"parameter {name} is a Context of {stranger}, which mcpdesk cannot provide"
-            raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
+        hint = hints.get(name)
+        for each in (hint, *get_args(hint)):
+            kind = get_origin(each) or each
+            module = str(getattr(kind, "__module__", ""))
+            if module == PLAIN_CONTEXT and inspect.iscoroutinefunction(function):
+                told = f"{function.__name__} is async: its context is a Context, not a SyncContext"
+                raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
+            if module in OWN_CONTEXTS:
+                return name
+            package = module.partition(".")[0]
+            if package in OTHER_FRAMEWORKS and getattr(kind, "__name__", "").partition("[")[0] == "Context":
+                told = f"parameter {name} is a Context of {package}, which mcpdesk cannot provide"
+                raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
     unhinted = (name for name in CONTEXT_NAMES if name in parameters and hints.get(name, Any) is Any)
     return next(unhinted, "")
-
-
-def _is_context(hint: Any) -> bool:
-    candidates = (hint, *get_args(hint))
-    return any(getattr(each, "__module__", "") in OWN_CONTEXTS for each in candidates)
-
-
-def _check_kind(function: Callable[..., Any], hint: Any, place: str) -> None:
-    """Raises: RegistrationError for an async function that expects a SyncContext."""
-    asks_for_plain = any(
-        getattr(each, "__module__", "") == "mcpdesk.server.calls.sync_context"
-        for each in (hint, *get_args(hint))
-    )
-    if asks_for_plain and inspect.iscoroutinefunction(function):
-        told = f"{function.__name__} is async: its context is a Context, not a SyncContext"
-        raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
-
-
-def _foreign_context(hint: Any) -> str:
-    """The framework whose `Context` a hint names; empty for any other hint."""
-    for each in (hint, *get_args(hint)):
-        owner = get_origin(each) or each
-        package = str(getattr(owner, "__module__", "")).partition(".")[0]
-        if package in OTHER_FRAMEWORKS and getattr(owner, "__name__", "").partition("[")[0] == "Context":
-            return package
-    return ""
 
 
 def _field_defaults(

@@ -250,11 +250,6 @@ async def test_a_server_that_never_answers_is_left(served: Site, monkeypatch: py
         await read(f"{served.base}/slow")
 
 
-@pytest.mark.usefixtures("no_browser")
-async def test_a_page_without_text_says_so(served: Site) -> None:
-    assert text(await read(f"{served.base}/empty")).startswith("(no text)")
-
-
 async def test_a_missing_page_is_an_error(served: Site) -> None:
     with pytest.raises(HandlerError, match="/gone answered HTTP 404 Not Found"):
         await read(f"{served.base}/gone")

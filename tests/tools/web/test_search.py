@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -16,7 +15,6 @@ from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import resolve
 from mcpdesk.tools.web.search import ENGINES, USUAL
-from tests.support.patience import WITHIN_S
 from tests.tools.support import ToolContext, fields, use
 from tests.tools.web.search_fixtures import (
     CAPTCHA,
@@ -181,15 +179,6 @@ async def test_an_endless_answer_is_cut_off(served: Engines) -> None:
 async def test_a_feed_with_entities_is_not_unfolded(served: Engines) -> None:
     served.answers["arxiv"] = text('<!DOCTYPE x [<!ENTITY a "aaaa">]><feed>&a;</feed>')
     assert reasons(await search(served, "arxiv")) == {"arxiv": "its answer cannot be read: ValueError"}
-
-
-async def test_a_cancelled_search_ends_at_once(served: Engines) -> None:
-    served.answers["github"] = served.never
-    running = asyncio.create_task(search(served, "github", timeout_s=60))
-    await asyncio.wait_for(served.has_hung.wait(), WITHIN_S)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, WITHIN_S)
 
 
 @pytest.mark.parametrize("query", ["", "  ", "\x1b[2J", "x" * 1001])
