@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from mcpdesk.hosting.environment import share_among_threads
 from mcpdesk.hosting.host import Host
-from mcpdesk.hosting.interpreter import share_among_threads
 
 T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.environment import withhold
+from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
-from mcpdesk.hosting.interpreter import collect_rarely
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely

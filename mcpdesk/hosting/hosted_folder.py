@@ -80,7 +80,8 @@ class HostedFolder:
         self.server.streaming = settings.streaming
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
-        self.server.hosted = ServerState(self.folder, state, self._skills, _options(settings))
+        self._state = ServerState(self.folder, state, self._skills, _options(settings))
+        self.server.hosted = self._state
         self.modes = Modes(self.server)
         self._gate = AccessGate(name, self.folder, self._gate_trouble)
         self._apply()
@@ -224,29 +225,25 @@ class HostedFolder:
 
     async def wake(self) -> None:
         """Restore what a previous run left."""
-        assert self.server.hosted is not None
         try:
-            await self.server.hosted.wake()
+            await self._state.wake()
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
 
     def stop(self) -> None:
         """Stop starting calls of tools."""
-        assert self.server.hosted is not None
-        self.server.hosted.stop()
+        self._state.stop()
 
     async def close(self) -> None:
         """End everything the server still does."""
         if self._variables is not None:
             self._variables.withdraw()
         self._gate.close()
-        if self.server.hosted is not None:
-            await self.server.hosted.close()
+        await self._state.close()
 
     async def cycle_policy(self, tool: str) -> None:
         """Set the next policy for a tool, and report it."""
-        assert self.server.hosted is not None
-        approvals = self.server.hosted.approvals
+        approvals = self._state.approvals
         until = ""
         try:
             await approvals.cycle(tool)
@@ -258,10 +255,9 @@ class HostedFolder:
 
     async def revoke(self, tool: str, peer: str) -> None:
         """Ask again before a peer calls a tool, and report it."""
-        assert self.server.hosted is not None
         name = peer.partition(":")[2]
         try:
-            await self.server.hosted.approvals.revoke(tool, peer)
+            await self._state.approvals.revoke(tool, peer)
         except StorageError as error:
             self._journal.notify(f"{name} still may call {tool}: {error}", Severity.ERROR)
         else:
@@ -278,12 +274,11 @@ class HostedFolder:
         if "InvokeSkill" in asked:  # a person's own skills are for servers that use skills only
             from mcpdesk.hosting.folder.text_items import read_skills
 
-            assert self.server.hosted is not None
             skills = read_skills(self._skills)
             known = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in known]
             come_along = [*skills.resources, *come_along]
             self._loaded.unavailable += [("resource", each) for each in skills.broken.values()]
-            self.server.hosted.broken_skills = {
+            self._state.broken_skills = {
                 name: f"{each.source}: {each.reason}" for name, each in skills.broken.items()
             }
         own = {each.uri for each in self._loaded.resources}
@@ -297,9 +292,8 @@ class HostedFolder:
         self.server.access = self._gate.update(self._loaded.manifest.auth)
         changes = apply(self._loaded, self.server, known, refused)
         self.modes.refresh()
-        assert self.server.hosted is not None
         manifest = self._loaded.manifest
-        self.server.hosted.approvals.configure(
+        self._state.approvals.configure(
             ("setting approvals", policies_of(self._settings.approvals)), (FILE, manifest.approvals)
         )
         return changes

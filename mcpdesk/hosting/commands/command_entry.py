@@ -20,8 +20,8 @@ from mcpdesk.hosting.commands.command_argv import (
     parse_template,
 )
 from mcpdesk.hosting.commands.command_files import OUTPUT_DIR, is_own
-from mcpdesk.hosting.folder.manifest import Manifest
-from mcpdesk.hosting.folder.manifest_errors import (
+from mcpdesk.hosting.folder.manifest import (
+    Manifest,
     Step,
     complaint_and_path,
     in_plain_words,

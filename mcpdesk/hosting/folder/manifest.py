@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,8 +18,10 @@ from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import GivenValue, converted
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.folder.manifest_errors import Step
+    from json import JSONDecoder
 
+Step = str | int
+"""A key of an object, or a position in a list."""
 FILE = "mcp.json"
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
@@ -28,6 +30,7 @@ SOURCES = ("secret_env", "jwks_file", "jwks_url")
 LONGEST_LEEWAY_S = 600
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
 """The allowed texts of the values that have few."""
+_SPACE = re.compile(r"[ \t\r\n]*")
 _WEB = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
 
 Refuse = Callable[..., ManifestError]
@@ -131,8 +134,6 @@ class Manifest(ManifestFile, kw_only=True):
 
     def source(self, *trail: Step) -> str:
         """The place of a value in the file, as `mcp.json:12`."""
-        from mcpdesk.hosting.folder.manifest_errors import position_of
-
         line = position_of(self.text, *trail).line
         return FILE if line is None else f"{FILE}:{line}"
 
@@ -253,8 +254,6 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
     try:
         file = msgspec.convert(data, ManifestFile)
     except msgspec.ValidationError as error:
-        from mcpdesk.hosting.folder.manifest_errors import complaint_and_path, in_plain_words
-
         message, where = complaint_and_path(error)
         way = _path_of(data, where)
         choices = next((CHOICES[step] for step in way if step in CHOICES), "")
@@ -279,8 +278,6 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
 
 
 def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError:
-    from mcpdesk.hosting.folder.manifest_errors import path_text, position_of
-
     key = next((step for step in reversed(trail) if isinstance(step, str)), "")
     told = f"{path_text(trail)}: {message}" if trail else message
     return ManifestError(told, str(path), key, *position_of(text, *trail))
@@ -288,8 +285,6 @@ def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError
 
 def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
     """The path to what msgspec complains about, which writes `[...]` for the key of an object."""
-    from mcpdesk.hosting.folder.manifest_errors import path_steps
-
     before, unknown, behind = trail.partition("[...]")
     way = path_steps(before)
     if not unknown:
@@ -437,3 +432,94 @@ def _is_web(url: str, with_query: bool = False) -> bool:
 def _name_of(folder: Path) -> str:
     """A server name, fit for a URL, made of the folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name)[:64].strip("-._") or "server"
+
+
+class TextPosition(NamedTuple):
+    """A line and a column, counted from 1; None when not found."""
+
+    line: int | None = None
+    column: int | None = None
+
+
+class _Member(NamedTuple):
+    step: Step
+    start: int
+    """The offset of its key; in a list, of the value."""
+    value: int
+
+
+def position_of(text: str, *trail: Step) -> TextPosition:
+    """The position of a key or list item in a valid JSON text; of its nearest parent if it does not exist."""
+    import json
+
+    decoder = json.JSONDecoder()
+    found, value = None, _skip(text, 0)
+    for step in trail:
+        # Of a key given twice the last one counts, as for the parser.
+        members = [each for each in _members(text, value, decoder) if each.step == step]
+        if not members:
+            break
+        found, value = members[-1].start, members[-1].value
+    if found is None:
+        return TextPosition()
+    return TextPosition(text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
+
+
+def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
+    """The members of the object or list that begins at `start`; none of anything else."""
+    kind = text[start : start + 1]
+    if kind not in ("{", "["):
+        return
+    at = _skip(text, start + 1)
+    index = 0
+    while text[at : at + 1] not in ("}", "]", ""):
+        begun: int = at
+        step: Step = index
+        if kind == "{":
+            step, at = decoder.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)  # behind the colon
+        yield _Member(step, begun, at)
+        _, at = decoder.raw_decode(text, at)
+        at = _skip(text, at)
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+        index += 1
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+_WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
+          "array": "a list", "object": "an object", "null": "null"}  # fmt: skip
+
+
+def in_plain_words(message: str, choices: str = "") -> str:
+    """A complaint of msgspec in plain words. `choices` lists the allowed texts, where only some are."""
+    told = re.sub(r"`(\w+)( \| null)?`", lambda found: _WORDS.get(found[1], found[1]), message)
+    told = told.replace("Expected", "must be", 1).replace("Object missing required field", "lacks the key")
+    if message.startswith("Invalid enum value"):
+        return f"{message.removeprefix('Invalid enum value ')} is not allowed; allowed: {choices}"
+    return told
+
+
+def complaint_and_path(error: Exception) -> tuple[str, str]:
+    """Split an error of msgspec into its complaint and the path to the value, like `.run[1]`."""
+    message, _, where = str(error).partition(" - at `$")
+    return message, where.strip("`")
+
+
+def path_text(way: Iterable[Step]) -> str:
+    """A path as people read it: `run[1]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
+
+
+def path_steps(trail: str) -> tuple[Step, ...]:
+    """The steps of a path as msgspec writes it: `.run[1]` is `run`, 1. Stops at `[...]`."""
+    found: list[Step] = []
+    for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", trail):
+        if index == "...":
+            break
+        found.append(int(index) if index else key)
+    return tuple(found)
