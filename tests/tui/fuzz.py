@@ -60,101 +60,40 @@ QUESTIONS = [
     },
 ]
 HOSTILE = (
-    "\x1b]52;c;UFdORQ==\x07",
-    "[/bold]",
-    "\u202eabc",
-    "日本語" * 40,
-    "x" * 3000,
-    "",
-    "a\nb\tc",
-    "{",
-    "\x9b2J",
-    "é́́",
-)
+    "\x1b]52;c;UFdORQ==\x07", "[/bold]", "\u202eabc", "日本語" * 40, "x" * 3000, "", "a\nb\tc", "{",
+    "\x9b2J", "é́́",
+)  # fmt: skip
 SPECIAL = {
-    "escape": "\x1b",
-    "enter": "\r",
-    "tab": "\t",
-    "shift+tab": "\x1b[Z",
-    "backspace": "\x7f",
-    "space": " ",
-    "up": "\x1b[A",
-    "down": "\x1b[B",
-    "right": "\x1b[C",
-    "left": "\x1b[D",
-    "home": "\x1b[H",
-    "end": "\x1b[F",
-    "pageup": "\x1b[5~",
-    "pagedown": "\x1b[6~",
-    "delete": "\x1b[3~",
-    "insert": "\x1b[2~",
-    "f1": "\x1bOP",
-    "f4": "\x1bOS",
-    "shift+up": "\x1b[1;2A",
-    "shift+down": "\x1b[1;2B",
-    "ctrl+right": "\x1b[1;5C",
-    "alt+up": "\x1b[1;3A",
-    "alt+down": "\x1b[1;3B",
-    "alt+x": "\x1bx",
-    "slash": "/",
-    "question_mark": "?",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "asterisk": "*",
-    "minus": "-",
-    "plus": "+",
-    "apostrophe": "'",
-    "quotation_mark": '"',
-    "colon": ":",
-    "full_stop": ".",
-    "comma": ",",
-}
+    "escape": "\x1b", "enter": "\r", "tab": "\t", "shift+tab": "\x1b[Z", "backspace": "\x7f",
+    "space": " ", "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H",
+    "end": "\x1b[F", "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "delete": "\x1b[3~", "insert": "\x1b[2~",
+    "f1": "\x1bOP", "f4": "\x1bOS", "shift+up": "\x1b[1;2A", "shift+down": "\x1b[1;2B",
+    "ctrl+right": "\x1b[1;5C", "alt+up": "\x1b[1;3A", "alt+down": "\x1b[1;3B", "alt+x": "\x1bx",
+    "slash": "/", "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]",
+    "asterisk": "*", "minus": "-", "plus": "+", "apostrophe": "'", "quotation_mark": '"', "colon": ":",
+    "full_stop": ".", "comma": ",",
+}  # fmt: skip
+MOVES = (
+    "up", "down", "left", "right", "tab", "shift+tab", "enter", "escape", "pagedown", "home", "end", "space",
+    "shift+down", "delete", "backspace", "ctrl+right",
+)  # fmt: skip
 NEVER = frozenset({"ctrl+q", "ctrl+c"})
 """They end the desk on purpose."""
+TOOLS = (
+    "blocks", "numbers", "table", "nothing", "refused", "steps", "faulty", "unknown", "form", "swatch",
+    "plan-trip", "crash-on-purpose",
+)  # fmt: skip
 WORDS = (
-    "tool:say",
-    "status:error",
-    ">2ms",
-    "not (a or b)",
-    "(((",
-    '"',
-    "-1",
-    "1e999",
-    "null",
-    "{}",
-    '{"a": [1, 2]}',
-    "2026-01-01",
-    "http://x",
-    "ünïcode",
-    "日本",
-    "👩‍👩‍👧",
-    "a" * 300,
-    "id:1 or since:5m",
-    "[bold]",
-    "\\",
-    "0",
-    "true",
-)
+    "tool:say", "status:error", ">2ms", "not (a or b)", "(((", '"', "-1", "1e999", "null", "{}",
+    '{"a": [1, 2]}', "2026-01-01", "http://x", "ünïcode", "日本", "👩‍👩‍👧", "a" * 300, "id:1 or since:5m",
+    "[bold]", "\\", "0", "true",
+)  # fmt: skip
 STRAY = (
-    "\x1b[",
-    "\x1b[999;999R",
-    "\x1b[<0;0;0M",
-    "\x1b[I",
-    "\x1b[O",
-    "\x1b[200~",
-    "\x1b[201~",
-    "\x1bP1$r0m\x1b\\",
-    "\x1b]11;rgb:0000/0000/0000\x1b\\",
-    "\x1b[?2026;2$y",
-    "\x1b[97;5u",
-    "\x1b_Gi=1;OK\x1b\\",
-    "\x00",
-    "\x1b\x1b",
-    "\x1b[<35;500;500M",
-    "\x1b[1;1;1;1;1A",
-    "\xff",
+    "\x1b[", "\x1b[999;999R", "\x1b[<0;0;0M", "\x1b[I", "\x1b[O", "\x1b[200~", "\x1b[201~",
+    "\x1bP1$r0m\x1b\\", "\x1b]11;rgb:0000/0000/0000\x1b\\", "\x1b[?2026;2$y", "\x1b[97;5u",
+    "\x1b_Gi=1;OK\x1b\\", "\x00", "\x1b\x1b", "\x1b[<35;500;500M", "\x1b[1;1;1;1;1A", "\xff",
     "\x1b[57441;1:3u",
-)
+)  # fmt: skip
 
 
 def bytes_of(key: str) -> str:
@@ -209,28 +148,9 @@ class Actions:
         return f"key {key}", bytes_of(key)
 
     def _move(self) -> tuple[str, str]:
-        key = self.random.choice(
-            [
-                "up",
-                "down",
-                "left",
-                "right",
-                "tab",
-                "shift+tab",
-                "enter",
-                "escape",
-                "pagedown",
-                "home",
-                "end",
-                "space",
-                "shift+down",
-                "delete",
-                "backspace",
-                "ctrl+right",
-            ]
-        )
+        key = self.random.choice(MOVES)
         times = self.random.choice([1, 1, 1, 3, 8])
-        return f"{times} x {key}", SPECIAL.get(key, "\x1b[1;5C") * times
+        return f"{times} x {key}", SPECIAL[key] * times
 
     def _spot(self) -> tuple[int, int]:
         columns, rows = self.size
@@ -503,22 +423,7 @@ class Fuzz:
 
     async def _calls(self, http: aiohttp.ClientSession, base: str, chance: random.Random) -> None:
         for number in range(chance.randint(1, 200)):
-            tool = chance.choice(
-                [
-                    "blocks",
-                    "numbers",
-                    "table",
-                    "nothing",
-                    "refused",
-                    "steps",
-                    "faulty",
-                    "unknown",
-                    "form",
-                    "swatch",
-                    "plan-trip",
-                    "crash-on-purpose",
-                ]
-            )
+            tool = chance.choice(TOOLS)
             arguments = {
                 "text": chance.choice(HOSTILE),
                 "rows": number,

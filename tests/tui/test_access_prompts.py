@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 import time
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +30,6 @@ from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.desk import RunningDesk, running_desk
-from tests.support.folders import write
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.tokens import SECRET
 from tests.support.workbench import Bench
@@ -134,25 +132,6 @@ async def test_what_is_wrong_with_a_token_is_told_in_the_form(
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is not prompt)
         assert it.link.view().servers[0].token is None
-
-
-async def test_a_token_of_another_issuer_is_named_as_such(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manifest = json.loads((WALLET / "mcp.json").read_text())
-    manifest["auth"]["jwt"]["issuer"] = "somebody-else"
-    files = {"tools/who.py": "async def who() -> str:\n    '''Say it.'''\n    return 'me'\n"}
-    del manifest["modes"], manifest["auth"]["tools"]
-    folder = write(tmp_path, {"mcp.json": json.dumps(manifest), **files})
-    monkeypatch.setenv("WALLET_SECRET", SECRET)
-    async with running_desk(folder) as link:
-        app = DeskApp(link)
-        async with app.run_test(size=(80, 24)) as pilot:
-            it = Counter(app, pilot, link)
-            await it.until(lambda: bool(app.screen.query(WorkbenchPane)) and it.pane.item is not None)
-            await it.ask()
-            await it.paste(issue())
-            await it.until(lambda: "does not count: it is of another issuer." in it.shown())
 
 
 @pytest.mark.slow
@@ -316,15 +295,6 @@ async def test_enter_ends_the_chosen_one() -> None:
         await pilot.press("j", "enter")
         await pilot.pause()
         assert list(link.granted) == [ADAS_GRANT] and app.main.is_current
-
-
-async def test_escape_ends_none() -> None:
-    link = quiet_link()
-    link.granted = (ADAS_GRANT, CURSOR)
-    async with running_frame(link) as (_, pilot):
-        await pilot.press("A", "escape")
-        await pilot.pause()
-        assert link.granted == (ADAS_GRANT, CURSOR)
 
 
 async def test_without_any_it_says_where_they_come_from() -> None:

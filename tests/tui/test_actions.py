@@ -6,12 +6,11 @@ import importlib
 import pkgutil
 
 import pytest
-from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
 
 import mcpdesk.tui
-from mcpdesk.tui.actions import ACTIONS, BY_ID, Action, bindings_for, key_names, reachable
+from mcpdesk.tui.actions import ACTIONS, BY_ID, Action, key_names, reachable
 from mcpdesk.tui.screens.overlays import HelpScreen, action_choices
 from tests.support.frame import quiet_link, running_frame
 
@@ -87,12 +86,6 @@ async def test_every_key_of_the_frame_does_its_action(
         for key in action.keys.split(","):
             await pilot.press(key)
         assert len(done) == len(action.keys.split(","))
-
-
-def test_the_apps_own_bindings_are_replaced() -> None:
-    inherited = {binding.action for binding in App.BINDINGS if isinstance(binding, Binding)}
-    ours = {binding.key for binding in bindings_for("app") if isinstance(binding, Binding)}
-    assert {"quit", "help_quit"} <= inherited and {"ctrl+q", "ctrl+c"} <= ours
 
 
 async def test_action_a_widget_refuses_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,15 +86,6 @@ async def test_a_hidden_item_is_revealed() -> None:
         assert name(pane) == "greet"
 
 
-async def test_two_thousand_items_stay_fluid() -> None:
-    async with catalogue() as (pane, _, pilot):
-        pane.rows.load(tuple(CatalogueItem(ItemKind.TOOL, f"tool-{n}", f"tool-{n}") for n in range(2000)))
-        await pilot.press("G")
-        assert name(pane) == "tool-1999"
-        pane.rows.filter("tool-1234")
-        assert name(pane) == "tool-1234"
-
-
 async def test_a_key_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() -> None:
     async with catalogue() as (pane, stage, pilot):
         pane.rows.select(ItemKind.TOOL, "place-order")

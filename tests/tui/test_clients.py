@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 
 import pytest
-from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -136,20 +135,6 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
         assert not lesson.display
 
 
-async def test_commands_are_folded_where_they_are_wider_than_the_pane(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    link = quiet_link()
-    link.core = replace(link.core, clients=())
-    monkeypatch.setattr(link, "client_config", lambda *_, **__: "curl" + " --header name:value" * 9)
-    async with running_frame(link) as (app, pilot):
-        pane = await shown(app, pilot)
-        lesson = pane.query_one(".lesson", Static)
-        lines = str(lesson.content).splitlines()
-        assert max(map(cell_len, lines)) <= lesson.content_size.width
-        assert sum(line.endswith("value \\") for line in lines) >= 2
-
-
 async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     link = quiet_link()
     link.core = replace(link.core, clients=(), api_key="secret-key")
@@ -206,15 +191,6 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
         await pilot.press("G", "d")
         await until(pilot, lambda: toasts(app)[-1:] == ["This is the desk itself; it stays."])
         assert link.disconnected == [1]
-
-
-@pytest.mark.parametrize("width", [80, 120])
-async def test_whole_columns_fit(width: int) -> None:
-    async with running_frame(size=(width, 24)) as (app, pilot):
-        pane = await shown(app, pilot)
-        heads = str(pane.query_one(".heads", Static).content)
-        assert {"name", "revision", "since", "calls", "errors", "p95"} <= set(heads.replace("↑", "").split())
-        assert len(heads.rstrip()) <= pane.listing.size.width
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

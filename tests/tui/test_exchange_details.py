@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.tui.traffic import exchange_details as module
-from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps, title_of
+from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps
 from tests.support.traffic import (
     IN,
     OUT,
@@ -131,13 +130,6 @@ def test_a_step_under_way_is_pending_and_last() -> None:
     index = recording.index
     titles = list(steps(index, index.exchange(0)))
     assert titles[0] == "tools/call #1 · pending" and titles[1].endswith("pending")
-
-
-def test_a_title_is_found_by_the_number_and_the_last_round_by_itself() -> None:
-    index = asking_recording().index
-    whole, party = index.exchange(0), index.exchange(3)
-    assert str(title_of(index, whole, 1)).startswith("round 2") and title_of(index, whole, 99) is None
-    assert last_round(index, whole).id == 13 and last_round(index, party) is party
 
 
 def test_only_the_newest_steps_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView
-from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
-from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.fake_link import sample_view
 from tests.support.frame import running_frame
 
@@ -152,11 +150,6 @@ async def test_palette_and_help_stay_at_any_width(width: int) -> None:
         await pilot.pause()
         text = app.main.query_one(DeskFooter).render().plain
         assert len(text) <= width and "palette" in text and "help" in text
-
-
-def test_every_tab_has_a_pane_and_a_digit() -> None:
-    assert list(SCREENS) == list(PANES)
-    assert [action.keys for action in SCREENS.values()] == ["1", "2", "3", "4", "5"]
 
 
 async def test_tabs_shrink_to_the_width_and_keep_the_current_one_whole() -> None:

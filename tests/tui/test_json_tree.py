@@ -24,20 +24,6 @@ def test_large_values_start_with_their_first_level_only() -> None:
     assert len(outline.rows) == 41
 
 
-def test_scalars_are_a_single_row() -> None:
-    assert len(Outline(3).rows) == 1
-    assert not Outline(3).can_open(Outline(3).rows[0])
-
-
-def test_folding_removes_what_is_below_and_unfolding_restores_it() -> None:
-    outline = Outline({"a": {"b": [1, 2]}, "c": 1})
-    before = paths(outline)
-    outline.toggle(1)
-    assert paths(outline) == [(), ("a",), ("c",)]
-    outline.toggle(1)
-    assert paths(outline) == before
-
-
 def test_long_arrays_are_laid_out_in_slices() -> None:
     outline = Outline(list(range(1000)))
     assert len(outline.rows) == 1 + SLICE + 1
@@ -46,15 +32,6 @@ def test_long_arrays_are_laid_out_in_slices() -> None:
     for _ in range(4):
         outline.toggle(len(outline.rows) - 1)
     assert paths(outline)[1:] == [(n,) for n in range(1000)]
-
-
-def test_folding_again_forgets_no_slices_below_it() -> None:
-    outline = Outline({"a": list(range(500))}, room=0)
-    outline.open(1)
-    outline.toggle(len(outline.rows) - 1)
-    outline.toggle(0)
-    outline.toggle(0)
-    assert len([row for row in outline.rows if row.kind is RowKind.VALUE]) == 2 + 400
 
 
 def test_reveal_unfolds_down_to_a_path_beyond_the_first_slice() -> None:
@@ -83,13 +60,6 @@ def test_search_finds_keys_and_scalars_in_order() -> None:
     assert outline.find("true") == [("list", 2)]
     assert outline.find("12") == [("list", 1)]
     assert outline.find("") == []
-
-
-def test_strings_with_line_breaks_unfold_to_their_lines() -> None:
-    outline = Outline({"text": "one\ntwo\n" + "x" * 250})
-    outline.open(1)
-    lines = [row.value for row in outline.rows if row.kind is RowKind.TEXT]
-    assert lines == ["one", "two", "x" * 100, "x" * 100, "x" * 50]
 
 
 def test_unfolding_everything_is_bounded() -> None:

@@ -85,12 +85,6 @@ def test_lines_show_label_hint_and_key_in_columns() -> None:
     assert lines[0].split() == ["apple", "red", "a"] and len({line.index("red") for line in lines[::2]}) == 1
 
 
-@pytest.mark.parametrize("width", [1, 5, 12, 20, 200])
-def test_lines_fit_any_width(width: int) -> None:
-    rows = ChoiceList([Choice("語" * 50, 1, "hint", "ctrl+x")])
-    assert "".join(text for text, _ in rows.spans(0, width))
-
-
 def test_search_prefers_labels_and_keeps_order() -> None:
     assert [one.value for one in search(FRUIT, "")] == [1, 2, 3]
     assert [one.value for one in search(FRUIT, "red")] == [1, 3]

@@ -102,13 +102,6 @@ def test_a_file_of_something_else_is_passed_over(tmp_path: Path, text: str) -> N
     assert SavedCalls(path).of("s", "tool a") == {"n": 1}
 
 
-def test_what_cannot_be_written_is_kept_in_memory(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    kept = SavedCalls(tmp_path / "file" / SAVED_CALLS_FILE)
-    kept.add("s", "tool a", "n", 1)
-    assert kept.of("s", "tool a") == {"n": 1}
-
-
 @pytest.mark.slow
 async def test_what_is_entered_is_kept_taken_and_dropped_without_secrets(tmp_path: Path) -> None:
     async with bench(link_with(tool("profile", PROFILE)), history=tmp_path / "history.jsonl") as it:

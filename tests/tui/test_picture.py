@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
@@ -95,15 +94,6 @@ async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
         assert "▀" not in stage.shown()
 
 
-async def test_an_animation_is_a_picture_with_a_word() -> None:
-    frames = [Image.new("RGB", (40, 40), colour) for colour in (RED, BLUE)]
-    data = packed(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    async with staged(PictureView(encoded(data))) as (stage, pilot):
-        await until(pilot, lambda: "the first frame of an animation" in stage.shown())
-        await until(pilot, lambda: bool(colours(stage, 1)))
-        assert colours(stage, 1) == [(254, 0, 0)] * 40 or colours(stage, 1) == [RED] * 40
-
-
 async def test_without_colour_a_picture_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with staged(PictureView(HALVES, "image/png")) as (stage, pilot):
@@ -183,8 +173,3 @@ async def test_heavy_sixels_wait_until_the_picture_stands_still(
         await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 0)
         shown._stop_scrolling()
         await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 28)
-
-
-def test_pictures_of_the_tests_are_as_told() -> None:
-    with Image.open(io.BytesIO(packed(two_halves()))) as image:
-        assert (image.getpixel((0, 0)), image.getpixel((39, 39))) == (RED, BLUE)

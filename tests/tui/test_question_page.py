@@ -67,15 +67,6 @@ async def test_arrows_and_space_choose_as_well() -> None:
 OPTIONS = (Option("a"), Option("b"), Option("c"))
 
 
-def test_one_choice_replaces_the_other() -> None:
-    draft = AnswerDraft(Page("Which?", options=OPTIONS))
-    draft.toggle(0)
-    draft.toggle(2)
-    assert draft.answer == Answer(("c",))
-    draft.toggle(2)
-    assert draft.problem.startswith("choose at least one")
-
-
 def test_many_choices_come_in_the_order_of_the_options() -> None:
     draft = AnswerDraft(Page("Which?", options=OPTIONS, multi_select=True))
     draft.toggle(2)
@@ -99,13 +90,6 @@ def test_words_that_are_blank_are_no_answer() -> None:
     draft = AnswerDraft(Page("Why?"))
     draft.write("   ")
     assert draft.problem == "write something"
-
-
-def test_a_draft_begins_with_what_is_filled_in() -> None:
-    draft = AnswerDraft(
-        Page("Which?", options=OPTIONS, multi_select=True, default=Answer(("b", "c"), "and d"))
-    )
-    assert draft.answer == Answer(("b", "c"), "and d")
 
 
 LONG_TEXT = Page("Write it.", detail="user: " + "Lorem ipsum. " * 400, is_long=True)

@@ -63,11 +63,6 @@ def test_what_was_read_and_the_link_are_told() -> None:
     ]
 
 
-def test_a_call_of_the_desks_own_is_named_by_what_it_runs() -> None:
-    assert replace(ASKED, peer="desk", tool="greet", server="hello").asker == "greet of hello"
-    assert replace(ASKED, peer="cursor").asker == "cursor"
-
-
 def test_a_reason_is_told() -> None:
     ended = replace(ASKED, state=QuestionState.WITHDRAWN, reason="client gone", ended=NOON + 5)
     assert ended_line(ended) == "withdrawn after 5 s, at 12:00:05: client gone"

@@ -6,13 +6,11 @@ import base64
 
 import pytest
 
-from mcpdesk.tui.render.amounts import size_text
 from mcpdesk.tui.results.result_content import (
     MAX_TEXT,
     BlockKind,
     blocks,
     file_name,
-    hex_dump,
     plain_text,
     savables,
     text_block,
@@ -83,11 +81,6 @@ def test_malformed_results_are_no_accident() -> None:
     assert blocks({"content": "oops", "contents": [5], "messages": [{"content": 3}]}) == [
         blocks({"messages": [{"content": 3}]})[0]
     ]
-
-
-def test_sizes_and_dumps_read_well() -> None:
-    assert [size_text(size) for size in (212, 3_400, 5_000_000)] == ["212 B", "3.4 kB", "5.0 MB"]
-    assert len(hex_dump(bytes(10_000)).splitlines()) == 256
 
 
 def test_copying_as_text_gives_the_texts() -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from textual.content import Content
 
-from mcpdesk.tui.actions import key_name, key_names
+from mcpdesk.tui.actions import key_name
 from mcpdesk.tui.render.amounts import clock, rate, since, sparkline
 from mcpdesk.tui.render.safe_text import clean, ending, folded, one_line
 
@@ -58,10 +58,6 @@ def test_keys_are_named_as_people_read_them(key: str, name: str) -> None:
     assert key_name(key) == name
 
 
-def test_all_keys_of_an_action() -> None:
-    assert key_names("question_mark,f1") == "? f1"
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(-5, "0 s"), (59.9, "59 s"), (60, "1 min"), (3 * 3600 + 300, "3 h 05"), (200_000, "2 d 7 h")],
@@ -104,10 +100,6 @@ def words(lines: list[str]) -> list[str]:
     script = "printf '%s\\0' " + "\n".join(lines)
     out = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, timeout=20).stdout
     return out.split("\0")[:-1]
-
-
-def test_what_fits_stays_on_its_line() -> None:
-    assert folded(CURL, len(CURL)) == [CURL]
 
 
 def test_options_stay_with_their_values() -> None:

@@ -7,7 +7,6 @@ import pytest
 from mcpdesk.tui.results import terminal_graphics
 from mcpdesk.tui.results.terminal_graphics import (
     MAX_SIXEL_PIXELS,
-    QUESTION,
     Graphics,
     GraphicsKind,
     TerminalAnswers,
@@ -74,10 +73,6 @@ def ended() -> list[bool]:
 @pytest.fixture
 def answers(ended: list[bool]) -> TerminalAnswers:
     return TerminalAnswers(lambda: ended.append(True))
-
-
-def test_all_is_asked_and_what_every_terminal_answers_last() -> None:
-    assert "a=q" in QUESTION and "\x1b[16t" in QUESTION and QUESTION.endswith("\x1b[c")
 
 
 def test_answers_are_taken_out_of_what_is_typed(answers: TerminalAnswers, ended: list[bool]) -> None:

@@ -222,20 +222,3 @@ async def test_a_round_more_is_shown_as_it_comes() -> None:
         app.detail.update_exchange()
         await pilot.pause()
         assert '"paid"' in app.tree_text("#steps") and app.text(".title").startswith("tools/call pay #1  ok")
-
-
-async def test_headers_are_shown_with_what_is_known_of_them() -> None:
-    app = DetailApp(asking_recording())
-    async with app.run_test(size=(100, 60)) as pilot:
-        app.show("book-flight")
-        app.detail.action_show_tab(1)
-        await pilot.pause()
-        said = app.text("#http Static")
-        for words in (
-            "tools/call #11",
-            "✓ Mcp-Method: tools/call  agrees",
-            "✗ Mcp-Name:  missing",
-            "✓ Mcp-Name:",
-        ):
-            assert words in said
-        assert "Bearer ••••" in said

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
@@ -101,13 +100,6 @@ def test_a_call_that_waits_for_its_client_says_so_with_a_running_clock() -> None
     line = joined(exchange_cells(exchange, columns_for(150), exchange.asked_at + 3))
     assert "client 3.0 s" in line and "? asks" in line and "2026-07-28 stateless" in line
     assert " ?" in joined(exchange_cells(exchange, columns_for(30), exchange.asked_at))
-
-
-@pytest.mark.parametrize(
-    ("revision", "words"), [("2025-11-25", "2025-11-25 handshake"), ("2099-01-01", "2099-01-01"), ("", "")]
-)
-def test_a_revision_is_shown_with_its_era(revision: str, words: str) -> None:
-    assert with_era(revision) == words
 
 
 def test_every_status_has_a_word_or_needs_none() -> None:

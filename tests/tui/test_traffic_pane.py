@@ -20,8 +20,7 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.traffic.traffic_list import TrafficList
-from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect, mode
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
 from tests.support.traffic import (
@@ -229,23 +228,6 @@ async def test_an_export_that_fails_says_why(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-async def test_an_operation_is_exported_with_all_its_rounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with running(asking_recording()) as (app, pilot, pane):
-        await typed(pilot, pane, "tool:book-flight")
-        await pilot.press("enter", "x", "j")
-        await app.workers.wait_for_complete()
-        (file,) = tmp_path.iterdir()
-        lines = [orjson.loads(line) for line in file.read_text().splitlines()]
-        assert [(line["id"], line.get("part_of")) for line in lines] == [(11, None), (12, 0), (13, 0)]
-        await pilot.press("y", "j")
-        await app.workers.wait_for_complete()
-        assert len(orjson.loads(app.clipboard)["parts"]) == 2
-
-
-@pytest.mark.slow
 async def test_two_marked_exchanges_are_compared_or_one_with_the_selected() -> None:
     recording = busy_recording()
     recording.frame(2, IN, call(8, "user-profile", {"userId": "456", "password": "sesame"}))
@@ -362,14 +344,6 @@ async def test_a_call_is_edited_in_the_form_of_the_workbench() -> None:
 
 
 @pytest.mark.slow
-async def test_what_has_no_form_is_not_edited() -> None:
-    async with sending(busy_recording(), 0) as (app, pilot, pane, _):
-        await pilot.press("e")
-        await app.workers.wait_for_complete()
-        assert "initialize opens something" in toasts(app)[-1] and app.main.pane is pane
-
-
-@pytest.mark.slow
 async def test_a_value_of_a_message_is_copied() -> None:
     async with running() as (app, pilot, pane):
         await pilot.press("g", "j", "j", "enter", "enter")
@@ -389,20 +363,6 @@ async def test_a_called_tools_secret_arguments_are_known_by_its_schema() -> None
         assert pane._schema_of(pane.link.traffic.exchange(0)) is None
 
 
-@pytest.mark.slow
-async def test_a_hundred_thousand_frames_are_opened_filtered_and_jumped_through() -> None:
-    recording = Recording(None)
-    for number in range(50_000):
-        recording.frame(1, IN, call(number, f"tool-{number % 20}"))
-        recording.frame(1, OUT, text(number, "x"))
-    settle(recording)
-    async with running(recording) as (_, pilot, pane):
-        await pilot.press("g", "G")
-        assert pane.listing.selected == 49_999
-        await typed(pilot, pane, "tool-7")
-        assert len(pane.listing.view.lines) == 2500
-
-
 async def test_counts_are_of_operations_and_of_what_the_filter_lets_pass() -> None:
     async with running_list(asking_recording()) as (app, pilot):
         app.listing.action_mark()
@@ -414,15 +374,6 @@ async def test_counts_are_of_operations_and_of_what_the_filter_lets_pass() -> No
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert counts(app.listing).startswith("6 of 19 frames")
-
-
-def test_following_and_pausing_are_said() -> None:
-    listing = TrafficList(Recording(None).index)
-    assert mode(listing) == "following"
-    listing.following = False
-    assert mode(listing) == "f follows"
-    listing.paused = True
-    assert mode(listing) == "paused · 0 waiting · p goes on"
 
 
 def test_the_key_is_not_shown() -> None:
