@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.link.values import ClientDetail, ClientView, Parked, RunningCall, SessionView, ToolsSeen
-from mcpdesk.tui.render.client_text import capabilities_text, client_text, era, title_of
+from mcpdesk.tui.screens.clients import capabilities_text, client_text, era, title_of
 
 EMPTY = ClientDetail({}, None, 3600.0, (), (), False, (), ())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.inbox.answers import problem
@@ -78,7 +76,7 @@ class AnswerDraft:
 
 
 class OptionRow(Horizontal):
-    """One option, which a click chooses."""
+    """One option, which a click chooses; or the line for the free answer."""
 
     DEFAULT_CSS = """
     OptionRow { height: auto; padding: 0 1; }
@@ -105,9 +103,13 @@ class OptionRow(Horizontal):
         self._label_cells = label_cells
 
     def compose(self) -> ComposeResult:
-        option = self._draft.page.options[self.index]
-        yield Static(str(self.index + 1), markup=False)
+        yield Static(str((self.index + 1) % 10), markup=False)
         yield Static(self._draft.mark(self.index), classes="mark", markup=False)
+        if self.index == self._draft.count:
+            yield Static("something else" if self.index else "your answer", classes="label", markup=False)
+            yield OwnWords(self._draft.other, compact=True, classes="words")
+            return
+        option = self._draft.page.options[self.index]
         label = Static(clean(option.label), classes="label", markup=False)
         label.set_class(not self._label_cells, "wide")
         label.styles.width = self._label_cells or None
@@ -118,11 +120,11 @@ class OptionRow(Horizontal):
     def on_click(self) -> None:
         self.post_message(self.Clicked(self.index))
 
-    def show(self, is_cursor: bool) -> None:
-        """Show whether the option is chosen, and whether the cursor is on it."""
+    def show(self, cursor: int) -> None:
+        """Show whether the row is chosen and has the cursor, which a field shows by its focus."""
         self.query_one(".mark", Static).update(self._draft.mark(self.index))
         self.set_class(self.index in self._draft.chosen, "-chosen")
-        self.set_class(is_cursor, "-cursor")
+        self.set_class(self.index == cursor and cursor < self._draft.count, "-cursor")
 
 
 class QuestionPage(VerticalScroll, can_focus=False):
@@ -139,9 +141,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     QuestionPage > .detail > Static { height: auto; }
     QuestionPage > .link { height: auto; padding: 0 2; margin: 0 1; background: $panel; }
     QuestionPage > .odd { height: auto; padding: 0 1; margin-top: 1; color: $text-warning; }
-    QuestionPage > .own { height: auto; padding: 0 1; }
-    QuestionPage > .own > Static { width: auto; margin-right: 1; }
-    QuestionPage > .own.-chosen > .label { text-style: bold; color: $text-primary; }
+    QuestionPage > LongWords { margin: 0 1; }
     QuestionPage.-long > .detail { color: $foreground; }
     """
 
@@ -171,11 +171,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
                 yield Static("\n".join(odd), classes="odd", markup=False)
         described = any(option.description for option in page.options)
         widest = max((cell_len(clean(option.label)) for option in page.options), default=0)
-        for index in range(self._count):
+        for index in range(self._count if page.is_long else self._last + 1):
             yield OptionRow(index, self.draft, min(widest, LABEL_CELLS) if described else 0)
-        if page.own_words:
-            with Horizontal(classes="own"):
-                yield from self._answer_widgets()
+        if page.own_words and page.is_long:
+            yield LongWords(self.draft.other, compact=True, soft_wrap=True, classes="words")
 
     def on_mount(self) -> None:
         self.set_class(self.draft.page.is_long, "-long")
@@ -251,16 +250,6 @@ class QuestionPage(VerticalScroll, can_focus=False):
             self.cursor = self._count
             self._show()
 
-    def _answer_widgets(self) -> Iterator[Widget]:
-        if self.draft.page.is_long:
-            yield LongWords(self.draft.other, compact=True, soft_wrap=True, classes="words")
-            return
-        label = "something else" if self._count else "your answer"
-        yield Static(str((self._count + 1) % 10), markup=False)
-        yield Static(self.draft.mark(self._count), classes="mark", markup=False)
-        yield Static(label, classes="label", markup=False)
-        yield OwnWords(self.draft.other, compact=True, classes="words")
-
     def _follow(self) -> None:
         self._show()
         if self.cursor == self._count and self.words is not None:
@@ -272,11 +261,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     def _show(self) -> None:
         for row in self.query(OptionRow):
-            row.show(row.index == self.cursor)
-        for own in self.query(".own"):
-            own.set_class(self._count in self.draft.chosen, "-chosen")
-            for glyph in own.query(".mark").results(Static):
-                glyph.update(self.draft.mark(self._count))
+            row.show(self.cursor)
 
 
 class OwnWords(LineField):

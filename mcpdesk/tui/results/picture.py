@@ -1,16 +1,31 @@
-"""A picture in a result, drawn by the best means that the terminal has."""
+"""A picture in a result: decoded within bounds, and drawn by the best means that the terminal has.
+
+The means are half blocks, sixels and kitty graphics. Decoding and drawing take long, so a worker thread does
+them. Pillow is imported with the first picture.
+Source of kitty's protocol (direct transmission, Unicode placeholders):
+https://sw.kovidgoyal.net/kitty/graphics-protocol/.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import base64
+import binascii
+import io
+import logging
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from random import randrange
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
+from rich.color import Color
+from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
@@ -19,23 +34,293 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.picture_drawing import (
-    MAX_CELLS,
-    Colour,
-    PictureError,
-    PictureFacts,
-    SixelStrip,
-    deletion,
-    examine,
-    half_blocks,
-    placeholders,
-    shrunk,
-    sixel_rows,
-    transmission,
-    unpacked,
-)
 from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
 from mcpdesk.tui.terminal import driver_of, graphics_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_log = logging.getLogger(__name__)
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "ICO")
+"""The formats that are read; some other readers of the library start programs."""
+MAX_BYTES = 20_000_000
+MAX_PIXELS = 40_000_000
+"""Pixels of a decoded picture."""
+_ORIENTATION = 0x0112
+_SIDEWAYS = frozenset({5, 6, 7, 8})
+"""EXIF orientations with width and height exchanged."""
+
+Colour: TypeAlias = tuple[int, int, int]
+
+
+class PictureError(Exception):
+    """The bytes cannot be drawn as a picture; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFacts:
+    """Format and size of a picture."""
+
+    format: str
+    width: int
+    height: int
+    is_animated: bool = False
+
+    def __str__(self) -> str:
+        told = f"{self.width} x {self.height} {self.format}"
+        return f"{told}, the first frame of an animation" if self.is_animated else told
+
+
+def unpacked(encoded: str) -> bytes:
+    """The bytes of a picture in base64.
+
+    Raises: PictureError.
+    """
+    if len(encoded) // 4 * 3 > MAX_BYTES + 3:
+        raise PictureError(f"{len(encoded) // 4 * 3:,} bytes; at most {MAX_BYTES:,} are drawn")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise PictureError("not valid base64") from None
+
+
+def examine(data: bytes) -> PictureFacts:
+    """Format and size, without decoding the pixels.
+
+    Raises: PictureError, also for more than `MAX_PIXELS`.
+    """
+    with _opened(data) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise PictureError(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are drawn")
+        if _orientation(image) in _SIDEWAYS:
+            width, height = height, width
+        return PictureFacts(str(image.format), width, height, bool(getattr(image, "is_animated", False)))
+
+
+def shrunk(data: bytes, size: tuple[int, int], room: tuple[int, int], background: Colour) -> Image:
+    """The first frame, upright and scaled to `size`, at the top left of an image of the size `room`.
+
+    `background` fills the rest and what is transparent.
+
+    Raises: PictureError.
+    """
+    from PIL import Image, ImageOps
+
+    with _opened(data) as image:
+        longest = max(size)
+        image.draft("RGB", (longest, longest))  # a JPEG is then decoded no larger than needed
+        image.load()
+        plain = _plain(image)
+        if (factor := max(image.size) // (2 * longest)) > 1:
+            plain = plain.reduce(factor)
+        upright = ImageOps.exif_transpose(plain) if _orientation(image) > 1 else plain
+        grows = max(upright.size) < longest
+        method = Image.Resampling.NEAREST if grows else Image.Resampling.BICUBIC
+        canvas = Image.new("RGBA", room, (*background, 255))
+        canvas.alpha_composite(upright.resize(size, method).convert("RGBA"))
+        return canvas.convert("RGB")
+
+
+def _plain(image: Image) -> Image:
+    """The image in a mode that can be resized."""
+    if image.mode in ("L", "LA", "RGB", "RGBA"):
+        return image
+    if image.mode.startswith("I"):
+        return image.convert("I").point(lambda level: level * (1 / 256)).convert("L")
+    return image.convert("RGBA")
+
+
+def _orientation(image: Image) -> int:
+    try:
+        return int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # odd metadata is no reason not to draw
+        return 1
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[Image]:
+    """Open a picture; whatever a reader raises becomes a PictureError."""
+    from PIL import Image, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = None  # `examine` checks it before anything is decoded
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd metadata
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            yield image
+    except PictureError:
+        raise
+    except UnidentifiedImageError:
+        raise PictureError(f"not one of {', '.join(FORMATS)}") from None
+    except Exception as error:  # decoders raise anything at bytes of strangers
+        _log.debug("a picture that cannot be read", exc_info=True)
+        raise PictureError(f"broken: {error}") from error
+
+
+_UPPER = "▀"
+
+
+def half_blocks(image: Image) -> list[Strip]:
+    """The lines of an RGB picture of even height: each cell shows two pixels, one above the other."""
+    pixels, across = image.tobytes(), image.width
+    return [_strip(pixels, across, row) for row in range(0, image.height, 2)]
+
+
+def _strip(pixels: bytes, across: int, row: int) -> Strip:
+    segments = []
+    for column in range(across):
+        upper, lower = (_color(pixels, ((row + half) * across + column) * 3) for half in (0, 1))
+        segments.append(Segment(_UPPER, Style(color=upper, bgcolor=lower)))
+    return Strip(segments, across)
+
+
+def _color(pixels: bytes, at: int) -> Color:
+    return Color.from_rgb(*pixels[at : at + 3])
+
+
+_SAVE, _RESTORE = "\x1b7", "\x1b8"
+"""Save and restore the position of the cursor."""
+_BAND = 6
+"""Rows of pixels in one sixel."""
+_PRINTABLE = bytes(range(63, 127)) + bytes(192)
+"""Table from the bits of a sixel to its character."""
+_RUN = re.compile(rb"(.)\1{3,}")
+
+
+def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
+    """The sequences that draw an RGB picture, one for each row of cells from the top.
+
+    Sixels do not belong to cells: text written onto them erases them, so each row is drawn on its own.
+    """
+    from PIL.Image import Quantize
+
+    reduced = image.quantize(colors=256, method=Quantize.FASTOCTREE)
+    palette, pixels = reduced.getpalette() or [], reduced.tobytes()
+    lines = [pixels[start : start + image.width] for start in range(0, len(pixels), image.width)]
+    for top in range(0, image.height, cell_height):
+        yield _sixels(lines[top : top + cell_height], palette)
+
+
+def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
+    """Lines of colour numbers as one sixel picture. `palette` has red, green and blue of each number."""
+    percent = [round(level / 2.55) for level in palette]
+    colours = "".join(
+        "#{};2;{};{};{}".format(number, *percent[3 * number : 3 * number + 3])
+        for number in sorted(set().union(*lines))
+    )
+    bands = (_band(lines[top : top + _BAND]) for top in range(0, len(lines), _BAND))
+    return f'\x1bP0;0;0q"1;1;{len(lines[0])};{len(lines)}{colours}{"-".join(bands)}\x1b\\'
+
+
+def _band(lines: Sequence[bytes]) -> str:
+    """Up to six lines: the most frequent colour as a solid bar, the other ones painted over it in turn."""
+    (ground, _), *others = Counter(b"".join(lines)).most_common()
+    bar = f"#{ground}!{len(lines[0])}{chr(62 + (1 << len(lines)))}"
+    return "$".join([bar, *(f"#{colour}{_one_colour(lines, colour)}" for colour, _ in others)])
+
+
+def _one_colour(lines: Sequence[bytes], colour: int) -> str:
+    is_colour = bytes(colour) + b"\x01" + bytes(255 - colour)
+    bits = sum(int.from_bytes(line.translate(is_colour)) << down for down, line in enumerate(lines))
+    sixels = bits.to_bytes(len(lines[0])).translate(_PRINTABLE).rstrip(b"?")
+    return _RUN.sub(lambda run: b"!%d%b" % (len(run[0]), run[1]), sixels).decode()
+
+
+class SixelStrip(Strip):
+    """Blanks with a row of a picture over the first `columns` of them."""
+
+    __slots__ = ("_columns", "_sequence", "_style")
+
+    def __init__(self, sequence: str, columns: int, width: int, style: Style) -> None:
+        super().__init__([Segment(" " * width, style)], width)
+        self._sequence = sequence
+        self._columns = columns
+        self._style = style
+
+    def divide(self, cuts: Iterable[int]) -> list[Strip]:
+        """The first piece keeps the picture if it fits; the other pieces are blank."""
+        edges = [cut for cut in cuts if cut <= self.cell_length]
+        pieces: list[Strip] = []
+        for start, end in zip([0, *edges], edges, strict=False):
+            if start == 0 and end >= self._columns:
+                pieces.append(SixelStrip(self._sequence, self._columns, end, self._style))
+            else:
+                pieces.append(Strip([Segment(" " * (end - start), self._style)], end - start))
+        return pieces
+
+    def crop(self, start: int, end: int | None = None) -> Strip:
+        """A part that begins at the left draws the whole picture: nothing covers the rest of it."""
+        end = self.cell_length if end is None else min(self.cell_length, end)
+        if start <= 0:
+            return self if end == self.cell_length else self._as_wide(max(end, 0))
+        return Strip([Segment(" " * max(0, end - start), self._style)], max(0, end - start))
+
+    def render(self, console: Console) -> str:
+        """Blanks, the picture over them, then the cursor to their end."""
+        blanks = super().render(console)
+        return f"{_SAVE}{blanks}{_RESTORE}{self._sequence}{_RESTORE}\x1b[{self.cell_length}C"
+
+    def _as_wide(self, width: int) -> Strip:
+        return SixelStrip(self._sequence, self._columns, width, self._style)
+
+
+_PLACEHOLDER = "\U0010eeee"
+_CHUNK = 4_096
+"""Characters of a payload in one message."""
+_DIACRITICS = """
+305 30d-30e 310 312 33d-33f 346 34a-34c 350-352 357 35b 363-36f 483-487 592-595 597-599 59c-5a1 5a8-5a9
+5ab-5ac 5af 5c4 610-617 657-65b 65d-65e 6d6-6dc 6df-6e2 6e4 6e7-6e8 6eb-6ec 730 732-733 735-736 73a 73d
+73f-741 743 745 747 749-74a 7eb-7f1 7f3 816-819 81b-823 825-827 829-82d 951 953-954 f82-f83 f86-f87
+135d-135f 17dd 193a 1a17 1a75-1a7c 1b6b 1b6d-1b73 1cd0-1cd2 1cda-1cdb 1ce0 1dc0-1dc1 1dc3-1dc9 1dcb-1dcc
+1dd1-1de6 1dfe 20d0-20d1 20d4-20d7 20db-20dc 20e1 20e7 20e9 20f0 2cef-2cf1 2de0-2dff a66f a67c-a67d
+a6f0-a6f1 a8e0-a8f1 aab0 aab2-aab3 aab7-aab8 aabe-aabf aac1 fe20-fe26 10a0f 10a38 1d185-1d189 1d1aa-1d1ad
+1d242-1d244
+"""
+"""The combining characters that stand for the numbers of rows and columns, in hex, as ranges."""
+
+
+def _combining() -> list[str]:
+    ranges = [run.split("-") for run in _DIACRITICS.split()]
+    return [chr(code) for run in ranges for code in range(int(run[0], 16), int(run[-1], 16) + 1)]
+
+
+NUMBERS = _combining()
+"""The combining character of each number."""
+MAX_CELLS = len(NUMBERS)
+"""Rows, and columns, that one picture can take."""
+
+
+def transmission(image: Image, number: int, columns: int, rows: int) -> str:
+    """The messages that send a picture to the terminal and scale it to the cells.
+
+    `number` identifies it from then on; it must be below 2**24.
+    """
+    packed = io.BytesIO()
+    image.save(packed, "PNG", compress_level=2)
+    payload = base64.b64encode(packed.getvalue()).decode()
+    pieces = [payload[start : start + _CHUNK] for start in range(0, len(payload), _CHUNK)]
+    sent = [
+        _message(f"i={number},f=100,q=2,m={int(left > 0)}", piece)
+        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True)
+    ]
+    return "".join(sent) + _message(f"a=p,U=1,i={number},c={columns},r={rows},q=2")
+
+
+def deletion(number: int) -> str:
+    """The message that deletes a picture in the terminal."""
+    return _message(f"a=d,d=I,i={number},q=2")
+
+
+def placeholders(number: int, columns: int, rows: int) -> list[Strip]:
+    """The cells that show a picture: their colour is its number, combining characters give row and column."""
+    style = Style(color=Color.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255))
+    lines = ("".join(_PLACEHOLDER + row + column for column in NUMBERS[:columns]) for row in NUMBERS[:rows])
+    return [Strip([Segment(line, style)], columns) for line in lines]
+
+
+def _message(keys: str, payload: str = "") -> str:
+    return f"\x1b_G{keys}{';' * bool(payload)}{payload}\x1b\\"
+
 
 LEAST_ROWS = 12
 """Rows a picture may always take; in a pane that is higher it may fill the pane."""
@@ -226,7 +511,7 @@ def _text_line(text: str, width: int, style: Style) -> Strip:
 
 
 async def _in_thread(work: Callable[..., _T], *given: object) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(_painter, partial(work, *given))
+    return await asyncio.get_running_loop().run_in_executor(_painter, work, *given)
 
 
 def _decode(encoded: str) -> tuple[bytes, PictureFacts]:

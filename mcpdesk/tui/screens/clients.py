@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from rich.cells import cell_len
 from textual import work
@@ -15,11 +16,20 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import ClientView, CoreView, Presence, ServerView, ToolsSeen
+from mcpdesk.link.values import (
+    ClientDetail,
+    ClientView,
+    CoreView,
+    Presence,
+    RunningCall,
+    ServerView,
+    SessionView,
+    ToolsSeen,
+)
+from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import since
-from mcpdesk.tui.render.client_text import PRESENCES, client_text, duration_or_dash, era, seen_text, title_of
+from mcpdesk.tui.render.amounts import duration, since, size_text
 from mcpdesk.tui.render.safe_text import one_line, shown_command
 from mcpdesk.tui.widgets.line_list import Span
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
@@ -28,6 +38,127 @@ from mcpdesk.tui.widgets.section import Section, SectionLesson
 if TYPE_CHECKING:
     from mcpdesk.link.link import Over
     from mcpdesk.tui.screens.main_screen import MainScreen
+    from mcpdesk.tui.traffic.traffic_pane import TrafficPane
+
+
+PRESENCES = {Presence.CONNECTED: "●", Presence.QUIET: "○", Presence.LEFT: "✕"}
+"""Glyph of each; a word stands beside it where it does not go without saying."""
+LABEL_CELLS = 15
+_MOST_LINES = 12
+"""Lines of one kind in the text about a client; the rest is counted."""
+
+
+def era(revision: str) -> str:
+    """`handshake` or `stateless`; empty while no revision is known."""
+    return with_era(revision).removeprefix(revision).strip()
+
+
+def client_text(client: ClientView, detail: ClientDetail, now: float, width: int = 0) -> Content:
+    """Everything about one client, a label and a line each, wrapped into `width` cells (0: not wrapped).
+
+    `now` is Unix time in seconds.
+    """
+    lines: list[Content] = []
+    for label, texts in _client_facts(client, detail, now):
+        for at, text in enumerate(_wrapped(texts, width - LABEL_CELLS)):
+            head = label if at == 0 else ""
+            lines.append(
+                Content.assemble((f"{head:<{LABEL_CELLS}}", "$text-accent"), Content(one_line(text)))
+            )
+    return Content("\n").join(lines)
+
+
+def title_of(client: ClientView) -> str:
+    """`claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
+    spoken = with_era(client.revision) or "nothing said yet"
+    return one_line(f"{client.name} · {client.server} over {client.transport} · {spoken}")
+
+
+def seen_text(client: ClientView, now: float) -> str:
+    """`● now`, `● 14 s`, `○ quiet 14 min`, `✕ left 3 min`; `now` is Unix time in seconds."""
+    presence = client.presence(now)
+    word = "" if presence is Presence.CONNECTED else f"{presence.value} "
+    when = "now" if client.seen is None else since(now - client.seen)
+    return f"{PRESENCES[presence]} {word}{when}"
+
+
+def capabilities_text(capabilities: dict[str, Any]) -> str:
+    """`elicitation (form, url) · sampling · roots`; `none declared` without any."""
+    parts = []
+    for name, value in capabilities.items():
+        inner = ", ".join(value) if isinstance(value, dict) else ""
+        parts.append(f"{name} ({inner})" if inner else str(name))
+    return " · ".join(parts) or "none declared"
+
+
+def duration_or_dash(seconds: float | None) -> str:
+    """A figure of its calls; a dash before the first."""
+    return "–" if seconds is None else duration(seconds)
+
+
+def _client_facts(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tuple[str, list[str]]]:
+    if client.left is not None:
+        yield "left", [f"{since(now - client.left)} ago"]
+    if client.caller:
+        yield "known as", [client.caller]
+    if client.mode:
+        yield "mode", [client.mode]
+    yield "capabilities", [capabilities_text(detail.capabilities)]
+    figures = (
+        f" · p50 {duration_or_dash(client.p50_s)} · p95 {duration_or_dash(client.p95_s)}"
+        if client.p50_s is not None
+        else ""
+    )
+    failed = f"{client.errors} error{'' if client.errors == 1 else 's'}"
+    yield "calls", [f"{client.calls} · {failed}{figures}"]
+    yield (
+        "tools",
+        [f"last listed: {client.tools.value}" if client.tools != "never listed" else "never listed"],
+    )
+    if detail.session is not None:
+        yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
+    else:
+        yield "connected", [since((client.left or now) - client.opened)]
+    heard = ["changes of every list"] if detail.hears_changes else []
+    if heard or detail.subscribed:
+        yield "is told of", _cut([*heard, *detail.subscribed])
+    if detail.listens:
+        yield "listens to", _cut([", ".join(one) or "nothing" for one in detail.listens])
+    if detail.running:
+        yield "running", _cut([_running(call) for call in detail.running])
+    if detail.parked:
+        yield (
+            "waited for",
+            _cut([f"{one.method} {one.name}: {', '.join(one.asks) or 'a retry'}" for one in detail.parked]),
+        )
+
+
+def _wrapped(texts: list[str], width: int) -> list[str]:
+    if width <= 0:
+        return texts
+    return [part for text in texts for part in wrap(one_line(text), width) or [""]]
+
+
+def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
+    left = "kept by a call or a stream"
+    if session.left_s is not None:
+        idle = since(max(0.0, ttl_s - session.left_s))
+        left = f"last used {idle} ago, ends in {since(session.left_s)} unless used"
+    yield f"open for {since(age_s)} · {left} · session_ttl_s {ttl_s:g}"
+    standing = "standing stream open" if session.has_standing else "no standing stream"
+    kept = f"{session.kept_events} kept events, {size_text(session.kept_bytes)}"
+    yield f"{standing} · {session.streams} carried · {kept}"
+
+
+def _running(call: RunningCall) -> str:
+    asks = f" · waits for {call.asks} answer{'s' * (call.asks > 1)} of the client" if call.asks else ""
+    return f"{call.method} {call.name} {duration(call.elapsed_s)}{asks}"
+
+
+def _cut(lines: list[str]) -> list[str]:
+    if len(lines) <= _MOST_LINES:
+        return lines
+    return [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
 
 
 class Column(NamedTuple):
@@ -97,14 +228,6 @@ def _style(column: Column, cell: str) -> str:
     if column.name == "errors" and cell != "0":
         return "lines--bad"
     return "lines--warn" if cell == ToolsSeen.STALE and column.name == "tools" else column.style
-
-
-@runtime_checkable
-class Filterable(Protocol):
-    """A pane that can be narrowed from outside."""
-
-    def set_filter(self, query: str) -> None:
-        """Show only what matches."""
 
 
 class ClientsPane(Section[ClientView]):
@@ -235,9 +358,7 @@ class ClientsPane(Section[ClientView]):
         if client is None:
             return
         await self.app.main.show_screen("traffic")
-        pane = self.app.main.pane
-        if isinstance(pane, Filterable):
-            pane.set_filter(f"peer:{quoted(client.name)}")
+        cast("TrafficPane", self.app.main.pane).set_filter(f"peer:{quoted(client.name)}")
 
     @work
     async def action_disconnect(self) -> None:

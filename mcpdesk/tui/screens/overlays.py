@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.table import Column, Table
 from rich.text import Text
@@ -23,6 +23,7 @@ from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, PageDialog
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
+    from mcpdesk.tui.screens.workbench import WorkbenchPane
 
 Row = tuple[str, str, str]
 """Keys, title, sentence."""
@@ -127,14 +128,6 @@ VERBS = {
 Command = Callable[[], Awaitable[object]]
 
 
-@runtime_checkable
-class ItemOpener(Protocol):
-    """A pane that can bring up one item of the catalogue."""
-
-    def open_item(self, kind: ItemKind, name: str) -> None:
-        """Select the item and focus what is needed to use it."""
-
-
 async def open_palette(app: DeskApp) -> None:
     """Let the person choose a command and run it."""
     choices = [*action_choices(app), *item_choices(app), *theme_choices(app)]
@@ -166,7 +159,7 @@ def item_choices(app: DeskApp) -> Iterator[Choice]:
 def theme_choices(app: DeskApp) -> Iterator[Choice]:
     """One line a theme."""
     for name in sorted(app.available_themes):
-        yield Choice(f"theme {name}", partial(_wear, app, name), "Theme")
+        yield Choice(f"theme {name}", partial(_use_theme, app, name), "Theme")
 
 
 async def _run(app: DeskApp, found: Reachable) -> None:
@@ -175,10 +168,8 @@ async def _run(app: DeskApp, found: Reachable) -> None:
 
 async def _open(app: DeskApp, kind: ItemKind, name: str) -> None:
     await app.main.show_screen("workbench")
-    pane = app.main.pane
-    if isinstance(pane, ItemOpener):
-        pane.open_item(kind, name)
+    cast("WorkbenchPane", app.main.pane).open_item(kind, name)
 
 
-async def _wear(app: DeskApp, name: str) -> None:
+async def _use_theme(app: DeskApp, name: str) -> None:
     app.themes.use(app, name)

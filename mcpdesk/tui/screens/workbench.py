@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -74,6 +74,7 @@ class WorkbenchPane(Vertical):
     WorkbenchPane.-high #strip { display: block; }
     """
 
+    app: DeskApp
     catalogue = query_one(CataloguePane)
     item_pane = query_one(ItemPane)
 
@@ -100,7 +101,7 @@ class WorkbenchPane(Vertical):
         yield Vertical(id="strip")
 
     def on_mount(self) -> None:
-        self._drafts.store_at(getattr(self.app, "history_path", None))
+        self._drafts.store_at(self.app.history_path)
 
     def place(self) -> tuple[Drafts, CatalogueItem | None]:
         """The state of all items, and the item that is open, for a screen that is built again."""
@@ -143,10 +144,6 @@ class WorkbenchPane(Vertical):
         self.item_pane.update(view, self.server)
         if self._strip is not None and self._strip.is_mounted and self.has_class("-high"):
             self._strip.update_lines()
-
-    @property
-    def _desk(self) -> DeskApp:
-        return cast("DeskApp", self.app)
 
     @property
     def draft(self) -> Draft | None:
@@ -346,12 +343,12 @@ class WorkbenchPane(Vertical):
     async def action_copy(self) -> None:
         """Copy the result or the request."""
         if self.draft is not None and (chosen := await choose_copy(self.app, self.draft)) is not None:
-            self._desk.copy(*chosen)
+            self.app.copy(*chosen)
 
     @on(JsonTree.CopyRequested)
     def _copy_requested(self, event: JsonTree.CopyRequested) -> None:
         event.stop()
-        self._desk.copy(event.text, event.what)
+        self.app.copy(event.text, event.what)
 
     @on(CatalogueList.PolicyAsked)
     def _policy_asked(self, event: CatalogueList.PolicyAsked) -> None:
@@ -386,10 +383,8 @@ class WorkbenchPane(Vertical):
             await save_result(self.app, self.draft)
 
     def _follow(self, view: CoreView) -> None:
-        names = [server.name for server in view.servers]
-        wanted = getattr(self.app, "server", "") or (names[0] if names else "")
-        if wanted != self.server:
-            self.server, self._seen = wanted, None
+        if self.app.server != self.server:
+            self.server, self._seen = self.app.server, None
             self._opening = self.item_pane.draft = None
             self.catalogue.filter.value = ""  # it was meant for the items of another server
         shown = next((one for one in view.servers if one.name == self.server), None)
@@ -427,7 +422,7 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def _start(self, draft: Draft, arguments: Any) -> None:
         """Make the call, after a question where the tool is destructive."""
-        guard = self._desk.destructive_calls
+        guard = self.app.destructive_calls
         if not await guard.may_call(self.app, draft.server, draft.item, arguments):
             return
         try:
@@ -435,7 +430,7 @@ class WorkbenchPane(Vertical):
         except ValueError as error:
             self._say_not_sent(error)
             return
-        self._desk.main.last_call = time.monotonic()
+        self.app.main.last_call = time.monotonic()
         draft.insisted = None
         self._show_result()
         self.refresh_bindings()
@@ -465,6 +460,6 @@ class WorkbenchPane(Vertical):
     async def _open_in_traffic(self, exchange: int | None) -> None:
         from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
-        await self.screen.run_action("show_screen('traffic')")
+        await self.app.main.show_screen("traffic")
         if exchange is not None:
             self.screen.query_one(TrafficPane).open_exchange(exchange)

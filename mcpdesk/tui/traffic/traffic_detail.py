@@ -5,8 +5,9 @@ Only the tab in sight is filled; a message is decoded when it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from time import time
 from typing import Any, ClassVar
 
@@ -21,15 +22,14 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
-from mcpdesk.recorder.index.traffic_index import Index, last_round
+from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import message
+from mcpdesk.recorder.readable_message import Checked, Verdict, http, http_checked, message
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
-from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps, title_of
 from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
@@ -311,3 +311,150 @@ def _facts(exchange: Exchange, transport: str, now: float) -> str:
         operation_words(exchange, now),
     ]
     return " · ".join(one_line(fact) for fact in facts if fact)
+
+
+MAX_PARTS = 50
+"""Exchanges of an operation that are laid out; the newest."""
+_VERDICT_STYLES = {Verdict.GOOD: "$text-success", Verdict.BAD: "$text-error", Verdict.OPEN: "$text-muted"}
+
+
+def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
+    """Request and response of an exchange and its parts; says so where there was no HTTP."""
+    ones = [whole, *(index.exchange(row) for row in whole.parts[-MAX_PARTS:])]
+    blocks: list[Content] = []
+    for one in ones:
+        texts = list(_blocks(index, one, schema if one.method == whole.method else None))
+        if texts and len(ones) > 1:
+            texts.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
+        blocks += texts
+    return Content("\n\n").join(blocks) if blocks else Content("This did not pass over HTTP.")
+
+
+def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
+    """Request, then response, as far as there are any; what came by POST is compared with its body."""
+    asked = None if one.request is None else http_checked(index, one, one.request, schema)
+    if asked is not None and asked[0].startswith("POST "):
+        line, headers = asked
+        yield _block(line, sorted(headers, key=_order_of))
+    elif asked is not None:
+        yield from _unchecked_block(index, one, one.request)
+    yield from _unchecked_block(index, one, one.response)
+
+
+def _unchecked_block(index: Index, one: Exchange, frame: int | None) -> Iterator[Content]:
+    if frame is not None and (said := http(index, one, frame)) is not None:
+        yield _block(said[0], [Checked(name, value) for name, value in said[1]])
+
+
+def _block(line: str, headers: list[Checked]) -> Content:
+    return Content("\n").join([Content.styled(clean(line), "bold"), *map(_header_line, headers)])
+
+
+def _header_line(header: Checked) -> Content:
+    """One header with glyph and words, without a value if it is missing; those of the protocol stand out."""
+    style = _VERDICT_STYLES[header.verdict]
+    glyph = header.verdict.value if header.words else " "
+    is_ours = header.name.lower().startswith("mcp-")
+    return Content.assemble(
+        (f"{glyph} ", style),
+        (f"{one_line(header.name)}:", "$text-primary" if is_ours else "$text-muted"),
+        f" {one_line(header.value)}" if header.value else "",
+        (f"  {header.words}" if header.words else "", style),
+    )
+
+
+def _order_of(header: Checked) -> int:
+    """Faults come first, then what was judged, then the rest."""
+    return 0 if header.verdict is Verdict.BAD else 1 if header.words else 2
+
+
+MESSAGES = "messages"
+"""The member of a step that holds its request and response."""
+MAX_STEPS = 100
+"""Steps that are laid out; the newest."""
+
+
+def steps(index: Index, whole: Exchange, schema: Any = None) -> dict[str, Any]:
+    """Title -> what was said in that step. `schema` is the called tool's input schema, if it is known."""
+    return {title: _step(index, one, whole, schema) for one, title in _titled(index, whole)}
+
+
+def title_of(index: Index, whole: Exchange, number: int) -> str | None:
+    """The title under which `steps` has an exchange; None when it is not laid out."""
+    return next((title for one, title in _titled(index, whole) if one.number == number), None)
+
+
+def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
+    """The exchanges of an operation in the order they ended, each with its title."""
+    rounds = 0
+    titled: list[tuple[float, Exchange, str]] = []
+    for row in (whole.number, *whole.parts):
+        one = whole if row == whole.number else index.exchange(row)
+        repeats = is_round(one, whole)
+        rounds += repeats
+        what = f"round {rounds}" if repeats and whole.rounds > 1 else one.method
+        begun = "" if one is whole else f"at +{duration(max(0.0, one.started - whole.started))}, "
+        ended = _ended(index, one)
+        titled.append((ended, one, f"{what} #{one.id} · {begun}{_outcome(one, ended)}"))
+    titled.sort(key=lambda step: step[0])
+    return [(one, title) for _, one, title in titled[-MAX_STEPS:]]
+
+
+def _ended(index: Index, one: Exchange) -> float:
+    """When this step alone ended; infinity while it is under way."""
+    kept = None if one.response is None else index.frame(one.response)
+    ended = kept.time if kept else one.ended
+    return inf if ended is None else ended
+
+
+def _outcome(one: Exchange, ended: float) -> str:
+    if ended == inf:
+        return Status.PENDING.value
+    words = Status.ASKS.value if one.rounds > 1 else one.status.value
+    return f"{words} after {duration(max(0.0, ended - one.started))}"
+
+
+def _step(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str, Any]:
+    """A step: first what matters of it, then its whole messages."""
+    repeats = is_round(one, whole)
+    request = _message(index, one, one.request, schema if repeats else None)
+    response = _message(index, one, one.response)
+    if repeats:
+        parts = _answers(request) | _asked(response)
+    elif one.direction is not whole.direction:
+        parts = {"question": _member(request, "params"), "answer": _member(response, "result", "error")}
+    else:
+        parts = {"result": _member(response, "result", "error")}
+    return {**parts, MESSAGES: {"request": request, "response": response}}
+
+
+def _answers(request: Any) -> dict[str, Any]:
+    params = _member(request, "params")
+    answers = params.get("inputResponses") if isinstance(params, Mapping) else None
+    return {} if answers is None else {"answers": answers}
+
+
+def _asked(response: Any) -> dict[str, Any]:
+    result = _member(response, "result", "error")
+    asked = result.get("inputRequests") if isinstance(result, Mapping) else None
+    if not isinstance(asked, Mapping):
+        return {"result": result}
+    return {
+        "questions": {_key(key, question): _member(question, "params") for key, question in asked.items()}
+    }
+
+
+def _key(key: str, question: Any) -> str:
+    method = question.get("method") if isinstance(question, Mapping) else None
+    return f"{key} ({method})" if method else key
+
+
+def _member(value: Any, *names: str) -> Any:
+    """The first of some members a message has; the message itself when it is none."""
+    if not isinstance(value, Mapping):
+        return value
+    return next((value[name] for name in names if name in value), None)
+
+
+def _message(index: Index, one: Exchange, frame: int | None, schema: Any = None) -> Any:
+    return None if frame is None else message(index, one, frame, schema).value

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Vertical
+from textual.containers import Container
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ItemKind
@@ -35,25 +35,24 @@ from mcpdesk.tui.traffic.exchange_menus import (
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
-from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.section import FilterPane
 from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
+    from mcpdesk.tui.screens.workbench import WorkbenchPane
 
 BESIDE = 110
 """Cells across from which the details stand beside the list, and stay open."""
 _HINT = "filter: words · method: tool: peer: status:error kind: dir: id: >200ms >10kb since:5m · not or ( )"
 
 
-class TrafficPane(Vertical):
+class TrafficPane(FilterPane):
     """Filter above, list and details, counts below."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic")
     DEFAULT_CSS = """
     TrafficPane {
-        & > Input { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
-        & > Input:focus { border: none; }
         & > .wrong { display: none; height: auto; max-height: 3; color: $text-error; }
         &.-wrong > .wrong { display: block; }
         & > .panes { height: 1fr; layout: vertical; }
@@ -71,7 +70,8 @@ class TrafficPane(Vertical):
     app: DeskApp
 
     def __init__(self, link: Link) -> None:
-        super().__init__()
+        super().__init__(_HINT)
+        self.filter_field.select_on_focus = False
         self.link = link
         self._filters: SavedFilters | None = None
         self._status: tuple[object, ...] = ()
@@ -79,7 +79,7 @@ class TrafficPane(Vertical):
 
     def compose(self) -> ComposeResult:
         """Filter, what is wrong with it, list, details, status."""
-        yield LineField(placeholder=_HINT, compact=True, select_on_focus=False)
+        yield from super().compose()
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic)
@@ -108,7 +108,7 @@ class TrafficPane(Vertical):
 
     def place(self) -> tuple[str, int | None]:
         """The filter, and the selected exchange unless the newest one is followed."""
-        return self.query_one(Input).value, None if self.listing.following else self.listing.selected
+        return self.filter_field.true_text, None if self.listing.following else self.listing.selected
 
     def return_to(self, place: tuple[str, int | None]) -> None:
         """Filter and select as before."""
@@ -119,9 +119,8 @@ class TrafficPane(Vertical):
 
     def set_filter(self, query: str) -> None:
         """Show only what matches, as if it had been typed."""
-        field = self.query_one(LineField)
-        field.true_text = query
-        field.display = bool(query)
+        self.filter_field.true_text = query
+        self.set_class(bool(query), "-filtering")
 
     def open_exchange(self, number: int) -> None:
         """Select an exchange and show its details, as if it had been opened in the list."""
@@ -134,22 +133,15 @@ class TrafficPane(Vertical):
         """Sending needs a server."""
         return action not in ("replay", "edit") or bool(self.link.view().servers)
 
-    def action_filter(self) -> None:
-        """Type a filter. The focus moves at once: no letter of it may be taken for an action."""
-        field = self.query_one(Input)
-        field.display = True
-        self.screen.set_focus(field)
-
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
-        if self.query_one(Input).has_focus:
-            self._drop_filter()
-        elif self.detail.has_focus_within:
+        if self.detail.has_focus_within:
             self.listing.focus()
-        elif self.has_class("-detail") and not self.has_class("-beside"):
+        elif self.has_class("-detail") and not (self.has_class("-beside") or self.filter_field.has_focus):
             self.remove_class("-detail")
         else:
-            self._drop_filter()
+            self.close_filter()
+            self.listing.focus()
 
     @work
     async def action_filters(self) -> None:
@@ -158,7 +150,7 @@ class TrafficPane(Vertical):
             history = self.app.history_path
             self._filters = SavedFilters(history.with_name(FILE_NAME) if history else None)
         saved = self._filters
-        menu = filters_menu(saved, self.query_one(LineField).true_text)
+        menu = filters_menu(saved, self.filter_field.true_text)
         chosen, query = await self.app.push_screen_wait(menu) or ("", "")
         if chosen == "use":
             self.set_filter(query)
@@ -224,19 +216,17 @@ class TrafficPane(Vertical):
             return
         self.app.main.server = server
         await self.app.main.show_screen("workbench")
-        edit = getattr(self.app.main.pane, "edit_call", None)
-        if edit is not None:
-            edit(*item)
+        cast("WorkbenchPane", self.app.main.pane).edit_call(*item)
 
     # Messages of the parts
 
-    @on(Input.Changed)
-    def filter_typed(self, event: Input.Changed) -> None:
+    def apply_filter(self) -> None:
         """Filter while typing; while the filter is wrong, the last right one holds."""
+        typed = self.filter_field.value
         try:
-            node = parse(from_field(event.value), time())
+            node = parse(from_field(typed), time())
         except QueryError as error:
-            before = cell_len(event.value[: error.position])
+            before = cell_len(typed[: error.position])
             wrong = f"{' ' * min(before, max(0, self.size.width - 20))}↑ {error.message}"
             self.query_one(".wrong", Static).update(Content(clean(wrong)))
             self.add_class("-wrong")
@@ -244,13 +234,6 @@ class TrafficPane(Vertical):
         self.remove_class("-wrong")
         if node != self.listing.node:
             self.listing.filter(node)
-
-    @on(Input.Submitted)
-    def filter_done(self) -> None:
-        """Enter leads back to the list; an empty filter goes away."""
-        field = self.query_one(Input)
-        field.display = bool(field.value)
-        self.listing.focus()
 
     @on(TrafficList.Picked)
     def picked(self, event: TrafficList.Picked) -> None:
@@ -287,13 +270,6 @@ class TrafficPane(Vertical):
         self.detail.set_class(beside, "-beside")
 
     # Helpers
-
-    def _drop_filter(self) -> None:
-        field = self.query_one(Input)
-        field.value = ""
-        field.display = False
-        self.remove_class("-wrong")
-        self.listing.focus()
 
     def _chosen(self) -> int | None:
         """The exchange the details show, else the selected one."""

@@ -39,7 +39,10 @@ def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
 
 
 class FilterPane(Vertical):
-    """A pane with a list and, above it, a field for words that its rows must contain. Hidden while unused."""
+    """A pane with a list and, above it, a field that filters it, by words if not otherwise.
+
+    The field is hidden while it is not used.
+    """
 
     DEFAULT_CSS = """
     FilterPane > LineField { display: none; border: none; height: 1; padding: 0 1; background: $panel; }
@@ -60,15 +63,15 @@ class FilterPane(Vertical):
 
     @abstractmethod
     def apply_filter(self) -> None:
-        """Show only the rows with `words`."""
+        """Show only the rows with `words`, or what the text of the field admits in another way."""
 
     def compose(self) -> ComposeResult:
         yield self.filter_field
 
     def action_filter(self) -> None:
-        """Go to the field."""
+        """Go to the field. The focus moves at once: no letter of the filter is taken for an action."""
         self.add_class("-filtering")
-        self.filter_field.focus()
+        self.screen.set_focus(self.filter_field)
 
     def close_filter(self) -> None:
         """Show all rows, and hide the field."""
