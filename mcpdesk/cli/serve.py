@@ -46,8 +46,12 @@ With --socket HTTP is served there instead of on TCP.
 Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
 """
 STDIO_EXAMPLES = """\b
-Example, in a client's configuration:
+Examples, in a client's configuration:
   {"command": "mcpdesk", "args": ["stdio", "/home/ada/servers/profiles"]}
+  {"command": "mcpdesk", "args": ["stdio", "--", "npx", "-y", "some-server"]}
+
+The second one is a tap: it carries every byte between the client and any server's command unchanged, and
+writes a capture, which `mcpdesk open` follows. `mcpdesk wrap CLIENT` puts it into a configuration.
 
 A desk that hosts FOLDER serves the client, and shows its calls, whichever of the two began first. Without
 one, this process does.

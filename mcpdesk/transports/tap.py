@@ -16,7 +16,6 @@ import struct
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ CHUNK = 64 << 10
 """Bytes carried at once."""
 MOST_WAITING = 16 << 20
 """Bytes that may wait for the capture. Of what passes beyond them it gets little more than the length."""
+MOST_COPIES = 100_000
+"""Copies that may wait beyond that: a capture so far behind is stuck, and gets nothing more."""
 GATHER_S = 0.02
 """How long copies gather before they are handed over: after the chunks, not between them."""
 NICE = 5
@@ -68,6 +69,7 @@ class Copies:
         if waiting >= MOST_WAITING:
             last = data.rfind(b"\n")
             kept = data[last:] if last >= 0 and waiting < 2 * MOST_WAITING else b""
+            self._is_useless = len(self._passed) > MOST_COPIES
         self._added[is_from_client] += len(kept)
         self._passed.append((time.time(), is_from_client, len(data), kept))
         if not self._news.is_set():
@@ -237,8 +239,10 @@ def _end_group(group: int) -> None:
 
 
 def _signal_group(group: int, number: int) -> None:
-    with suppress(OSError):  # It has ended.
+    try:
         os.killpg(group, number)
+    except OSError:
+        return  # It has ended.
 
 
 class _Carrier:

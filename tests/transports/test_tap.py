@@ -291,6 +291,27 @@ def test_a_killed_tap_left_a_capture_of_what_passed(own_folders: Path) -> None:
     assert left.count == 2 and left.unreadable == 0 and left.connections[1].closed is not None
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_without_its_recorder_a_tap_goes_on(
+    number: signal.Signals, own_folders: Path, family: list[psutil.Process]
+) -> None:
+    tap = start(ECHO)
+    write(tap, PING)
+    assert read(tap, len(PING)) == PING
+    (program,) = programs_of(tap.pid)
+    (recorder,) = set(psutil.Process(tap.pid).children()) - {program}
+    family.append(recorder)
+    recorder.send_signal(number)
+    body = bytes(4 << 20) + b"\n"
+    for _ in range(10):
+        threading.Thread(target=write, args=(tap, body), daemon=True).start()
+        assert read(tap, len(body)) == body
+    assert tap.stdin is not None
+    tap.stdin.close()
+    assert tap.wait(WITHIN_S) == 0
+    recorder.kill()
+
+
 # Between clients and servers of others
 
 SERVERS = {
