@@ -73,7 +73,7 @@ def command_text(argv: Sequence[str]) -> str:
 def program_name(argv: Sequence[str]) -> str:
     """A name for the server that a command starts."""
     words = [word for word in argv if not word.startswith("-") and Path(word).name not in RUNNERS]
-    last = Path(words[0] if words else argv[0]).name
+    last = re.sub(r"\.(py|[cm]?[jt]s|sh|exe)$", "", Path(words[0] if words else argv[0]).name)
     return plain_name(last.partition("@")[0] or last)
 
 

@@ -1,0 +1,74 @@
+"""What is put on the desk, and under which names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.cli.desk_targets import desk_targets
+from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget, command_text
+from mcpdesk.errors import DeskUserError
+from mcpdesk.paths import sample_servers
+from mcpdesk.upstream.target_transport import Reach
+from tests.support import odd_server
+from tests.support.terminal import Desk
+
+HELLO = sample_servers() / "hello"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (command_text(["npx", "-y", "@modelcontextprotocol/server-everything@2.1"]), "server-everything"),
+        (command_text(["python3", "-u", "/srv/weather.py", "--fast"]), "weather"),
+        (command_text(["docker", "run", "-i", "mcp/git"]), "git"),
+        (command_text(["./my server"]), "my-server"),
+        ("https://example.com/mcp", "example.com"),
+        ("ws://[::1]:9/ws", "1"),
+    ],
+)
+def test_a_server_is_named_after_its_program_or_host(text: str, name: str) -> None:
+    assert [each.name for each in desk_targets([text], Reach()).upstreams] == [name]
+
+
+def test_every_server_of_a_file_comes_onto_the_desk_a_broken_one_with_its_problem(tmp_path: Path) -> None:
+    path = tmp_path / ".mcp.json"
+    servers = {
+        "one": {"command": "run-one", "cwd": "sub"},
+        "two": {"url": "https://example.com/mcp", "headers": {"X-A": "b"}},
+        "bad": {"args": []},
+        "unset": {"command": "c", "env": {"KEY": "${SURELY_NOT_SET}"}},
+    }
+    path.write_text(json.dumps({"mcpServers": servers}))
+    found = desk_targets([str(path), str(HELLO), "https://one.test"], Reach(headers=(("X-C", "d"),)))
+    assert found.folders == (HELLO,)
+    targets = {each.name: each.target for each in found.upstreams}
+    assert list(targets) == ["one", "two", "bad", "unset", "one.test"]
+    one, two, bad, unset = (targets[name] for name in ("one", "two", "bad", "unset"))
+    assert isinstance(one, CommandTarget) and one.folder == tmp_path / "sub"
+    assert isinstance(two, UrlTarget) and two.headers == {"X-A": "b"}
+    assert isinstance(bad, BrokenTarget) and "needs either a command or a url" in bad.problem
+    assert isinstance(unset, BrokenTarget) and "${SURELY_NOT_SET}" in unset.problem
+    assert [bool(each.reach.headers) for each in found.upstreams] == [False, True, True, True, True]
+
+
+def test_the_same_name_gets_a_number() -> None:
+    found = desk_targets(["https://a.test/x", "https://a.test/y"], Reach())
+    assert [each.name for each in found.upstreams] == ["a.test", "a.test-2"]
+
+
+def test_what_is_nothing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DeskUserError, match="There is no folder and no file"):
+        desk_targets([str(tmp_path / "nothing")], Reach())
+
+
+def test_a_program_is_opened_in_a_terminal(tmp_path: Path) -> None:
+    arguments = ["--port", "0", "--", "python3", odd_server.PROGRAM]
+    state = {"MCPDESK_STATE_DIR": str(tmp_path)}
+    with Desk(arguments, columns=100, rows=30, environ=state) as desk:
+        desk.see("● connected · 2025-06-18")
+        desk.see("grow")
+        desk.press("\x11")
+        assert desk.end() == 0
