@@ -63,15 +63,19 @@ PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
 
 
-def client(target: str, reach: Reach, watches: bool = False) -> AbstractContextManager[CommandClient]:
+def client(
+    target: str, reach: Reach, *, watches: bool = False, connect_s: float | None = None
+) -> AbstractContextManager[CommandClient]:
     """Return a client of any server; one that is a folder or a program runs for as long as the block does.
 
     What it prints goes to stderr. With `watches`, log messages are asked for, and a folder is read again when
-    its files change. Raises: DeskError when it cannot be hosted, started or reached.
+    its files change. `connect_s` is how long connecting may take, if not as the setting says.
+
+    Raises: DeskError when it cannot be hosted, started or reached.
     """
     found = find_target(target, os.environ, ask_input, reach.packages)
     if not isinstance(found, FolderTarget):
-        return _remote(found, reach, watches)
+        return _remote(found, reach, watches, connect_s)
     from mcpdesk.cli.core_process import require_unix
 
     require_unix("Hosting a folder for one request")
@@ -229,7 +233,9 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
 
 
 @contextmanager
-def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> Iterator[CommandClient]:
+def _remote(
+    target: UrlTarget | CommandTarget, reach: Reach, watches: bool, connect_s: float | None
+) -> Iterator[CommandClient]:
     """A client of a server that is not ours. Raises: DeskUserError for no URL."""
     from mcpdesk.client.person_answers import PersonAnswers
     from mcpdesk.inbox.inbox import Inbox
@@ -256,7 +262,7 @@ def _remote(target: UrlTarget | CommandTarget, reach: Reach, watches: bool) -> I
             made = CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
             if watches:
                 made.hear()
-            _open(connection, loop, settings.connect_timeout_s, lines)
+            _open(connection, loop, connect_s or settings.connect_timeout_s, lines)
             yield made
         finally:
             asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)

@@ -76,16 +76,13 @@ def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, st
 def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
     """The items of the target that stands before; none where it cannot be asked. Nothing is printed."""
     from mcpdesk.cli.command_client import client
-    from mcpdesk.cli.reach import secret
+    from mcpdesk.cli.reach import given_reach
     from mcpdesk.errors import DeskError
-    from mcpdesk.upstream.target_transport import Reach
 
-    given = ctx.params
+    target = str(ctx.params.get("target", ""))
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
         try:
-            token = secret(given.get("token_env"), "--token-env")
-            reach = Reach(given.get("mode") or "", token, secret(given.get("key_env"), "--key-env"))
-            with client(str(given.get("target", "")), reach) as peer:
+            with client(target, given_reach(ctx.params), connect_s=WITHIN_S) as peer:
                 return peer.request_all(method, key, WITHIN_S)
         except (DeskError, OSError):
             return []

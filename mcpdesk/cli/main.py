@@ -105,17 +105,15 @@ def with_command(arguments: list[str]) -> list[str]:
     Raises: DeskUserError for a first word that is neither a command nor a place.
     """
     first = arguments[0] if arguments else ""
-    if first in OF_ANY_SERVER and "--" in arguments:
-        # A command comes last, and stands for the target.
+    if "--" in arguments and (first in ON_A_DESK | OF_ANY_SERVER or first not in COMMANDS):
         place = arguments.index("--")
-        return [first, command_text(arguments[place + 1 :]), *arguments[1:place]]
-    if "--" in arguments and (first in ON_A_DESK or first not in COMMANDS):
-        place = arguments.index("--")
-        if not arguments[place + 1 :]:
-            raise DeskUserError(
-                "There is no command after `--`.", "Write it there: mcpdesk -- npx -y SERVER."
-            )
-        arguments = [*arguments[:place], command_text(arguments[place + 1 :])]
+        argv, others = arguments[place + 1 :], arguments[1:place]
+        if not argv:
+            hint = "Write it there: mcpdesk -- npx -y SERVER."
+            raise DeskUserError("There is no command after `--`.", hint)
+        if first in OF_ANY_SERVER:  # it comes last, and stands for the target
+            return [first, command_text(argv), *others]
+        arguments = [*arguments[:place], command_text(argv)]
         return arguments if first in ON_A_DESK else ["desk", *arguments]
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments
@@ -138,10 +136,11 @@ def _is_place(word: str) -> bool:
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def program() -> None:
-    """A desk for MCP servers: host server folders, call their tools, watch every message and answer their
+    """A desk for MCP servers, yours or anybody's: call their tools, watch every message and answer their
     questions.
 
-    Without a command it opens the desk on the folders that follow.
+    Without a command it opens the desk on the servers that follow: a program (-- COMMAND), a URL, a client's
+    configuration file, a Python file, a folder.
     """
 
 

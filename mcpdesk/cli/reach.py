@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -60,26 +60,30 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--with", "packages", multiple=True, metavar="PACKAGE", help="For a Python file: it needs this."
     )
     @wraps(function)
-    def reached(
-        *given: Any,
-        mode: str,
-        token_env: str | None,
-        key_env: str | None,
-        headers: tuple[str, ...],
-        revision: str | None,
-        era: str | None,
-        packages: tuple[str, ...],
-        **more: Any,
-    ) -> Any:
-        token, key = secret(token_env, "--token-env"), secret(key_env, "--key-env")
-        spoken = revision or ERAS.get(era or "", "")
-        reach = Reach(mode, token, key, tuple(map(_header, headers)), spoken, packages)
+    def reached(*given: Any, **values: Any) -> Any:
+        reach = given_reach(values)
         # Hosted code and its programs must not see them, and one that is named like ours is no setting.
-        for variable in (token_env, key_env):
-            os.environ.pop(variable or "", None)
+        for name in ("token_env", "key_env"):
+            os.environ.pop(values[name] or "", None)
+        more = {name: value for name, value in values.items() if name not in REACH_OPTIONS}
         return function(*given, reach=reach, **more)
 
     return reached
+
+
+REACH_OPTIONS = frozenset({"mode", "token_env", "key_env", "headers", "revision", "era", "packages"})
+
+
+def given_reach(values: Mapping[str, Any]) -> Reach:
+    """Return what the options of `reach_options` say. Raises: DeskUserError."""
+    return Reach(
+        values.get("mode") or "",
+        secret(values.get("token_env"), "--token-env"),
+        secret(values.get("key_env"), "--key-env"),
+        tuple(map(_header, values.get("headers") or ())),
+        values.get("revision") or ERAS.get(values.get("era") or "", ""),
+        tuple(values.get("packages") or ()),
+    )
 
 
 def _header(text: str) -> tuple[str, str]:

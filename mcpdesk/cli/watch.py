@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpdesk.cli.printing import print_line, print_message
+from mcpdesk.cli.printing import CANNOT_CONNECT, print_line, print_message
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TARGET
+from mcpdesk.client.hints import CLOSED
+from mcpdesk.errors import DeskUserError
 from mcpdesk.plain_text import clean, json_escaped
 from mcpdesk.upstream.target_transport import Reach
 
@@ -47,7 +49,7 @@ def watch_command(target: str, uris: tuple[str, ...], as_json: bool, reach: Reac
                 print_line(as_line(each, as_json), server.output_fd)
     except KeyboardInterrupt:
         return
-    print_message("The server has ended the subscription.")
+    raise DeskUserError("The server has ended the subscription.", CLOSED, CANNOT_CONNECT)
 
 
 def as_line(one: Notification, as_json: bool) -> str:

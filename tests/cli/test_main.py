@@ -62,6 +62,7 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
         (["/nonexistent"], "There is no folder and no file '/nonexistent'."),
         (["call"], "Missing argument 'TARGET'"),
         (["--"], "There is no command after `--`."),
+        (["list", "--"], "There is no command after `--`."),
         (["nonsense"], "There is no command and no folder called 'nonsense'."),
     ],
 )
