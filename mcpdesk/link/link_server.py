@@ -40,7 +40,7 @@ from mcpdesk.link.attach_messages import (
 )
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.local import LocalLink
-from mcpdesk.link.values import CallOutcome, CoreView
+from mcpdesk.link.values import CallOutcome, CoreView, LogLine
 from mcpdesk.recorder.record import ConnectionInfo, Frame
 from mcpdesk.version import __version__
 
@@ -260,6 +260,9 @@ class _AttachedScreen:
 
     def _send_lines(self) -> None:
         lines = self._link.logs(self._next_line)
+        if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
+            told = f"{missed:,} lines are left out: an attached screen was too slow for them"
+            lines.insert(0, LogLine(0, lines[0].time, "warning", "server", told))
         for start in range(0, len(lines), LINES):
             self._send(State("logs", "", pack(lines[start : start + LINES])))
         if lines:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
 from dataclasses import replace
@@ -88,6 +89,7 @@ EPOCH: Final = 32
 _OWN: Final = (1 << EPOCH) - 1
 _OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect"})
 """Methods whose first argument is the number of a question or a connection."""
+_log = logging.getLogger(__name__)
 _of_core: msgspec.msgpack.Decoder[FromCore] = msgspec.msgpack.Decoder(FromCore)
 _welcome = msgspec.msgpack.Decoder(Welcome)
 _parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
@@ -193,7 +195,7 @@ class RemoteCall:
 
     def end(self, outcome: CallOutcome) -> None:
         """Only the first end counts."""
-        if not self.outcome.done():
+        with suppress(InvalidStateError):
             self.outcome.set_result(outcome)
 
 
@@ -313,6 +315,7 @@ class RemoteLink(Link):
         """Ask the core; the future fails with ValueError or DeskUserError."""
         id = next(self._ids) if id is None else id
         done: Future[Any] = Future()
+        done.set_running_or_notify_cancel()  # who waits for it may go, but the answer still comes
         self._asked[id] = method, done
         self._call_soon(lambda: self._send(id, framed(Ask(id, method, pack(arguments)))))
         return done
@@ -362,8 +365,9 @@ class RemoteLink(Link):
                 await self._follow(path)
             except (asyncio.IncompleteReadError, OSError):
                 pass
-            except (ValueError, msgspec.MsgspecError) as error:
-                ended = f"sent what cannot be read: {error}"
+            except Exception as error:
+                _log.exception("what a core sent cannot be shown")
+                ended = f"sent what cannot be shown: {error}"
             finally:
                 self._lose(ended)
             path = await self._found_again()

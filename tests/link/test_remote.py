@@ -19,7 +19,7 @@ import pytest
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
-from mcpdesk.link.attach_messages import Join, Traffic, Welcome, framed, read_message
+from mcpdesk.link.attach_messages import Ask, Join, Traffic, Welcome, framed, pack, read_message
 from mcpdesk.link.link import Link
 from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
 from mcpdesk.link.local import LocalLink
@@ -34,6 +34,7 @@ from tests.support.desk import running_desk
 from tests.support.desk import until as desk_until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
+from tests.support.stdio_server import Server
 from tests.support.workbench import Bench, bench
 
 FILES = {
@@ -206,6 +207,8 @@ def test_the_first_of_two_screens_answers(serve: Start, attach: Attach) -> None:
     assert not asking.answer(question.id, [Answer(("red",))]).result(WITHIN_S)
     until(lambda: asking.questions()[0].state is QuestionState.ANSWERED)
     assert ("desk", "tools/call") in methods(other)
+    late = attach()
+    until(lambda: methods(late) == methods(other))
     until(lambda: len(other.view().clients) == 1)
     asking.close()
     until(lambda: other.view().clients == ())
@@ -241,28 +244,52 @@ def test_a_killed_core_stays_readable_and_its_successor_is_found(serve: Start, a
     assert methods(link)[: len(seen)] == seen
 
 
-def test_only_the_owner_can_reach_the_socket(serve: Start) -> None:
-    serve()
-    place = Path(one_core().path)
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
-    if os.getuid() == 0:
-        may_write = ["test", "-w", str(place)]
-        assert subprocess.run(may_write, check=False).returncode == 0
-        assert subprocess.run(may_write, user=65534, check=False).returncode == 1
+def test_a_screen_follows_a_lone_client_to_the_desk(serve: Start, attach: Attach, folder: Path) -> None:
+    lone = Server(folder)
+    try:
+        lone.shake_hands()
+        link = attach()
+        assert link.core.kind == "stdio"
+        assert [client.transport for client in link.view().clients] == ["stdio"]
+        serve()
+        until(lambda: link.core.kind == "serve" and not link.view().gone)
+        until(lambda: [client.transport for client in link.view().clients] == ["stdio"])
+        until(lambda: "initialize" in {method for _, method in methods(link)})
+    finally:
+        lone.close()
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\3abc", b"\xff\xff\xff\xff", b"\0\0"])
-def test_garbage_on_the_socket_ends_its_connection_only(said: bytes, serve: Start, attach: Attach) -> None:
+async def test_only_the_owner_can_reach_the_socket(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        with AttachPoint(desk.host, "desk"):
+            place = Path((await asyncio.to_thread(one_core)).path)
+            assert stat.S_IMODE(place.stat().st_mode) == 0o600
+            assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+            if os.getuid() == 0:
+                may_write = ["test", "-w", str(place)]
+                assert subprocess.run(may_write, check=False).returncode == 0
+                assert subprocess.run(may_write, user=65534, check=False).returncode == 1
+        assert not place.exists()
+
+
+def test_garbage_on_the_socket_ends_its_connection_only(serve: Start, attach: Attach) -> None:
     serve()
     link = attach()
-    with socket.socket(socket.AF_UNIX) as visitor:
+    for said in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\3abc", b"\xff\xff\xff\xff", b"\0\0", b""):
+        with socket.socket(socket.AF_UNIX) as visitor:
+            visitor.settimeout(WITHIN_S)
+            visitor.connect(one_core().path)
+            visitor.sendall(said)
+            visitor.shutdown(socket.SHUT_WR)
+            with visitor.makefile("rb") as reader:
+                assert reader.read() == b""
+    with socket.socket(socket.AF_UNIX) as visitor, visitor.makefile("rb") as reader:
         visitor.settimeout(WITHIN_S)
         visitor.connect(one_core().path)
-        visitor.sendall(said)
-        visitor.shutdown(socket.SHUT_WR)
-        with visitor.makefile("rb") as reader:
-            assert reader.read() == b""
+        visitor.sendall(framed(Join(__version__)) + framed(Ask(1, "close", pack(()))))
+        while reader.read(1 << 16):
+            pass
+    until(lambda: any("not something to ask for" in line.text for line in link.logs()))
     assert text(call(link, "add", a=1, b=1).outcome.result(WITHIN_S)) == "2"
 
 
