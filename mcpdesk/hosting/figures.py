@@ -60,12 +60,12 @@ def figures(
 
 def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
     tasks = Counter(map(_state, services.jobs.snapshot()))
-    homes = (one.server.hosted for one in endpoints)
+    states = (one.server.hosted for one in endpoints)
     programs = Counter(
         program.state
-        for home in homes
-        if home is not None and home.has_made("programs")
-        for program in home.programs.all()
+        for state in states
+        if state is not None and state.has_made("programs")
+        for program in state.programs.all()
     )
     return Figure(
         "jobs",

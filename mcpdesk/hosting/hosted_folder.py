@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
-from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest
+from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.reload import Changes, apply
@@ -306,10 +306,7 @@ class HostedFolder:
 
 def no_tool(name: str, known: Iterable[str]) -> str:
     """The message about a tool that is named and does not exist."""
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"there is no tool {name!r}" + (f"; did you mean {near[0]}?" if near else "")
+    return f"there is no tool {name!r}{suggestion(name, known)}"
 
 
 def _without_place(warning: str) -> str:

@@ -31,11 +31,7 @@ READING = 2
 """Files read at a time for a digest, or archives made: an archive needs room on the disk, both a thread."""
 
 
-def _forgotten(_: object) -> None:
-    """Nothing is to be done with what nobody waits for any more."""
-
-
-def _thrown_away(unwanted: Download) -> None:
+def _close(unwanted: Download) -> None:
     os.close(unwanted.descriptor)
 
 
@@ -96,12 +92,12 @@ class HostedJobs:
 
     async def pack(self, made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
         """An archive of files. Raises: FileGone, ArchiveTooLarge."""
-        return await self._read(lambda: downloads.archive_download(made, roots, name), _thrown_away)
+        return await self._read(lambda: downloads.archive_download(made, roots, name), _close)
 
-    async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = _forgotten) -> T:
-        """Do it when its turn has come, which lasts as long as the work does, whoever waits for that."""
+    async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
+        """Run work on a thread, at most `READING` at a time; cancelled work counts until it has ended."""
         await self._reading.acquire()
-        return await _worked(work, unwanted, self._reading.release)
+        return await _on_thread(work, unwanted, self._reading.release)
 
 
 class HostedJob:
@@ -153,7 +149,7 @@ class HostedJob:
             return None
         if len(made) > 1:
             return await self._jobs.pack(made, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
-        return await _worked(lambda: downloads.single_download(made[0], self._roots), _thrown_away)
+        return await _on_thread(lambda: downloads.single_download(made[0], self._roots), _close)
 
     async def _listed(self, file: ProducedFile) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
@@ -165,15 +161,15 @@ class HostedJob:
             return body | {"sha256": None, "problem": str(error)}
 
 
-async def _worked(
-    work: Callable[[], T], unwanted: Callable[[T], None], over: Callable[[], None] = lambda: None
+async def _on_thread(
+    work: Callable[[], T], unwanted: Callable[[T], None], ended: Callable[[], None] = lambda: None
 ) -> T:
-    """Work on a thread. If nobody waits for it any more, `unwanted` gets what comes of it.
+    """Run work on a thread. If the caller is cancelled meanwhile, `unwanted` is called with the result.
 
-    `over` is called at the end of the work in any case.
+    `ended` is called at the end of the work in any case.
     """
     working = asyncio.create_task(asyncio.to_thread(work))
-    working.add_done_callback(lambda _: over())
+    working.add_done_callback(lambda _: ended())
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

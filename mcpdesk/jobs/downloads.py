@@ -57,10 +57,10 @@ def record_files(
     left out: the job did not make it.
     """
     found: dict[str, ProducedFile] = {}
-    homes = [root.resolve() for root in roots]
+    resolved = [root.resolve() for root in roots]
     for path in paths:
         try:
-            descriptor, real = _opened(path, homes)
+            descriptor, real = _opened(path, resolved)
         except FileGone:
             continue
         facts = os.fstat(descriptor)
@@ -68,7 +68,7 @@ def record_files(
         if facts.st_ctime < since - CLOCK_S:
             continue
         stamp = _stamp(facts)
-        name = _name(real, homes[0] if homes else None, found)
+        name = _name(real, resolved[0] if resolved else None, found)
         found[name] = ProducedFile(name, real, stamp[2], stamp)
     return tuple(found.values())
 
@@ -101,11 +101,11 @@ def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
     return found.hexdigest()
 
 
-def _opened(path: Path, homes: Sequence[Path]) -> tuple[int, Path]:
+def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
     """Open a file; returns the descriptor and the resolved path. The checks are made on the open file."""
     try:
         real = path.resolve(strict=True)
-        if not any(real.is_relative_to(home) for home in homes):
+        if not any(real.is_relative_to(root) for root in resolved):
             raise FileGone(f"{path.name} lies outside of what may be given out")
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(real, flags)
@@ -121,9 +121,9 @@ def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
     return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _name(path: Path, home: Path | None, taken: dict[str, ProducedFile]) -> str:
-    inside = home is not None and path.is_relative_to(home)
-    text = path.relative_to(home).as_posix() if inside and home is not None else path.name
+def _name(path: Path, root: Path | None, taken: dict[str, ProducedFile]) -> str:
+    inside = root is not None and path.is_relative_to(root)
+    text = path.relative_to(root).as_posix() if inside and root is not None else path.name
     name = PurePath(text.encode("utf-8", "replace").decode())
     chosen, number = name, 1
     while chosen.as_posix() in taken and taken[chosen.as_posix()].path != path:

@@ -175,9 +175,9 @@ def _inside(folder: Path, wanted: str) -> Path:
     return path
 
 
-def _own(home: ServerState, goal: str, now: datetime) -> Path:
+def _own(state: ServerState, goal: str, now: datetime) -> Path:
     slug = SLUG.sub("-", goal.lower()).strip("-")[:40].rstrip("-") or "plan"
-    return home.state / "plans" / f"{now:%Y%m%d-%H%M%S}-{slug}.md"
+    return state.state / "plans" / f"{now:%Y%m%d-%H%M%S}-{slug}.md"
 
 
 def _begin(path: Path, goal: str) -> bool:

@@ -126,8 +126,8 @@ def _is_inside(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(root)  # Path.resolve raises where links go in circles
 
 
-def _read(name: str, arguments: str, home: ServerState) -> Skill:
-    folder = _folder(name, home)
+def _read(name: str, arguments: str, state: ServerState) -> Skill:
+    folder = _folder(name, state)
     files = (
         SkillFile(uri_of(name, place), place, status.st_size)
         for path, status in files_of(folder)
@@ -146,13 +146,13 @@ def _words(arguments: str) -> list[str]:
         return arguments.split()
 
 
-def _folder(name: str, home: ServerState) -> Path:
-    if trouble := home.broken_skills.get(name):
+def _folder(name: str, state: ServerState) -> Path:
+    if trouble := state.broken_skills.get(name):
         raise HandlerError(f"skill_name: the skill {name} cannot be used until it is mended: {trouble}")
-    known = {folder.name: folder for base in reversed(home.skills) for folder in skills_below(base)}
+    known = {folder.name: folder for base in reversed(state.skills) for folder in skills_below(base)}
     if NAME.fullmatch(name) and name in known:
         return known[name]
-    listed = ", ".join(sorted(known)) or f"none; one is made with {home.folder}/skills/NAME/{SKILL}"
+    listed = ", ".join(sorted(known)) or f"none; one is made with {state.folder}/skills/NAME/{SKILL}"
     raise HandlerError(f"skill_name: there is no skill {name[:80]!r}. Available: {listed}")
 
 

@@ -33,11 +33,6 @@ def test_clients_that_know_urls_get_one_with_the_key(client: str, root: str) -> 
     assert "headers" not in plain
 
 
-def test_vscode_says_which_way_it_is() -> None:
-    for over in ("stdio", "http"):
-        assert json.loads(client_config("vscode", FACTS, over))["servers"]["profiles"]["type"] == over
-
-
 def test_client_without_a_place_for_urls_says_so() -> None:
     with pytest.raises(DeskUserError, match="claude-desktop has no place for a URL"):
         client_config("claude-desktop", FACTS, "http")

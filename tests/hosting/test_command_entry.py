@@ -21,7 +21,6 @@ GOOD: dict[str, Any] = {
     "parameters": {"properties": {"input": {"type": "string"}, "width": {"type": "integer"}}},
 }
 """On a line of its own each: `stage` on line 4, and so on."""
-LINES = {key: number for number, key in enumerate(GOOD, 5)}
 
 
 def entry(place: Path, **changes: Any) -> CommandEntry:
@@ -140,8 +139,3 @@ def test_program_is_found_in_path_or_in_the_folder(tmp_path: Path) -> None:
     for text in ("bin/own", "./bin/own", "{folder}/bin/own", str(own)):
         assert Path(ready(tmp_path, run=[text], parameters=parameters).program).samefile(own)
     assert Path(ready(tmp_path, run=["./own"], folder="bin", parameters=parameters).program).samefile(own)
-
-
-def test_parameter_without_a_placeholder_is_noticed(tmp_path: Path) -> None:
-    assert ready(tmp_path, run=["ls", "{input}"]).unused == ("width",)
-    assert ready(tmp_path, run=["ls", "{input}"], produces=["{width}.txt"]).unused == ()

@@ -17,7 +17,6 @@ from mcpdesk.hosting.commands.command_files import (
     claim_files,
     expected_files,
     made_files,
-    output_names,
     release_files,
     resolve_path,
 )
@@ -37,10 +36,6 @@ def templates(*texts: str) -> tuple[Template, ...]:
 
 def fixed(place: OutputPlace) -> dict[str, str]:
     return {OUTPUT_DIR: str(place.output), "folder": str(place.folder)}
-
-
-def test_parameters_that_begin_a_path_are_outputs() -> None:
-    assert output_names(templates("{out}", "{out}.json", "{output_dir}/{x}", "y/{z}")) == {"out"}
 
 
 def test_relative_path_leads_into_the_folder_of_the_call(place: OutputPlace) -> None:

@@ -89,16 +89,6 @@ async def test_a_token_that_does_not_count_is_refused_with_the_reason(
     assert holder.held.view() is None and holder.caller == ""
 
 
-async def test_another_token_takes_the_place_of_the_last_and_a_bad_one_does_not() -> None:
-    holder = Holder()
-    await holder.give(token("HS256"))
-    with pytest.raises(ValueError, match="expired"):
-        await holder.give(token("HS256", sub="bob", exp=1))
-    assert holder.caller == "token of ada"
-    await holder.give(token("HS256", sub="eve"))
-    assert holder.caller == "token of eve"
-
-
 async def test_scopes_it_lacks_are_told_before_it_is_taken() -> None:
     holder = Holder()
     narrow = token("HS256", scope="read")

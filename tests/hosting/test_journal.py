@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from mcpdesk.hosting import journal
-from mcpdesk.hosting.journal import Journal, Severity, logging_to
+from mcpdesk.hosting.journal import Journal, logging_to
 
 
 def test_readers_get_what_they_have_not_seen() -> None:
@@ -17,13 +17,6 @@ def test_readers_get_what_they_have_not_seen() -> None:
     assert (first.text, second.where, second.server) == ("one", "tools/a.py:3", "sample")
     assert kept.lines(second.number) == []
     assert kept.lines(first.number) == [second]
-
-
-def test_a_notice_is_a_log_line_too() -> None:
-    kept = Journal()
-    kept.notify("reloaded", Severity.WARNING, "workbench")
-    assert [(each.text, each.screen) for each in kept.notices()] == [("reloaded", "workbench")]
-    assert [(each.level, each.text) for each in kept.lines()] == [("warning", "reloaded")]
 
 
 def test_old_and_long_lines_are_bounded() -> None:

@@ -101,12 +101,6 @@ async def test_hello_greets_and_counts(hello: LoadedFolder) -> None:
     assert (count.words, count.characters, count.longest) == (2, 9, "three")
 
 
-async def test_hello_counts_down_with_progress(hello: LoadedFolder) -> None:
-    caller = Caller()
-    assert await call(hello, "countdown", caller, start=1) == "Lift-off!"
-    assert caller.reports == [(0, 1, "1 ..."), (1, 1, "lift-off")]
-
-
 async def test_hello_asks_a_person(hello: LoadedFolder) -> None:
     answers = (Answer(("Assam",)), Answer(("Milk",), "honey"))
     assert (
@@ -136,11 +130,6 @@ async def test_profiles_injects_who_asks(profiles: LoadedFolder) -> None:
         RequestView("tools/call", "stdio", "x", environment={"USER": "125"})
     )
     assert (await call(profiles, "user-profile", Caller(piped)))["name"] == "Alan Turing"
-
-
-def test_profiles_offers_what_its_documentation_names(profiles: LoadedFolder) -> None:
-    assert [item.uri for item in profiles.resources] == ["resource://getting-started"]
-    assert [item.name for item in profiles.prompts] == ["summarize"]
 
 
 async def test_desk_plans_a_trip(desk: LoadedFolder) -> None:

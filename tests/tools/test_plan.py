@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError, StorageError
-from mcpdesk.hosting.hosted_folder import built_in
-from mcpdesk.server.state.server_state import PLAN_KEY, ServerState, refused
+from mcpdesk.server.state.server_state import PLAN_KEY, ServerState
 from mcpdesk.storage.facts import keep
 from tests.tools.support import ToolContext, fields, use
 
@@ -55,16 +54,6 @@ async def test_a_long_plan_is_given_from_its_beginning(context: ToolContext) -> 
 async def test_a_plan_that_is_there_is_gone_on_with(context: ToolContext) -> None:
     (context.hosted.folder / "plan.md").write_text("half of it")
     assert (await plan(context, "enter", goal="Rest", plan_file="plan.md"))["plan"] == "half of it"
-
-
-async def test_only_tools_that_are_read_only_run_meanwhile(context: ToolContext) -> None:
-    await plan(context, "enter", goal="Move house")
-    blocked = {name: bool(refused(built_in(name), context.hosted.plan)) for name in ("Bash", "TaskManager")}
-    allowed = {name: refused(built_in(name), context.hosted.plan) for name in ("PlanMode", "AskUserQuestion")}
-    assert blocked == {"Bash": True, "TaskManager": True}
-    assert allowed == {"PlanMode": "", "AskUserQuestion": ""}
-    await plan(context, "exit")
-    assert refused(built_in("Bash"), context.hosted.plan) == ""
 
 
 async def test_plan_mode_survives_the_server(home: ServerState, context: ToolContext) -> None:
@@ -140,9 +129,3 @@ async def test_what_cannot_be_done_says_why(
     with pytest.raises(HandlerError, match=complaint):
         await use("PlanMode", context, **arguments)
     assert context.hosted.plan is None
-
-
-async def test_entering_twice_names_the_goal_there_is(context: ToolContext) -> None:
-    await plan(context, "enter", goal="Move house")
-    with pytest.raises(HandlerError, match="on already, for: Move house"):
-        await plan(context, "enter")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
@@ -105,13 +104,6 @@ async def test_cancelling_ends_the_command(home: ServerState) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, WITHIN_S)
-
-
-def test_its_own_timeout_is_never_cut_by_the_servers() -> None:
-    tool = built_in("Bash")
-    assert tool.timeout_s == 610
-    assert tool.input_schema["properties"]["timeout"]["maximum"] == 600_000
-    assert tool.runs_programs
 
 
 async def test_the_callers_trace_reaches_the_environment(home: ServerState) -> None:

@@ -27,6 +27,7 @@ from mcpdesk.hosting.folder.manifest import (
     in_plain_words,
     path_steps,
     path_text,
+    suggestion,
 )
 from mcpdesk.protocol.annotations import HINTS
 from mcpdesk.protocol.headers import Mirrored, mirrored
@@ -143,7 +144,9 @@ class CommandEntry:
             raise self._mistake(f"must be an object, not {self._given!r}"[:200])
         for key in self._given:
             if key not in Command.__struct_fields__:
-                raise self._unknown(key)
+                known = list(Command.__struct_fields__)
+                hint = suggestion(key, known, f"allowed: {', '.join(known)}")
+                raise self._mistake(f"unknown key{hint}", key)
         try:
             return msgspec.convert(self._given, Command)
         except msgspec.ValidationError as error:
@@ -205,7 +208,9 @@ class CommandEntry:
         template: Template = self._attempt(parse_template, text, key, number)
         for name in names_in(template):
             if name not in known and name not in OURS:
-                raise self._mistake(f"{text!r}: {_no_parameter(name, known)}", key, number)
+                there = f"parameters: {', '.join(sorted(known)) or 'none'}"
+                told = f"there is no parameter {name!r}{suggestion(name, sorted(known | OURS), there)}"
+                raise self._mistake(f"{text!r}: {told}", key, number)
         return template
 
     def _check_produced(self, template: Template, number: int) -> None:
@@ -220,17 +225,19 @@ class CommandEntry:
             raise self._mistake(told, "produces", number)
 
     def _program(self, template: Template, folder: Path) -> str:
-        if names_in(template) and template not in ((Placeholder(PYTHON),), *_in_folder(template)):
-            told = "the program itself cannot be an argument; only {python} and {folder}/... are filled in"
-            raise self._mistake(told, "run", 0)
+        first, rest = template[:1], template[1:]
         if template == (Placeholder(PYTHON),):
             import sys
 
             return sys.executable
-        text = "".join(str(folder) if isinstance(part, Placeholder) else part for part in template)
-        if not text:
+        if first == (Placeholder(FOLDER),) and rest and str(rest[0]).startswith("/"):
+            template = (str(folder), *rest)
+        if names_in(template):
+            told = "the program itself cannot be an argument; only {python} and {folder}/... are filled in"
+            raise self._mistake(told, "run", 0)
+        if not template:
             raise self._mistake("the program has no name", "run", 0)
-        return self._found(text, folder)
+        return self._found("".join(map(str, template)), folder)
 
     def _found(self, text: str, folder: Path) -> str:
         import shutil
@@ -255,32 +262,8 @@ class CommandEntry:
         except ValueError as error:
             raise self._mistake(str(error), *trail) from None
 
-    def _unknown(self, key: str) -> RegistrationError:
-        import difflib
-
-        known = list(Command.__struct_fields__)
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(known)}"
-        return self._mistake(f"unknown key; {hint}", key)
-
     def _mistake(self, message: str, *trail: Step) -> RegistrationError:
         return RegistrationError(f"{path_text(trail)}: {message}" if trail else message, self.source(*trail))
 
 
 CHOICES = {"progress": "json-lines, percent", "task": "optional, required"}
-
-
-def _in_folder(template: Template) -> tuple[Template, ...]:
-    """The template itself, if it is a path in the working folder."""
-    is_path = len(template) == 2 and template[0] == Placeholder(FOLDER) and str(template[1]).startswith("/")
-    return (template,) if is_path else ()
-
-
-def _no_parameter(name: str, known: set[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, sorted(known | OURS), n=1)
-    if near:
-        return f"there is no parameter {name!r}; did you mean {near[0]}?"
-    has = ", ".join(sorted(known)) or "none"
-    return f"there is no parameter {name!r}; parameters: {has}"

@@ -194,7 +194,7 @@ class _Reporter:
         self._loop = asyncio.get_running_loop()
         self._more = asyncio.Event()
         self._reports: deque[ProgressReport] = deque(maxlen=KEPT_REPORTS)
-        self._report_aio: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
 
     def text(self, stream: Stream, text: str) -> None:
         """Add output of the program."""
@@ -207,22 +207,22 @@ class _Reporter:
         call_soon_safely(self._loop, self._more.set)
 
     async def __aenter__(self) -> None:
-        self._report_aio = asyncio.create_task(self._report())
+        self._reporting = asyncio.create_task(self._report())
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._report_aio is not None
-        self._report_aio.cancel()
-        await asyncio.wait({self._report_aio})
-        await self._tell()
+        assert self._reporting is not None
+        self._reporting.cancel()
+        await asyncio.wait({self._reporting})
+        await self._report_queued()
 
     async def _report(self) -> None:
         while True:
             await self._more.wait()
             self._more.clear()
-            await self._tell()
+            await self._report_queued()
             await asyncio.sleep(PACE_S)
 
-    async def _tell(self) -> None:
+    async def _report_queued(self) -> None:
         while self._reports:
             value, total, message = self._reports.popleft()
             await self._context.progress(value, total, message)

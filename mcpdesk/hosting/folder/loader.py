@@ -94,14 +94,13 @@ def load_folder(
     manifest = read_manifest(folder)
     namespace = previous.namespace if previous else Namespace(manifest.folder)
     loaded = LoadedFolder(manifest, namespace)
-    namespace.refresh(
-        {path for path, found in previous.files.items() if found.is_outdated(environment)} if previous else ()
-    )
+    reading = _Reading(loaded, previous or loaded, environment)
+    namespace.refresh(path for path, found in reading.before.files.items() if found.is_outdated(environment))
     try:
-        remarks = _read_files(loaded, previous, environment)
+        remarks = reading.read_files()
         if manifest.commands:
-            _read_commands(loaded, previous, environment)
-        context_problems = _read_context(loaded, previous)
+            reading.read_commands()
+        context_problems = reading.read_context()
     finally:
         namespace.restore_unchanged()
     whole = without_duplicates(_without_helpers(loaded))
@@ -126,31 +125,89 @@ def _without_helpers(loaded: LoadedFolder) -> Iterator[FileItems]:
             yield found
 
 
-def _read_files(
-    loaded: LoadedFolder, previous: LoadedFolder | None, environment: Mapping[str, str]
-) -> list[str]:
-    """Fill `files` and `modules`; returns remarks."""
-    remarks: list[str] = []
-    for kind, name in FOLDERS.items():
-        for base in (loaded.manifest.folder / name, loaded.manifest.folder / "src" / name):
-            paths = list(_files_below(base))
-            if len(paths) > MAX_FILES:
-                remarks.append(f"{name}: more than {MAX_FILES} files; the rest is left out")
-            for path in paths[:MAX_FILES]:
-                if _is_item(kind, path, base):
-                    loaded.files[path] = _read_file(loaded, previous, kind, path, base, environment)
-    return remarks
+class _Reading(Struct):
+    """One load: what was found so far, and the load before, which is the same one the first time."""
 
+    loaded: LoadedFolder
+    before: LoadedFolder
+    environment: Mapping[str, str]
 
-def _read_commands(
-    loaded: LoadedFolder, previous: LoadedFolder | None, environment: Mapping[str, str]
-) -> None:
-    """Read the programs the manifest offers as tools."""
-    from mcpdesk.hosting.commands.command_tools import read_commands
+    def read_files(self) -> list[str]:
+        """Fill `files` and `modules`; returns remarks."""
+        remarks: list[str] = []
+        for kind, name in FOLDERS.items():
+            for base in (self.loaded.manifest.folder / name, self.loaded.manifest.folder / "src" / name):
+                paths = list(_files_below(base))
+                if len(paths) > MAX_FILES:
+                    remarks.append(f"{name}: more than {MAX_FILES} files; the rest is left out")
+                for path in paths[:MAX_FILES]:
+                    if _is_item(kind, path, base):
+                        self.loaded.files[path] = self._read_file(kind, path, base)
+        return remarks
 
-    path = loaded.manifest.folder / FILE
-    before = previous.files.get(path) if previous else None
-    loaded.files[path] = read_commands(loaded.manifest, environment).or_previous(before)
+    def read_commands(self) -> None:
+        """Read the programs the manifest offers as tools."""
+        from mcpdesk.hosting.commands.command_tools import read_commands
+
+        path = self.loaded.manifest.folder / FILE
+        found = read_commands(self.loaded.manifest, self.environment)
+        self.loaded.files[path] = found.or_previous(self.before.files.get(path))
+
+    def read_context(self) -> list[str]:
+        """Find `create_context`; returns problems."""
+        folder, loaded = self.loaded.manifest.folder, self.loaded
+        places = (folder / "context.py", folder / "src" / "context.py")
+        path = next((each for each in places if each.is_file()), None)
+        if path is None:
+            return []
+        place = path.relative_to(folder).as_posix()
+        try:
+            loaded.create_context = _create_context(loaded.namespace.load(path), place)
+            return []
+        except WHAT_IMPORTS_RAISE as error:
+            problem = ": ".join(blame(error, folder, place))
+            if not any(each.startswith(problem) for each in self.before.problems):
+                _log_lines(error, folder, place)
+        if self.before.create_context is not None:
+            loaded.create_context = self.before.create_context
+            return [f"{problem} (the previous version serves)"]
+        loaded.create_context = _refusing(problem)
+        return [problem]
+
+    def _read_file(self, kind: str, path: Path, base: Path) -> FileItems:
+        folder = self.loaded.manifest.folder
+        before = self.before.files.get(path, FileItems())
+        place = path.relative_to(folder).as_posix()
+        name = path.relative_to(base).with_suffix("").as_posix()
+        if reason := why_unreadable(path, folder):
+            return unreadable_file(FileItems(), kind, dashed(name), reason, place)
+        try:
+            if path.suffix == ".py":
+                return self._read_python(kind, path, place)
+            from mcpdesk.hosting.folder.text_items import read_prompt_file, read_resource_file
+
+            read = read_resource_file if kind == "resource" else read_prompt_file
+            return read(path, folder, name).or_previous(before)
+        except WHAT_IMPORTS_RAISE as error:
+            source, reason = blame(error, folder, place)
+            if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
+                _log_lines(error, folder, place)
+            return unreadable_file(before, kind, dashed(name), reason, source)
+
+    def _read_python(self, kind: str, path: Path, place: str) -> FileItems:
+        namespace = self.loaded.namespace
+        if "." in path.stem:
+            raise RegistrationError("the file's name may not have a dot before .py", place)
+        module = namespace.load(path)
+        is_unchanged = self.before.modules.get(path) is module
+        self.loaded.modules[path] = module
+        before = self.before.files.get(path)
+        if is_unchanged and before is not None:
+            return before
+        source = namespace.sources[module.__name__]
+        helpers = tuple(each.tree for each in namespace.users(path))
+        file = ModuleFile(module, place, source.tree, helpers, self.environment)
+        return read_module(file, kind).or_previous(before)
 
 
 def _files_below(base: Path) -> Iterator[Path]:
@@ -167,75 +224,6 @@ def _is_item(kind: str, path: Path, base: Path) -> bool:
     if path.suffix == ".py":
         return path.parent == base
     return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
-
-
-def _read_file(
-    loaded: LoadedFolder,
-    previous: LoadedFolder | None,
-    kind: str,
-    path: Path,
-    base: Path,
-    environment: Mapping[str, str],
-) -> FileItems:
-    folder = loaded.manifest.folder
-    before = previous.files.get(path, FileItems()) if previous else FileItems()
-    place = path.relative_to(folder).as_posix()
-    name = path.relative_to(base).with_suffix("").as_posix()
-    if reason := why_unreadable(path, folder):
-        return unreadable_file(FileItems(), kind, dashed(name), reason, place)
-    try:
-        if path.suffix == ".py":
-            return _read_python(loaded, previous, kind, path, environment)
-        from mcpdesk.hosting.folder.text_items import read_prompt_file, read_resource_file
-
-        read = read_resource_file if kind == "resource" else read_prompt_file
-        return read(path, folder, name).or_previous(before)
-    except WHAT_IMPORTS_RAISE as error:
-        source, reason = blame(error, folder, place)
-        if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
-            _log_lines(error, folder, place)
-        return unreadable_file(before, kind, dashed(name), reason, source)
-
-
-def _read_python(
-    loaded: LoadedFolder, previous: LoadedFolder | None, kind: str, path: Path, environment: Mapping[str, str]
-) -> FileItems:
-    namespace = loaded.namespace
-    place = path.relative_to(loaded.manifest.folder).as_posix()
-    if "." in path.stem:
-        raise RegistrationError("the file's name may not have a dot before .py", place)
-    module = namespace.load(path)
-    loaded.modules[path] = module
-    before = previous.files.get(path) if previous else None
-    if previous is not None and before is not None and previous.modules.get(path) is module:
-        return before
-    source = namespace.sources[module.__name__]
-    helpers = tuple(each.tree for each in namespace.users(path))
-    file = ModuleFile(module, place, source.tree, helpers, environment)
-    return read_module(file, kind).or_previous(before)
-
-
-def _read_context(loaded: LoadedFolder, previous: LoadedFolder | None) -> list[str]:
-    """Find `create_context`; returns problems."""
-    folder = loaded.manifest.folder
-    path = next(
-        (each for each in (folder / "context.py", folder / "src" / "context.py") if each.is_file()), None
-    )
-    if path is None:
-        return []
-    place = path.relative_to(folder).as_posix()
-    try:
-        loaded.create_context = _create_context(loaded.namespace.load(path), place)
-        return []
-    except WHAT_IMPORTS_RAISE as error:
-        problem = ": ".join(blame(error, folder, place))
-        if previous is None or not any(each.startswith(problem) for each in previous.problems):
-            _log_lines(error, folder, place)
-    if previous is not None and previous.create_context is not None:
-        loaded.create_context = previous.create_context
-        return [f"{problem} (the previous version serves)"]
-    loaded.create_context = _refusing(problem)
-    return [problem]
 
 
 def _create_context(module: Any, place: str) -> CreateContext:

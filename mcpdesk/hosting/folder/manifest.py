@@ -250,7 +250,10 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
     for trail, given, known in _parts(data):
         for key in given:
             if key not in known:
-                raise refuse(f"unknown key{_suggestion(trail, key, known)}", *trail, key)
+                hint = suggestion(key, known, f"allowed: {', '.join(known)}")
+                if not trail and key in settings.BY_NAME:
+                    hint = f'; it is a setting and belongs into "settings": {{"{key}": ...}}'
+                raise refuse(f"unknown key{hint}", *trail, key)
     try:
         file = msgspec.convert(data, ManifestFile)
     except msgspec.ValidationError as error:
@@ -329,13 +332,12 @@ def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, A
             yield trail, given, known
 
 
-def _suggestion(trail: tuple[Step, ...], key: str, known: list[str]) -> str:
+def suggestion(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """The end of a message about an unknown name: the candidate that is most like it, else `otherwise`."""
     import difflib
 
-    if not trail and key in settings.BY_NAME:
-        return f'; it is a setting and belongs into "settings": {{"{key}": ...}}'
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(known)}"
+    near = difflib.get_close_matches(name, candidates, n=1)
+    return f"; did you mean {near[0]}?" if near else otherwise and f"; {otherwise}"
 
 
 def _names(part: type[Struct]) -> list[str]:

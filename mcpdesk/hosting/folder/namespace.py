@@ -131,10 +131,10 @@ class Namespace:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        home = self._folder_of(name, (globals or {}).get("__file__")) if level == 0 else None
-        if home is None:
+        folder = self._folder_of(name, (globals or {}).get("__file__")) if level == 0 else None
+        if folder is None:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
-        package = self.name_of(home / "x").rpartition(".")[0]
+        package = self.name_of(folder / "x").rpartition(".")[0]
         module = builtins.__import__(f"{package}.{name}", None, None, fromlist or ("__name__",), 0)
         return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
 
@@ -155,17 +155,17 @@ class Namespace:
                     yield from self._files(self._folder_of(alias.name, str(path)), alias.name)
             elif isinstance(node, ast.ImportFrom):
                 module = node.module or ""
-                home = path.parents[node.level - 1] if node.level else self._folder_of(module, str(path))
+                folder = path.parents[node.level - 1] if node.level else self._folder_of(module, str(path))
                 for alias in node.names:
-                    yield from self._files(home, f"{module}.{alias.name}".strip("."))
+                    yield from self._files(folder, f"{module}.{alias.name}".strip("."))
 
-    def _files(self, home: Path | None, name: str) -> Iterator[Path]:
-        parts = name.split(".") if home is not None else ()
+    def _files(self, folder: Path | None, name: str) -> Iterator[Path]:
+        parts = name.split(".") if folder is not None else ()
         for part in parts:
-            assert home is not None
-            home = home / part
+            assert folder is not None
+            folder = folder / part
             yield from (
-                path for path in (home.with_name(part + ".py"), home / "__init__.py") if path.is_file()
+                path for path in (folder.with_name(part + ".py"), folder / "__init__.py") if path.is_file()
             )
 
     def _stale(self, outdated: Iterable[Path]) -> list[str]:
