@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from mcpdesk.link.values import SchemaFailure
 from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink, sample_catalogue
@@ -50,33 +47,6 @@ async def test_values_put_in_are_shown_as_json_where_the_form_cannot() -> None:
         await arguments.put({"userId": "9", "tags": 5})
         assert arguments.is_json
         assert arguments.value() == {"userId": "9", "tags": 5}
-
-
-async def test_failures_in_json_are_told_with_their_path() -> None:
-    arguments = Arguments()
-    async with staged(arguments) as (stage, pilot):
-        await arguments.load(draft())
-        await arguments.toggle()
-        await pilot.pause()
-        arguments.complain([SchemaFailure(("tags", 0), "no text"), SchemaFailure((), "x")])
-        await until(pilot, lambda: "✗ tags[0]: no text (and 1 more)" in stage.shown())
-
-
-async def test_a_text_is_edited_and_read() -> None:
-    editor = JsonEditor()
-    async with staged(editor) as (stage, pilot):
-        editor.load('{"a": 1}')
-        editor.area.focus()
-        editor.area.move_cursor(editor.area.document.end)
-        await pilot.press("backspace")
-        assert editor.problem == "line 1, column 8: Expecting ',' delimiter"
-        with pytest.raises(ValueError, match="line 1"):
-            editor.value()
-        await pilot.press("}")
-        assert editor.value() == {"a": 1}
-        editor.complain("[red]no")
-        await pilot.pause()
-        assert "✗ [red]no" in stage.shown()
 
 
 async def test_nothing_is_an_empty_object() -> None:

@@ -69,21 +69,6 @@ def reading(link: FakeLink) -> Draft:
     return draft
 
 
-def test_a_watched_resource_is_read_again_once_for_each_change() -> None:
-    link = FakeLink()
-    draft = reading(link)
-    draft.watch()
-    draft.update_watch()
-    assert link.calls == []
-    link.watching[CONFIG] = 2
-    draft.update_watch()
-    draft.call = None
-    draft.update_watch()
-    assert draft.changes == 2 and [call.method for call in link.calls] == ["resources/read"]
-    draft.unwatch()
-    assert link.watching == {}
-
-
 def test_what_the_server_does_not_watch_ends() -> None:
     link = FakeLink()
     draft = reading(link)

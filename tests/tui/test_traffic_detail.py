@@ -7,7 +7,8 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.traffic.traffic_detail import TabLine, TrafficDetail
+from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
+from mcpdesk.tui.widgets.choice_box import TabStrip
 from tests.support.traffic import (
     IN,
     OUT,
@@ -90,7 +91,7 @@ async def test_progress_is_an_event_of_its_call() -> None:
         assert "notifications/progress" in app.tree_text("#events") and "progress: 7" in app.tree_text(
             "#events"
         )
-        assert "events 2" in "".join(part.text.plain for part in app.query_one(TabLine).parts)
+        assert "events 2" in app.query_one(TabStrip).titles
 
 
 async def test_a_response_fills_in_when_it_comes() -> None:
@@ -138,7 +139,7 @@ async def test_tabs_are_reached_by_mouse_and_keep_the_focus_inside() -> None:
         app.detail.focus_first()
         await pilot.pause()
         assert isinstance(app.focused, JsonTree)
-        await pilot.click(TabLine, offset=(13, 0))
+        await pilot.click(TabStrip, offset=(13, 0))
         await pilot.pause()
         assert app.query_one(ContentSwitcher).current == "http"
         assert app.focused is not None and app.focused.id == "http"
@@ -182,7 +183,7 @@ async def test_steps_are_for_operations_only() -> None:
         app.show("notifications/progress")
         await pilot.pause()
         assert app.query_one(ContentSwitcher).current == "messages"
-        assert "steps" not in "".join(part.text.plain for part in app.query_one(TabLine).parts)
+        assert not any("steps" in title for title in app.query_one(TabStrip).titles)
 
 
 async def test_a_part_is_shown_as_a_step_of_its_whole() -> None:

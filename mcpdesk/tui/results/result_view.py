@@ -195,8 +195,7 @@ class ResultView(Vertical):
         if switcher.current != self._page(strip.current):
             switcher.current = self._page(strip.current)
         count = f" ✗{len(marks)}" if marks else ""
-        strip.titles = [TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]]
-        strip.refresh()
+        strip.show([TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]])
 
 
 def verdict(outcome: CallOutcome) -> tuple[str, str]:

@@ -77,11 +77,8 @@ class ActivityPane(Vertical):
         self.section.update_clock(view, time.time())
         if self.screen.focused is None:
             self.section.entry.focus()
-        strip = self.query_one(TabStrip)
         titles = [f"{section.title} {section.count}".rstrip() for section in self.sections.values()]
-        if titles != strip.titles:
-            strip.titles = titles
-            strip.refresh()
+        self.query_one(TabStrip).show(titles)
 
     def show_section(self, name: str) -> None:
         """Show a section."""

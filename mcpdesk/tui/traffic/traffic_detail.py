@@ -6,7 +6,6 @@ Only the tab in sight is filled; a message is decoded when it is shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 from time import time
 from typing import Any, ClassVar
@@ -16,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
@@ -31,7 +29,7 @@ from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.traffic_lines import operation_words
-from mcpdesk.tui.widgets.part_line import LinePart, PartLine
+from mcpdesk.tui.widgets.choice_box import TabStrip
 
 TABS = ("messages", "steps", "http", "events")
 _STYLES = {
@@ -50,20 +48,6 @@ _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
 
 
-class TabLine(PartLine):
-    """The tabs; a click on one posts `Picked`."""
-
-    @dataclass
-    class Picked(Message):
-        """A tab was clicked."""
-
-        tab: str
-
-    def action_pick(self, tab: str) -> None:
-        """What a click runs."""
-        self.post_message(self.Picked(tab))
-
-
 class TrafficDetail(Vertical):
     """Shows an exchange, or says how to choose one. `schema_of` gives the input schema of a called tool."""
 
@@ -72,7 +56,6 @@ class TrafficDetail(Vertical):
     TrafficDetail {
         & > .title { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & > .facts { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
-        & > TabLine { height: 1; padding: 0 1; }
         & > ContentSwitcher { height: 1fr; }
         & .sides { layout: horizontal; height: 1fr; }
         &.-beside .sides { layout: vertical; }
@@ -114,7 +97,7 @@ class TrafficDetail(Vertical):
         yield Static("enter or a click on a line shows it here", classes="nothing", markup=False)
         yield Static(classes="title", markup=False)
         yield Static(classes="facts", markup=False)
-        yield TabLine()
+        yield TabStrip()
         with ContentSwitcher(initial=TABS[0]):
             with Container(id="messages", classes="sides"):
                 for side in ("request", "response"):
@@ -165,11 +148,11 @@ class TrafficDetail(Vertical):
         has_steps = self.shown is not None and bool(self.shown.parts)
         return TABS if has_steps else tuple(tab for tab in TABS if tab != "steps")
 
-    @on(TabLine.Picked)
-    def tab_picked(self, event: TabLine.Picked) -> None:
+    @on(TabStrip.Picked)
+    def tab_picked(self, event: TabStrip.Picked) -> None:
         """A tab was clicked."""
         event.stop()
-        self._show_tab(event.tab)
+        self._show_tab(self._tabs[event.index])
 
     def focus_first(self) -> None:
         """Put the focus on what the tab shows."""
@@ -267,12 +250,9 @@ class TrafficDetail(Vertical):
             "steps": f" {len(exchange.parts) + 1}",
             "events": f" {len(exchange.notifications)}" if exchange.notifications else "",
         }
-        parts = []
-        for tab in self._tabs:
-            style = "bold underline $text-primary" if tab == self._tab else "$text-muted"
-            parts.append(LinePart(Content("   ")))
-            parts.append(LinePart(Content.styled(f"{tab}{counts.get(tab, '')}", style), f"pick('{tab}')"))
-        self.query_one(TabLine).show(parts[1:])
+        strip = self.query_one(TabStrip)
+        strip.show([f"{tab}{counts.get(tab, '')}" for tab in self._tabs])
+        strip.current = self._tabs.index(self._tab)
 
 
 def _missing_text(exchange: Exchange, side: str) -> str:

@@ -125,9 +125,15 @@ class TabStrip(Widget):
 
         index: int
 
-    def __init__(self, titles: Sequence[str], *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, titles: Sequence[str] = ()) -> None:
+        super().__init__()
         self.titles = list(titles)
+
+    def show(self, titles: Sequence[str]) -> None:
+        """Show other titles."""
+        if list(titles) != self.titles:
+            self.titles = list(titles)
+            self.refresh()
 
     def render(self) -> Content:
         picked = "bold underline $text-primary"
