@@ -72,6 +72,8 @@ def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
     make = known.url if over == "http" else known.pipe
     if over == "stdio" and not facts.folder and not facts.program:
         raise DeskUserError(f"{facts.server} is reached by its URL only.", "Take the form with the URL.")
+    if over == "http" and not facts.url and facts.program:
+        raise DeskUserError(f"{facts.server} is not served over HTTP.", "Take the form with its command.")
     if make is None and over == "http":
         raise DeskUserError(
             f"The configuration of {client} has no place for a URL.",

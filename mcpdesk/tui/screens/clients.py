@@ -30,7 +30,7 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration, since, size_text
-from mcpdesk.tui.render.safe_text import one_line, shown_command
+from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.widgets.line_list import Span
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
 from mcpdesk.tui.widgets.section import Section, SectionLesson
@@ -377,11 +377,14 @@ class ClientsPane(Section[ClientView]):
             self.notify(f"{name} is disconnected.", markup=False)
 
     def _how_to_connect(self, server: ServerView, key: str, width: int) -> Content:
-        lessons = (
-            ("Claude Code", self.link.client_config(server.name, "claude-code")),
-            ("Any client that starts its servers itself", f"mcpdesk stdio {server.place}"),
-            ("By hand", self.link.client_config(server.name, "curl")),
-        )
+        if not server.place:
+            return Content("\n".join(map(clean, server.problems)))
+        place = server.place if server.upstream is None else f"-- {server.place}"
+        lessons = [("Claude Code", self.link.client_config(server.name, "claude-code"))]
+        if is_started(server):
+            lessons.append(("Any client that starts its servers itself", f"mcpdesk stdio {place}"))
+        if server.url or not is_started(server):
+            lessons.append(("By hand", self.link.client_config(server.name, "curl")))
         lines = []
         for title, command in lessons:
             shown = map(Content, shown_command(command, key, width))
@@ -419,14 +422,18 @@ CONFIG_TARGETS = (
 """First those that connect to the running server, then those that start or find one by a command."""
 
 
+def is_started(server: ServerView) -> bool:
+    """Whether a client can start it, rather than only reach its URL."""
+    return server.upstream is None or "://" not in server.place
+
+
 def targets_for(server: ServerView) -> list[ConfigTarget]:
     """The clients that can reach a server: a URL needs a listener, and only curl can use a Unix socket."""
-    is_served = server.url.startswith("http") or (server.upstream is not None and "://" in server.place)
-    is_started = server.upstream is None or "://" not in server.place
+    is_served = server.url.startswith("http") or not is_started(server)
     return [
         one
         for one in CONFIG_TARGETS
-        if (is_started if one.over == "stdio" else is_served or (one.name == "curl" and server.url))
+        if (is_started(server) if one.over == "stdio" else is_served or (one.name == "curl" and server.url))
     ]
 
 
