@@ -9,7 +9,7 @@ from mcpdesk.errors import CallError, HttpError, InvalidAnswer, Unreachable
 NOT_STARTED = "Is it installed, on PATH and executable? Its whole path works, too."
 ENDED = "Run the command by itself in a terminal: what it says there tells why."
 NOT_THERE = "Does the server run, and are host and port right?"
-CERTIFICATE = "SSL_CERT_FILE names a file of certificates to trust besides; use http:// if it speaks no TLS."
+CERTIFICATE = "SSL_CERT_FILE names a file of certificates to trust instead; use http:// if it speaks no TLS."
 CLOSED = "The server closed the connection: its own log may say why."
 WRONG_PATH = "Is the path right? Most servers answer at /mcp, older ones at /sse."
 REDIRECT = "Name the URL it redirects to, if you trust it; one that leads to a login page needs a token."
