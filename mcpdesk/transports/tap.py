@@ -29,7 +29,7 @@ MOST_COPIES = 100_000
 """Copies that may wait beyond that: a capture so far behind is stuck, and gets nothing more."""
 GATHER_S = 0.02
 """How long copies gather before they are handed over: after the chunks, not between them."""
-NICE = 5
+NICE = 10
 """How much the capture steps back behind the server it records."""
 LINGER_S = 0.5
 """How long the output of a program that has ended is read: what it started may hold it open."""
@@ -84,16 +84,24 @@ class Copies:
                 if not self._has_ended:
                     time.sleep(GATHER_S)
                 self._news.clear()
-                while self._passed:
-                    at, is_from_client, size, kept = self._passed.popleft()
-                    _write(recorder.pipe, _HEAD.pack(at, is_from_client, size, len(kept)) + kept)
-                    self._taken += len(kept)
+                while pieces := self._next():
+                    _write(recorder.pipe, b"".join(pieces))
             _write(recorder.pipe, _HEAD.pack(0, False, 0, 0))
         except OSError:
             self._is_useless = True  # It was killed.
             self._passed.clear()
         os.close(recorder.pipe)
         os.waitpid(recorder.pid, 0)
+
+    def _next(self) -> list[bytes]:
+        """Copies to be written at once: each time is one less for the threads that carry."""
+        pieces, size = list[bytes](), 0
+        while self._passed and size < CHUNK:
+            at, is_from_client, whole, kept = self._passed.popleft()
+            pieces += (_HEAD.pack(at, is_from_client, whole, len(kept)), kept)
+            size += len(kept)
+        self._taken += size
+        return pieces
 
     def end(self) -> None:
         """Nothing more will pass."""
