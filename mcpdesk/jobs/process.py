@@ -22,6 +22,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from mcpdesk.jobs.child import GUARD, Child, start_child
 from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.jobs.process_table import (
+    Family,
     ProcessRow,
     is_surely_alone,
     living,
@@ -157,26 +158,25 @@ class FamilyReaper:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[int, str] = {}
-        """The leaders and marks of the next read of all processes; `_keepers` has their keepers."""
-        self._keepers: dict[int, int] = {}
+        self._asked: dict[int, Family] = {}
+        """The families of the next read of all processes, by their leaders."""
         self._looking: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
         self._next_look = 0.0
 
     async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
         """End a job's family. Returns how many processes were not already ending by themselves."""
-        first = left = await self._members(leader, mark, keeper)
+        family = Family(mark, keeper)
+        first = left = await self._members(leader, family)
         await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
         for _ in range(KILL_ROUNDS):
             if not left:
                 break
-            left = await self._members(leader, mark, keeper)
+            left = await self._members(leader, family)
             await self._signal(left, signal.SIGKILL, KILL_GRACE_S)
         return sum(not row.is_ending for row in first)
 
-    async def _members(self, leader: int, mark: str, keeper: int) -> list[ProcessRow]:
-        self._asked[leader] = mark
-        self._keepers[leader] = keeper
+    async def _members(self, leader: int, family: Family) -> list[ProcessRow]:
+        self._asked[leader] = family
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
         return (await self._looking)[leader]
@@ -185,9 +185,8 @@ class FamilyReaper:
         """Find the members of all families asked for until it begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
-        keepers, self._keepers = self._keepers, {}
         began = time.monotonic()
-        found = members(asked, keepers)
+        found = members(asked)
         ended = time.monotonic()
         self._next_look = ended + (ended - began)
         return found

@@ -160,15 +160,19 @@ def with_mark(environment: dict[str, str], mark: str) -> dict[str, str]:
     return environment | {MARK: f"{environment.get(MARK, '')}{mark};"}
 
 
-def members(jobs: Mapping[int, str], keepers: Mapping[int, int] | None = None) -> dict[int, list[ProcessRow]]:
-    """Every living process of each job, by the job's leader. Reads all processes, which takes milliseconds.
+class Family(NamedTuple):
+    """What tells the processes of a job apart, besides the session of its leader."""
 
-    `jobs` maps leaders to marks, `keepers` leaders to their keepers: a keeper adopts what the job leaves
-    behind, and is no member itself.
-    """
+    mark: str
+    keeper: int = 0
+    """The process that adopts what the job leaves behind, and is no member itself; 0 for none."""
+
+
+def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
+    """Every living process of each job, by the job's leader. Reads all processes: that takes milliseconds."""
     table = all_processes()
-    leaders_kept = {keeper: leader for leader, keeper in (keepers or {}).items() if keeper}
-    leaders = {mark: leader for leader, mark in jobs.items()}
+    leaders_kept = {family.keeper: leader for leader, family in jobs.items() if family.keeper}
+    leaders = {family.mark: leader for leader, family in jobs.items()}
     found: dict[int, dict[int, ProcessRow]] = {leader: {} for leader in jobs}
     for row in table.values():
         if row.session in found:

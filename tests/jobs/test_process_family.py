@@ -11,6 +11,7 @@ import pytest
 
 from mcpdesk.jobs.process_table import (
     MARK,
+    Family,
     is_surely_alone,
     living,
     members,
@@ -50,7 +51,7 @@ def test_strangers_with_a_mark_belong_to_its_family(sleepers: list[subprocess.Po
     own = f"m.{token_hex(4)}"
     for mark in (f"{own}.1", f"{own}.12", f"{own}.2"):
         sleepers.append(start("echo; read", **with_mark(dict(os.environ), mark)))
-    found = members({NOBODY: f"{own}.1", NOBODY + 1: f"{own}.2", NOBODY + 2: f"{own}.3"})
+    found = members({NOBODY + n - 1: Family(f"{own}.{n}") for n in (1, 2, 3)})
     assert {leader: [row.pid for row in rows] for leader, rows in found.items()} == {
         NOBODY: [sleepers[0].pid],
         NOBODY + 1: [sleepers[2].pid],
@@ -61,7 +62,7 @@ def test_strangers_with_a_mark_belong_to_its_family(sleepers: list[subprocess.Po
 def test_who_waits_to_be_collected_counts_as_gone(sleepers: list[subprocess.Popen[bytes]]) -> None:
     sleeper = subprocess.Popen(["sleep", "200"], start_new_session=True)
     sleepers.append(sleeper)
-    found = members({sleeper.pid: "none"})[sleeper.pid]
+    found = members({sleeper.pid: Family("none")})[sleeper.pid]
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert living(found) == []
@@ -71,7 +72,7 @@ def test_who_waits_to_be_collected_counts_as_gone(sleepers: list[subprocess.Pope
 def test_a_number_that_was_given_to_another_is_left_alone(sleepers: list[subprocess.Popen[bytes]]) -> None:
     sleeper = subprocess.Popen(["sleep", "200"], start_new_session=True)
     sleepers.append(sleeper)
-    [row] = members({sleeper.pid: "none"})[sleeper.pid]
+    [row] = members({sleeper.pid: Family("none")})[sleeper.pid]
     signal_all([row._replace(born=row.born - 1)], 9)
     assert living([row]) == [row]
 
@@ -82,6 +83,6 @@ def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None
     with start(command, **{MARK: f"{mark};"}) as leader:
         assert leader.wait(WITHIN_S) == 0
     is_alone = is_surely_alone(leader.pid, mark)
-    left = members({leader.pid: mark})[leader.pid]
+    left = members({leader.pid: Family(mark)})[leader.pid]
     signal_all(left, 9)
     assert (is_alone, len(left)) == (False, 1)
