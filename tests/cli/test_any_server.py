@@ -179,3 +179,9 @@ def test_what_means_nothing_is_refused(given: list[str], told: str, mcpdesk: Run
     done = mcpdesk(*given)
     assert done.returncode in (2, 3, 4)
     assert told in done.stderr
+
+
+def test_malformed_items_are_told_and_the_rest_is_listed(mcpdesk: Run) -> None:
+    done = mcpdesk("list", "--", sys.executable, odd_server.PROGRAM)
+    assert done.returncode == 0 and "\n  echo " in done.stdout
+    assert "malformed: tools 5 ('shapeless') has no inputSchema" in done.stderr
