@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpdesk.transports.pump import Moved
     from mcpdesk.transports.replay import ClientState
-    from mcpdesk.transports.tap import Traffic
+    from mcpdesk.transports.tap import TapTraffic
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def tap(argv: list[str]) -> int | None:
         return CANNOT_CONNECT
 
 
-def write_capture(argv: list[str], traffic: Traffic) -> None:
+def write_capture(argv: list[str], traffic: TapTraffic) -> None:
     """Write what passes a tap, in the process that is there for it."""
     from mcpdesk.cli import taps
 

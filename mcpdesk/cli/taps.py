@@ -21,7 +21,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Direction
 
 if TYPE_CHECKING:
-    from mcpdesk.transports.tap import Passed, Traffic
+    from mcpdesk.transports.tap import Passed, TapTraffic
 
 RING_BYTES = 1 << 20
 """Of frames that are written, nobody looks at those in memory."""
@@ -86,7 +86,7 @@ def _clock(moment: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
-def write_capture(argv: Sequence[str], traffic: Traffic) -> None:
+def write_capture(argv: Sequence[str], traffic: TapTraffic) -> None:
     """Write what passes a tap to a capture of its own, until it ends. What goes wrong is told on stderr."""
     try:
         _write(argv, traffic)
@@ -98,7 +98,7 @@ def write_capture(argv: Sequence[str], traffic: Traffic) -> None:
         report_crash()
 
 
-def _write(argv: Sequence[str], traffic: Traffic) -> None:
+def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
     from mcpdesk.client.targets import program_name
     from mcpdesk.settings import resolve
     from mcpdesk.transports.rendezvous import process_name
@@ -115,7 +115,7 @@ def _write(argv: Sequence[str], traffic: Traffic) -> None:
         if recording.failing:
             _tell(recording.failing)
         tap = RunningTap(traffic.tap, tuple(map(clean, argv)), client, str(path), started)
-        conversation = Conversation(recording, ConnectionInfo(1, name, "stdio", client, "", started))
+        conversation = TapConversation(recording, ConnectionInfo(1, name, "stdio", client, "", started))
         with _registered(settings.state_dir, tap):
             conversation.follow(traffic, settings.capture_body_bytes or LONGEST)
     finally:
@@ -154,7 +154,7 @@ def _folder(state: Path) -> Path:
     return state / "taps"
 
 
-class Conversation:
+class TapConversation:
     """The lines that pass between a client and a server, as frames of a recording."""
 
     def __init__(self, recording: Recording, info: ConnectionInfo) -> None:

@@ -23,7 +23,7 @@ _decode = json.JSONDecoder().raw_decode
 _BLANKS = " \t\r\n"
 
 
-class Edited(Struct, frozen=True):
+class ConfigEdit(Struct, frozen=True):
     """A text as it is now, and what became of its servers."""
 
     text: str
@@ -46,7 +46,7 @@ class _Edit(Struct, frozen=True):
     text: str
 
 
-def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> Edited:
+def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
     """Put the tap, which `command` starts, in front of every server that is a program, or of those named.
 
     `text` has to be a configuration that can be read.
@@ -63,10 +63,10 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> E
             edits.append(_put_in(text, plain, server, command))
             edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
             changed.append(name)
-    return Edited(_applied(text, edits), tuple(changed), left)
+    return ConfigEdit(_applied(text, edits), tuple(changed), left)
 
 
-def unwrapped(text: str) -> Edited:
+def unwrapped(text: str) -> ConfigEdit:
     """Take the tap out again, wherever it is."""
     plain = without_comments(text)
     edits: list[_Edit] = []
@@ -78,7 +78,7 @@ def unwrapped(text: str) -> Edited:
             edits.append(_take_out(text, server, elements, at))
             edits.append(_Edit(server["command"].start, server["command"].stop, text[own.start : own.stop]))
             changed.append(name)
-    return Edited(_applied(text, edits), tuple(changed), {})
+    return ConfigEdit(_applied(text, edits), tuple(changed), {})
 
 
 def server_names(text: str) -> list[str]:

@@ -92,7 +92,7 @@ class State(Struct, frozen=True, tag=True):
     value: Raw
 
 
-class Traffic(Struct, frozen=True, tag=True):
+class TrafficBatch(Struct, frozen=True, tag=True):
     """Connections that are new or changed, and the frames that follow those sent before."""
 
     connections: tuple[ConnectionInfo, ...]
@@ -104,7 +104,7 @@ class Traffic(Struct, frozen=True, tag=True):
     why: str = ""
 
 
-FromCore: TypeAlias = Reply | CallNews | State | Traffic
+FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch
 FromScreen: TypeAlias = Join | Ask
 
 _RESULTS = {name: get_type_hints(getattr(Link, name)) for name in dir(Link) if not name.startswith("_")
@@ -132,7 +132,7 @@ WAITED: Final = ("usage", "output", "plan_text", "client_config")
 """Methods of `Link` whose answer a screen waits for, for a moment."""
 
 
-class Method:
+class LinkMethod:
     """How the arguments of an `Ask` and the value of its `Reply` are written."""
 
     def __init__(self, arguments: Any, result: Any) -> None:
@@ -141,19 +141,19 @@ class Method:
         self.result: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(result)
 
 
-def _method(name: str) -> Method:
+def _method(name: str) -> LinkMethod:
     hints = dict(_RESULTS[name])
     result = hints.pop("return")
     types = tuple.__class_getitem__(tuple(hints.values()))
-    return Method(types, result.__args__[0] if name in ASKED else result)
+    return LinkMethod(types, result.__args__[0] if name in ASKED else result)
 
 
-METHODS: Final[dict[str, Method]] = {
+METHODS: Final[dict[str, LinkMethod]] = {
     **{name: _method(name) for name in (*TOLD, *ASKED, *WAITED)},
-    "request": Method(tuple[str, str, dict[str, Any]], None),
-    "cancel": Method(tuple[int], None),  # the id of a request
-    "look": Method(tuple[int], None),  # at one client, by its connection
-    "whole": Method(tuple[int], bytes),  # all bytes of a frame
+    "request": LinkMethod(tuple[str, str, dict[str, Any]], None),
+    "cancel": LinkMethod(tuple[int], None),  # the id of a request
+    "look": LinkMethod(tuple[int], None),  # at one client, by its connection
+    "whole": LinkMethod(tuple[int], bytes),  # all bytes of a frame
 }
 """What a screen may ask for."""
 _encoder = msgspec.msgpack.Encoder()

@@ -32,7 +32,7 @@ from mcpdesk.link.attach_messages import (
     Join,
     Reply,
     State,
-    Traffic,
+    TrafficBatch,
     Welcome,
     framed,
     pack,
@@ -273,7 +273,7 @@ class _AttachedScreen:
 
     def _send_connections(self, infos: list[ConnectionInfo]) -> None:
         if fresh := self._unknown(infos):
-            self._send(Traffic(fresh))
+            self._send(TrafficBatch(fresh))
         if len(self._connections) > 2 * len(infos):
             self._connections = {info.number: info for info in infos}
 
@@ -306,7 +306,7 @@ class _AttachedScreen:
             notes = {each.number: note for each in frames if (note := index.note(each.number)) is not None}
             ids = dict.fromkeys(frame.connection for frame in frames)
             infos = [info for id in ids if (info := index.connections.get(id)) is not None]
-            self._send(Traffic(self._unknown(infos), tuple(frames), notes, self._missed, self._why))
+            self._send(TrafficBatch(self._unknown(infos), tuple(frames), notes, self._missed, self._why))
             self._missed, self._why = 0, ""
 
     def _send(self, message: Struct) -> None:

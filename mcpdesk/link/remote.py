@@ -42,7 +42,7 @@ from mcpdesk.link.attach_messages import (
     Join,
     Reply,
     State,
-    Traffic,
+    TrafficBatch,
     Welcome,
     framed,
     length,
@@ -131,7 +131,7 @@ class RemoteTraffic(Store):
         self._next = (-1, 0)
         """Epoch and number there of the frame that would follow the last."""
 
-    def take(self, news: Traffic, epoch: int) -> None:
+    def take(self, news: TrafficBatch, epoch: int) -> None:
         """Keep what a core sent."""
         above = epoch << EPOCH
         for info in news.connections:
@@ -415,7 +415,7 @@ class RemoteLink(Link):
         match news:
             case State(part, key, value):
                 self._take_part(part, key, _parts[part].decode(value))
-            case Traffic():
+            case TrafficBatch():
                 self._frames.take(news, self._epoch)
             case Reply(id):
                 self._take_reply(id, news)

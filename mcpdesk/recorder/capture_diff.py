@@ -22,7 +22,7 @@ MOST_DIFFERENCES = 50
 """Places named of one call."""
 
 
-class Call(Struct, frozen=True):
+class RecordedCall(Struct, frozen=True):
     """One request with its answer."""
 
     number: int
@@ -34,7 +34,7 @@ class Call(Struct, frozen=True):
     """`arguments`, `status`, and `result` or `error`; without `_meta`."""
 
 
-class Difference(Struct, frozen=True):
+class CallDifference(Struct, frozen=True):
     """One place in which two calls differ; `a` and `b` are None where there is nothing."""
 
     path: str
@@ -47,9 +47,9 @@ class Change(Struct, frozen=True):
 
     kind: str
     """`differs`, `only in a`, `only in b`, `slower` or `faster`."""
-    a: Call | None
-    b: Call | None
-    differences: tuple[Difference, ...] = ()
+    a: RecordedCall | None
+    b: RecordedCall | None
+    differences: tuple[CallDifference, ...] = ()
 
 
 class CaptureDiff(Struct, frozen=True):
@@ -61,7 +61,7 @@ class CaptureDiff(Struct, frozen=True):
 
 def compare(a: Index, b: Index) -> CaptureDiff:
     """Compare the calls of two captures: those of a method and name whose arguments agree, then in order."""
-    others: dict[tuple[str, str], deque[Call]] = defaultdict(deque)
+    others: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
         others[call.method, call.name].append(call)
     ours, changes, same = list(calls(a)), list[Change](), 0
@@ -81,7 +81,7 @@ def compare(a: Index, b: Index) -> CaptureDiff:
     return CaptureDiff(same, (*changes, *(Change("only in b", None, call) for call in left)))
 
 
-def calls(index: Index) -> Iterator[Call]:
+def calls(index: Index) -> Iterator[RecordedCall]:
     """The requests of a capture that are no part of another one, in order."""
     for number in index.operations.lines:
         exchange = index.exchange(number)
@@ -89,7 +89,7 @@ def calls(index: Index) -> Iterator[Call]:
             yield _call(index, exchange)
 
 
-def _call(index: Index, exchange: Exchange) -> Call:
+def _call(index: Index, exchange: Exchange) -> RecordedCall:
     last = last_round(index, exchange)
     asked, answered = (
         {} if frame is None else message(index, one, frame).value
@@ -103,7 +103,9 @@ def _call(index: Index, exchange: Exchange) -> Call:
     else:
         content["result"] = answered
     took_ms = None if exchange.ended is None else round(exchange.elapsed(0) * 1000, 3)
-    return Call(exchange.number, exchange.method, mask_text(exchange.name), took_ms, _without_meta(content))
+    return RecordedCall(
+        exchange.number, exchange.method, mask_text(exchange.name), took_ms, _without_meta(content)
+    )
 
 
 def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
@@ -116,13 +118,15 @@ def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _paired_by_arguments(ours: list[Call], others: dict[tuple[str, str], deque[Call]]) -> dict[int, Call]:
+def _paired_by_arguments(
+    ours: list[RecordedCall], others: dict[tuple[str, str], deque[RecordedCall]]
+) -> dict[int, RecordedCall]:
     """The calls of the other side whose arguments are those of ours, by our number. They leave `others`."""
-    known: dict[tuple[str, str, bytes], deque[Call]] = defaultdict(deque)
+    known: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
     for (method, name), waiting in others.items():
         for call in waiting:
             known[method, name, _key(call)].append(call)
-    pairs: dict[int, Call] = {}
+    pairs: dict[int, RecordedCall] = {}
     for call in ours:
         if found := known[call.method, call.name, _key(call)]:
             pairs[call.number] = found.popleft()
@@ -132,11 +136,11 @@ def _paired_by_arguments(ours: list[Call], others: dict[tuple[str, str], deque[C
     return pairs
 
 
-def _key(call: Call) -> bytes:
+def _key(call: RecordedCall) -> bytes:
     return orjson.dumps(call.content["arguments"], option=orjson.OPT_SORT_KEYS, default=str)
 
 
-def _differences(a: Any, b: Any, path: str = "") -> Iterator[Difference]:
+def _differences(a: Any, b: Any, path: str = "") -> Iterator[CallDifference]:
     if type(a) is type(b) and isinstance(a, dict):
         for key in {**a, **b}:
             yield from _differences(a.get(key), b.get(key), f"{path}.{key}" if path else key)
@@ -145,7 +149,7 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[Difference]:
             ours, theirs = (side[place] if place < len(side) else None for side in (a, b))
             yield from _differences(ours, theirs, f"{path}[{place}]")
     elif a != b:
-        yield Difference(path, a, b)
+        yield CallDifference(path, a, b)
 
 
 def _pace(a: float | None, b: float | None) -> str:

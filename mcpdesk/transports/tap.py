@@ -52,7 +52,7 @@ _HEAD = struct.Struct("<d?QQ")
 class Copies:
     """What passed, on its way to the process that writes the capture. Adding to it never waits."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: CaptureProcess) -> None:
         self._recorder = recorder
         self._has_ended = self._is_useless = False
         self._passed: deque[tuple[float, bool, int, bytes]] = deque()
@@ -109,7 +109,7 @@ class Copies:
         self._news.set()
 
 
-class Recorder:
+class CaptureProcess:
     """The process that writes the capture: its number, and the pipe to it."""
 
     def __init__(self, pid: int, pipe: int) -> None:
@@ -130,7 +130,7 @@ class Passed:
         self.data = data
 
 
-class Traffic:
+class TapTraffic:
     """The recorder's end: what passes the tap, until that ends. It ends the program if the tap is killed."""
 
     def __init__(self, pipe: int, tap: int, client: int, group: int, started: float) -> None:
@@ -162,7 +162,7 @@ class Traffic:
             _end_group(self._group)
 
 
-def run(argv: Sequence[str], write_capture: Callable[[Traffic], None]) -> int:
+def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int:
     """Carry between stdin, stdout and a command until it ends; returns its exit code, 128 + N for signal N.
 
     `write_capture` is called in a process of its own.
@@ -213,7 +213,7 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
     return _Program(pid, stdin, stdout)
 
 
-def _start_recorder(group: int, write_capture: Callable[[Traffic], None]) -> Recorder:
+def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> CaptureProcess:
     """Start the process that writes the capture, and ends a process group if we are killed.
 
     It is forked while there is one thread, in a session of its own, and holds nothing of ours but stderr.
@@ -222,7 +222,7 @@ def _start_recorder(group: int, write_capture: Callable[[Traffic], None]) -> Rec
     read_end, write_end = os.pipe()
     if pid := os.fork():
         os.close(read_end)
-        return Recorder(pid, write_end)
+        return CaptureProcess(pid, write_end)
     try:
         os.setsid()
         os.nice(NICE)
@@ -230,7 +230,7 @@ def _start_recorder(group: int, write_capture: Callable[[Traffic], None]) -> Rec
         _let_go(1)
         os.closerange(3, read_end)
         os.closerange(read_end + 1, os.sysconf("SC_OPEN_MAX"))
-        traffic = Traffic(read_end, tap, client, group, started)
+        traffic = TapTraffic(read_end, tap, client, group, started)
         try:
             write_capture(traffic)
         finally:

@@ -19,7 +19,7 @@ import pytest
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
-from mcpdesk.link.attach_messages import Ask, Join, Traffic, Welcome, framed, pack, read_message
+from mcpdesk.link.attach_messages import Ask, Join, TrafficBatch, Welcome, framed, pack, read_message
 from mcpdesk.link.link import Link
 from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
 from mcpdesk.link.local import LocalLink
@@ -333,7 +333,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(fol
             came = missed = 0
             while came + missed < total:
                 news = _of_core.decode(read_message(reader.read))
-                if isinstance(news, Traffic):
+                if isinstance(news, TrafficBatch):
                     came, missed = came + len(news.frames), missed + news.missed
             return came, missed
 
