@@ -6,6 +6,7 @@ Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http.
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -99,13 +100,13 @@ class HttpRequests:
         """
         fixed = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
-        async with self._answered("POST", fixed | dict(headers), codec.encode(message), url) as answer:
+        async with self.answered("POST", fixed | dict(headers), codec.encode(message), url) as answer:
             reply = await self._read(answer, identifier, receive, framer)
         while reply.message is None and framer.last_id and "id" in message:
             # The server closed the connection, and the stream goes on elsewhere.
             await asyncio.sleep(_pause_s(framer))
             seen, framer = framer.last_id, _next_framer(framer)
-            async with self._answered("GET", _resuming(framer) | dict(headers)) as answer:
+            async with self.answered("GET", _resuming(framer) | dict(headers)) as answer:
                 if answer.status != 200:
                     break
                 reply = await self._read(answer, identifier, receive, framer)
@@ -115,7 +116,7 @@ class HttpRequests:
 
     async def delete(self, headers: Mapping[str, str]) -> None:
         """End a session; whatever the server thinks of it."""
-        async with self._answered("DELETE", headers):
+        async with self.answered("DELETE", headers):
             return
 
     async def events(
@@ -131,7 +132,7 @@ class HttpRequests:
         Raises: HttpError without one; InvalidAnswer for an event that is too large.
         """
         framer = framer or EventFramer(self._max_bytes)
-        async with self._answered("GET", _resuming(framer) | dict(headers or {})) as answer:
+        async with self.answered("GET", _resuming(framer) | dict(headers or {})) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status)
             opened()
@@ -140,16 +141,17 @@ class HttpRequests:
                     yield event
 
     @asynccontextmanager
-    async def _answered(
+    async def answered(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str = ""
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """One request with its headers and ours, and the answer to read. Raises: HttpError."""
         session, place, attempt = self._opened(), url or self.url, 0
         with connection_errors():
             while True:
                 token = await self._token(method, place)
                 used = self._headers | dict(headers) | token
                 async with session.request(
-                    method, place, data=body, headers=used, allow_redirects=False
+                    method, place, data=_payload(body), headers=used, allow_redirects=False
                 ) as answer:
                     if not await self._is_renewed(answer, token, attempt):
                         yield answer
@@ -166,6 +168,7 @@ class HttpRequests:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                connector=aiohttp.TCPConnector(limit=0),
                 headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},
             )
         return self._session
@@ -193,7 +196,7 @@ class HttpRequests:
 
         probe = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         fixed = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
-        async with self._answered("POST", fixed, codec.encode(probe)) as answer:
+        async with self.answered("POST", fixed, codec.encode(probe)) as answer:
             found = challenge_in(answer.headers.getall("WWW-Authenticate", []))
         return found or Challenge()
 
@@ -492,6 +495,11 @@ def connection_errors() -> Iterator[None]:
         raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise HttpError(f"cannot be reached: {_why(error)}") from None
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A body as it is best sent: large ones in pieces."""
+    return io.BytesIO(body) if body is not None and len(body) > CHUNK else body
 
 
 def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:

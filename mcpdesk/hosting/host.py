@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.unix import UnixListener
+    from mcpdesk.upstream.pass_through import UrlPassThrough
     from mcpdesk.upstream.upstream import Upstream, UpstreamSite
 
 DRAWING_S = 1.5
@@ -80,6 +81,8 @@ class Host:
         self.folders: dict[str, HostedFolder] = {}
         self.upstreams: dict[str, Upstream] = {}
         """Servers that are not ours, by name."""
+        self.passed: dict[str, UrlPassThrough] = {}
+        """Those of them that clients reach through this core."""
         self.heartbeat = Heartbeat(self._roots, self._tool_at, self._note_stuck)
         self.on_stuck: Callable[[], None] = lambda: None
         """Called on a thread of its own once the journal says that the loop is stuck."""
@@ -152,7 +155,7 @@ class Host:
 
         if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
             return False
-        is_anybodys = any(not each.server.requires_jwt for each in self.by_name.values())
+        is_anybodys = bool(self.passed) or any(not each.server.requires_jwt for each in self.by_name.values())
         return is_anybodys and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
@@ -166,6 +169,10 @@ class Host:
         if only := endpoint.server.mode:
             raise UnknownMode(endpoint.name, mode, (only,), only)
         return endpoint.in_mode(self.folders[endpoint.name].modes.view(mode))
+
+    def pass_through(self, name: str) -> UrlPassThrough | None:
+        """The way to a server that is not ours; None when clients reach none of that name here."""
+        return self.passed.get(name)
 
     def endpoints(self) -> list[HostedEndpoint]:
         """All servers, in order."""
@@ -231,6 +238,9 @@ class Host:
     def _load_upstreams(self) -> None:
         if not self.plan.upstreams:
             return
+        from mcpdesk.client.targets import UrlTarget
+        from mcpdesk.hosting.channel import next_connection
+        from mcpdesk.upstream.pass_through import UrlPassThrough
         from mcpdesk.upstream.upstream import Upstream
 
         for plan in self.plan.upstreams:
@@ -238,6 +248,10 @@ class Host:
                 message = f"Two servers are called {plan.name!r}."
                 raise DeskUserError(message, "Give one of them another name in its file.")
             self.upstreams[plan.name] = Upstream(plan, self._upstream_site)
+            if self.plan.http and isinstance(plan.target, UrlTarget) and plan.target.kind in ("", "http"):
+                self.passed[plan.name] = UrlPassThrough(
+                    plan.name, plan.target, plan.reach, self._upstream_site.place, next_connection
+                )
 
     @cached_property
     def _upstream_site(self) -> UpstreamSite:
@@ -329,6 +343,7 @@ class Host:
         if self.http is not None:
             await self.http.close()
         await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
+        await asyncio.gather(*(passed.close() for passed in self.passed.values()))
         for endpoint in self.by_name.values():
             for dialogue in list(endpoint.dialogues.values()):
                 dialogue.close("the core stops")
@@ -564,9 +579,13 @@ class Host:
         servers = [each.server for each in self.by_name.values()]
         # Whoever brings a token that counts needs no key besides.
         runs_programs = any(each.runs_programs and not each.requires_jwt for each in servers)
+        lends_credentials = any(each.holds_credentials for each in self.passed.values())
         configured = bool(self.settings.api_key)
         return api_key.is_due(
-            runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured
+            runs_programs=runs_programs or lends_credentials,
+            over_tcp=over_tcp,
+            no_auth=no_auth,
+            configured=configured,
         )
 
     def _round_key(self) -> bytes:

@@ -49,7 +49,7 @@ class UpstreamViews:
             title=_text(told.get("title")) or _text(told.get("name")) or name,
             version=_text(told.get("version")),
             folder="",
-            url="",
+            url=self._host.url(name) if name in self._host.passed else "",
             catalogue_version=status.version,
             problems=status.problems,
             upstream=_upstream_view(upstream, status),

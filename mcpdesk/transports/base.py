@@ -5,7 +5,8 @@ A transport moves frames and records them. It does not know what they say beyond
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -287,6 +288,30 @@ class Rules(Struct, frozen=True):
     """False: progress and logs are left out rather than turning an answer into a stream."""
 
 
+class ForwardedAnswer(Protocol):
+    """What a server that is not ours answers."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Its body, piece by piece as it comes."""
+
+
+class PassThrough(Protocol):
+    """A server that is not ours, which requests of clients are sent on to."""
+
+    name: str
+    """As in its URL here."""
+    next_connection: Callable[[], int]
+    """Gives the recorder's number for one more client."""
+
+    def ask(
+        self, method: str, headers: Sequence[tuple[str, str]], body: bytes
+    ) -> AbstractAsyncContextManager[ForwardedAnswer]:
+        """Send a request on; leaving the block early ends it. Raises: HttpError when no answer comes."""
+
+
 class Site(Protocol):
     """A core as the HTTP transport sees it."""
 
@@ -303,6 +328,9 @@ class Site(Protocol):
 
         Raises: UnknownMode, which names the modes it has.
         """
+
+    def pass_through(self, name: str) -> PassThrough | None:
+        """The way to a server that is not ours; None when there is none of that name."""
 
     def endpoints(self) -> Sequence[Endpoint]:
         """All servers, in order."""

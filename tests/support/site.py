@@ -86,6 +86,9 @@ class Served:
             raise UnknownMode(self.hosted.name, mode, ())
         return self.hosted if name in ("", self.hosted.name) else None
 
+    def pass_through(self, name: str) -> None:
+        return None
+
     def endpoints(self) -> list[HostedEndpoint]:
         return [self.hosted]
 

@@ -15,13 +15,14 @@ from aiohttp.http import HttpVersion11
 from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import Rules, Site
+from mcpdesk.transports.base import PassThrough, Rules, Site
 from mcpdesk.transports.http import site_routes
 from mcpdesk.transports.http.callers import CallerCheck, anybody, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
+from mcpdesk.transports.http.pass_through_routes import PassThroughRoutes
 from mcpdesk.transports.http.request_guard import (
     FACT_PATHS,
     RefusalLog,
@@ -66,6 +67,7 @@ class HttpService:
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)
+        self._passing = PassThroughRoutes(site)
         self._dashboard = DashboardEntry(site, self._visitor)
         self._jobs = JobRoutes(site)
         self._verbs: dict[str | None, dict[str, Verb]] = {
@@ -181,6 +183,9 @@ class HttpService:
                 return self._refusals.log(request, refusal)
         verbs = self._verbs.get(head.way)
         endpoint = None if verbs is None else self._site.endpoint(head.server)
+        passed = self._site.pass_through(head.server) if endpoint is None and head.way == "" else None
+        if passed is not None:
+            return await self._passed_on(request, head, passed, rules)
         if endpoint is None or verbs is None:
             place = self._jobs.place(head.path)
             if place is not None:
@@ -217,6 +222,20 @@ class HttpService:
                 return no_mode(error, _is_message(head))
         answer = await verb(request, endpoint, caller)
         return self._refusals.log(request, answer) if isinstance(answer, web.Response) else answer
+
+    async def _passed_on(
+        self, request: web.BaseRequest, head: RequestHead, passed: PassThrough, rules: Rules
+    ) -> web.StreamResponse:
+        if not rules.enable_mcp:
+            return plain_error(404, "MCP is switched off here (enable_mcp)")
+        refusal = self._guard.refuse_caller(request, rules, status=head.key_status)
+        if refusal is not None:
+            return self._refusals.log(request, refusal)
+        head.hide(rules.api_key_header)
+        try:
+            return await self._passing.answer(request, passed)
+        except RequestRefused as refused:
+            return self._refusals.log(request, refused.answer)
 
     async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
         """Return who wants to see everything: that takes the key if there is one, else a token.

@@ -1,0 +1,79 @@
+"""The way of clients through the desk to a server behind a URL: each request is sent on as it came."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from mcpdesk.client.http_transports import HttpRequests, credential_headers
+from mcpdesk.client.oauth.authorizer import Authorizer
+from mcpdesk.client.oauth.grants import ClientSetup
+from mcpdesk.client.oauth.stored_grants import open_grants
+from mcpdesk.client.targets import UrlTarget
+from mcpdesk.upstream.target_transport import ClientPlace, Reach
+
+
+class PassedAnswer:
+    """The answer to a request that was sent on."""
+
+    def __init__(
+        self, status: int, headers: Sequence[tuple[str, str]], chunks: Callable[[], AsyncIterator[bytes]]
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.chunks = chunks
+
+
+class UrlPassThrough:
+    """Sends requests of clients on to one URL. Used on one loop."""
+
+    def __init__(
+        self,
+        name: str,
+        target: UrlTarget,
+        reach: Reach,
+        place: ClientPlace,
+        next_connection: Callable[[], int],
+    ) -> None:
+        self.name = name
+        self.next_connection = next_connection
+        """Gives the recorder's number for one more client."""
+        more = dict(target.headers) | dict(reach.headers)
+        ours = credential_headers(reach.token, reach.key, place.key_header, more)
+        self._ours = {key.lower(): value for key, value in ours.items()}
+        authorizer = None
+        if "authorization" not in self._ours:
+            # Settled once: whether callers need a key depends on it.
+            store = open_grants(place.state_dir)
+            if store.grant(target.url) is not None:
+                authorizer = Authorizer(target.url, ClientSetup(), store)
+        self.holds_credentials = bool(self._ours) or authorizer is not None
+        """Whether requests get headers or tokens that callers did not bring."""
+        self._with_ours = HttpRequests(target.url, self._ours, reach.mode, authorizer=authorizer)
+        self._with_theirs = HttpRequests(target.url, {}, reach.mode)
+
+    @asynccontextmanager
+    async def ask(
+        self, method: str, headers: Sequence[tuple[str, str]], body: bytes
+    ) -> AsyncIterator[PassedAnswer]:
+        """Send a request on. Callers who bring an `Authorization` get nothing of ours added.
+
+        Raises: HttpError when no whole answer comes.
+        """
+        given: dict[str, str] = {}
+        for key, value in headers:
+            given[key] = f"{given[key]}, {value}" if key in given else value
+        requests = self._with_theirs
+        if "authorization" not in {key.lower() for key in given}:
+            requests = self._with_ours
+            given = {key: value for key, value in given.items() if key.lower() not in self._ours}
+        async with requests.answered(method, given, body or None) as answer:
+            # It was decoded on the way if it was encoded, so that neither header is true any more.
+            untrue = {"content-encoding", "content-length"} if "Content-Encoding" in answer.headers else set()
+            kept = [(key, value) for key, value in answer.headers.items() if key.lower() not in untrue]
+            yield PassedAnswer(answer.status, kept, answer.content.iter_any)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._with_ours.close()
+        await self._with_theirs.close()
