@@ -198,6 +198,8 @@ class LocalServers(ServerFacet):
         host = self._host
         if server in host.upstreams:
             facts = self._upstreams.address(server)
+            if facts.key and key is not None:
+                facts = facts._replace(key=key)
             return client_config(client, facts, over if facts.program else "http")
         url, own = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server

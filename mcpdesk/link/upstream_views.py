@@ -83,7 +83,10 @@ class UpstreamViews:
         return [] if schema is None else self._checks.failures((name, tool), schema, arguments)
 
     def address(self, name: str) -> ServerAddress:
-        """How clients reach it: its own URL, or this program in front of its command."""
+        """How clients reach it: through this core, by its URL, or by its command."""
+        if name in self._host.passed and (url := self._host.url(name)):
+            rules = self._host.rules
+            return ServerAddress(name, "", url, rules.api_key, rules.api_key_header)
         target = self._host.upstreams[name].plan.target
         if isinstance(target, CommandTarget):
             return ServerAddress(name, "", command=own_command(), program=target.argv)
