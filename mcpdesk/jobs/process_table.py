@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from mcpdesk.jobs import guard_program
-
+EXITING = 0x4
+"""A flag of the Linux kernel: PF_EXITING."""
 MARK = "_MCPDESK_JOB"
 """The environment variable with the marks of a process, each ended with `;`, outermost desk first."""
 
@@ -84,7 +84,7 @@ def _row_of_linux(pid: int) -> ProcessRow | None:
         session=int(fields[3]),
         born=float(fields[19]),
         is_zombie=is_zombie,
-        is_ending=is_zombie or bool(int(fields[6]) & guard_program.EXITING),
+        is_ending=is_zombie or bool(int(fields[6]) & EXITING),
         cpu_s=sum(map(int, fields[11:15])) / _TICKS,
         memory=int(fields[21]) * _PAGE,
     )
@@ -113,6 +113,8 @@ def _row_of_psutil(pid: int) -> ProcessRow | None:
 
 
 def _marks_of_linux(pid: int) -> str:
+    from mcpdesk.jobs import guard_program  # here: it names signals that Windows lacks
+
     return guard_program.marks(pid).decode("ascii", "replace")
 
 
