@@ -185,7 +185,11 @@ def greeting(host: Host) -> list[str]:
     withheld = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
     lines = [f"serving {name} at {url}" for name, url in urls.items() if not withheld[name]]
     lines += [f"not serving {name} until it is mended: {why}" for name, why in withheld.items() if why]
-    address = next(iter(urls.values()), "").partition("/mcp/")[0]
+    lines += [f"passing {name} on at {host.url(name)}" for name in host.passed]
+    others = [name for name in host.upstreams if name not in host.passed]
+    lines += [f"{name} is not served to clients; `mcpdesk attach` shows it" for name in others]
+    named = [*urls.values(), *map(host.url, host.passed)]
+    address = next(iter(named), "").partition("/mcp/")[0]
     if address.startswith("http"):
         lines.append(f"a browser shows it at {address}/")
     if host.protection == "key":

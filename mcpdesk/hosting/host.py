@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.unix import UnixListener
     from mcpdesk.upstream.pass_through import UrlPassThrough
-    from mcpdesk.upstream.upstream import Upstream, UpstreamSite
+    from mcpdesk.upstream.upstream import Upstream, UpstreamPlan, UpstreamSite
 
 DRAWING_S = 1.5
 LEAVE_S = 0.5
@@ -170,10 +170,6 @@ class Host:
             raise UnknownMode(endpoint.name, mode, (only,), only)
         return endpoint.in_mode(self.folders[endpoint.name].modes.view(mode))
 
-    def pass_through(self, name: str) -> UrlPassThrough | None:
-        """The way to a server that is not ours; None when clients reach none of that name here."""
-        return self.passed.get(name)
-
     def endpoints(self) -> list[HostedEndpoint]:
         """All servers, in order."""
         return list(self.by_name.values())
@@ -238,9 +234,6 @@ class Host:
     def _load_upstreams(self) -> None:
         if not self.plan.upstreams:
             return
-        from mcpdesk.client.targets import UrlTarget
-        from mcpdesk.hosting.channel import next_connection
-        from mcpdesk.upstream.pass_through import UrlPassThrough
         from mcpdesk.upstream.upstream import Upstream
 
         for plan in self.plan.upstreams:
@@ -248,10 +241,18 @@ class Host:
                 message = f"Two servers are called {plan.name!r}."
                 raise DeskUserError(message, "Give one of them another name in its file.")
             self.upstreams[plan.name] = Upstream(plan, self._upstream_site)
-            if self.plan.http and isinstance(plan.target, UrlTarget) and plan.target.kind in ("", "http"):
-                self.passed[plan.name] = UrlPassThrough(
-                    plan.name, plan.target, plan.reach, self._upstream_site.place, next_connection
-                )
+            self._pass_on(plan)
+
+    def _pass_on(self, plan: UpstreamPlan) -> None:
+        """Open the way of clients to a server, with the token of a login if there is one."""
+        from mcpdesk.client.targets import UrlTarget
+        from mcpdesk.hosting.channel import next_connection
+        from mcpdesk.upstream.pass_through import UrlPassThrough
+
+        if self.plan.http and isinstance(plan.target, UrlTarget) and plan.target.kind in ("", "http"):
+            self.passed[plan.name] = UrlPassThrough(
+                plan.name, plan.target, plan.reach, self._upstream_site.place, next_connection
+            )
 
     @cached_property
     def _upstream_site(self) -> UpstreamSite:
@@ -399,7 +400,14 @@ class Host:
 
     def log_in(self, name: str) -> None:
         """Have the person at the screen log in to a server that is not ours."""
-        self._start_chore(self.upstreams[name].log_in())
+        self._start_chore(self._log_in(self.upstreams[name]))
+
+    async def _log_in(self, upstream: Upstream) -> None:
+        await upstream.log_in()
+        if (before := self.passed.get(upstream.name)) is not None:
+            self._pass_on(upstream.plan)
+            self._refresh_rules()  # who lends a token asks callers for the key
+            await before.close()
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """Set the next policy for a tool of a server: allow, ask, deny."""

@@ -329,8 +329,9 @@ class Site(Protocol):
         Raises: UnknownMode, which names the modes it has.
         """
 
-    def pass_through(self, name: str) -> PassThrough | None:
-        """The way to a server that is not ours; None when there is none of that name."""
+    @property
+    def passed(self) -> Mapping[str, PassThrough]:
+        """The ways to servers that are not ours, by name."""
 
     def endpoints(self) -> Sequence[Endpoint]:
         """All servers, in order."""

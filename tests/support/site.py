@@ -18,7 +18,7 @@ from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote
-from mcpdesk.transports.base import Rules
+from mcpdesk.transports.base import PassThrough, Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
 from mcpdesk.transports.http.http_service import HttpService
@@ -86,8 +86,9 @@ class Served:
             raise UnknownMode(self.hosted.name, mode, ())
         return self.hosted if name in ("", self.hosted.name) else None
 
-    def pass_through(self, name: str) -> None:
-        return None
+    @property
+    def passed(self) -> dict[str, PassThrough]:
+        return {}
 
     def endpoints(self) -> list[HostedEndpoint]:
         return [self.hosted]

@@ -10,10 +10,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcpdesk.cli.serve import greeting
 from mcpdesk.client import child_process
 from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.inbox.question import Answer, QuestionState
-from mcpdesk.link.values import ServerView, UpstreamView
+from mcpdesk.link.values import Protection, ServerView, UpstreamView
 from mcpdesk.paths import sample_servers
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import odd_server
@@ -188,7 +189,9 @@ async def test_a_person_logs_in_from_the_desk(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     async with (
         GuardedServer().running() as server,
-        running_desk(upstreams=[UpstreamPlan("odd", UrlTarget(server.url))], state_dir=tmp_path) as desk,
+        running_desk(
+            upstreams=[UpstreamPlan("odd", UrlTarget(server.url))], http=True, state_dir=tmp_path
+        ) as desk,
     ):
         await until(lambda: upstream(desk).state == "failed")
         assert "T logs in" in upstream(desk).hint
@@ -199,9 +202,23 @@ async def test_a_person_logs_in_from_the_desk(tmp_path: Path, monkeypatch: pytes
         await until(lambda: upstream(desk).state == "ready")
         assert f"token of {server.origin}, until" in upstream(desk).login
         assert "tokens.json" in upstream(desk).login
+        await until(lambda: desk.view().protection is Protection.KEY)  # callers would use the token, too
         assert not [each for each in desk.questions() if each.state is QuestionState.WAITING]
         index = desk.traffic
         index.catch_up()
         names = [index.exchange(number).name for number in range(len(index.exchanges))]
         assert f"POST {server.origin}/token" in names and f"POST {server.origin}/register" in names
         assert "token-1" not in str(names)
+
+
+async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:
+    plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp"))]
+    async with running_desk(HELLO, upstreams=plans, http=True) as desk, aiohttp.ClientSession() as client:
+        address = desk.host.url("far").removesuffix("/mcp/far")
+        async with client.get(f"{address}/status") as answer:
+            assert (await answer.json())["passed_on"] == ["far"]
+        async with client.get(f"{address}/") as answer:
+            assert "/mcp/far" in await answer.text()
+        told = "\n".join(greeting(desk.host))
+        assert f"passing far on at {address}/mcp/far" in told
+        assert "odd is not served to clients; `mcpdesk attach` shows it" in told

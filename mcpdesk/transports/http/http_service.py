@@ -183,7 +183,7 @@ class HttpService:
                 return self._refusals.log(request, refusal)
         verbs = self._verbs.get(head.way)
         endpoint = None if verbs is None else self._site.endpoint(head.server)
-        passed = self._site.pass_through(head.server) if endpoint is None and head.way == "" else None
+        passed = self._site.passed.get(head.server) if endpoint is None and head.way == "" else None
         if passed is not None:
             return await self._passed_on(request, head, passed, rules)
         if endpoint is None or verbs is None:

@@ -45,6 +45,7 @@ def status(site: Site) -> web.Response:
         "mcpdesk": __version__,
         **totals,
         "servers": servers,
+        "passed_on": list(site.passed),
         "capture": capture,
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),
@@ -58,7 +59,8 @@ def front(site: Site) -> web.Response:
     facts = ", ".join(FACT_PATHS)
     if site.rules.enable_mcp:
         lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
-        lines += [f"  /mcp/{endpoint.name}" for endpoint in site.endpoints()]
+        names = [*(endpoint.name for endpoint in site.endpoints()), *site.passed]
+        lines += [f"  /mcp/{name}" for name in names]
         lines += ["", f"Also: /v1/mcp for gateway clients; {facts}."]
     else:
         lines = [f"MCP is switched off here (enable_mcp). What there is: {facts}."]
