@@ -16,7 +16,7 @@ from mcpdesk.client.child_process import ChildProcess, Program, ProgramEnded
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.errors import CallError, InvalidAnswer
 from tests.support.patience import WITHIN_S
-from tests.support.processes import is_alive
+from tests.support.processes import gone
 
 ROOT = Path(__file__).parents[2]
 HELLO = (sys.executable, "-m", "mcpdesk", "stdio", "--alone", str(ROOT / "sample_servers" / "hello"))
@@ -201,4 +201,4 @@ async def test_nothing_the_program_started_is_left_when_it_is_closed(monkeypatch
         await heard.first_line.wait()
         family = [psutil.Process(heard.pids[0]), psutil.Process(int(heard.log[0]))]
         opening.cancel()
-    assert not any(is_alive(process) for process in family)
+    assert gone(family)

@@ -15,7 +15,7 @@ import pytest
 
 from mcpdesk.jobs.child import CAN_KEEP, ProgramGuard
 from tests.support.patience import WITHIN_S
-from tests.support.processes import is_alive
+from tests.support.processes import gone
 
 CORE = """
 import asyncio, os, sys
@@ -42,16 +42,6 @@ def start_core(pids: Path) -> subprocess.Popen[bytes]:
 def read_pids(fifo: Path, number: int) -> list[psutil.Process]:
     with open(fifo) as file:
         return [psutil.Process(int(file.readline())) for _ in range(number)]
-
-
-def gone(processes: list[psutil.Process]) -> bool:
-    """Wait, bounded, until every process has ended; nobody may be there to take note of an orphan's end."""
-    deadline = time.monotonic() + WITHIN_S
-    while alive := [process for process in processes if is_alive(process)]:
-        if time.monotonic() > deadline:
-            return False
-        psutil.wait_procs(alive, timeout=0.01)
-    return True
 
 
 ENDS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]

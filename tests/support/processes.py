@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import psutil
+
+from tests.support.patience import WITHIN_S
 
 
 def is_alive(process: psutil.Process) -> bool:
@@ -11,3 +16,13 @@ def is_alive(process: psutil.Process) -> bool:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def gone(processes: Sequence[psutil.Process]) -> bool:
+    """Wait, bounded, until every process has ended: a killed one is still seen for a moment."""
+    deadline = time.monotonic() + WITHIN_S
+    while alive := [process for process in processes if is_alive(process)]:
+        if time.monotonic() > deadline:
+            return False
+        psutil.wait_procs(alive, timeout=0.01)
+    return True

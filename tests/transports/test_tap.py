@@ -25,7 +25,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.record import KEPT_BYTES, Direction
 from tests.support.patience import WITHIN_S
-from tests.support.processes import is_alive
+from tests.support.processes import gone
 
 ROOT = Path(__file__).parents[2]
 TAP = [sys.executable, "-m", "mcpdesk", "stdio", "--"]
@@ -71,13 +71,6 @@ def read(process: Process, size: int) -> bytes:
 def write(process: Process, data: bytes) -> None:
     assert process.stdin is not None
     process.stdin.write(data)
-
-
-def until_gone(process: psutil.Process) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while is_alive(process):
-        assert time.monotonic() < deadline, f"{process} goes on"
-        time.sleep(0.02)
 
 
 def captures(home: Path) -> list[Path]:
@@ -241,7 +234,7 @@ def test_killed_child_ends_its_family_and_the_tap_and_the_client_sees_the_end(
     family[0].kill()
     assert tap.wait(WITHIN_S) == 137 and tap.communicate()[0] == b""
     for process in family:
-        until_gone(process)
+        assert gone([process])
     assert capture(own_folders).connections[1].closed is not None
 
 
@@ -260,7 +253,7 @@ def test_killed_client_ends_the_tap_and_a_program_that_does_not_care(
     client.kill()
     client.communicate()
     for process in family:
-        until_gone(process)
+        assert gone([process])
     assert capture(own_folders).connections[1].closed is not None
 
 
@@ -274,7 +267,7 @@ def test_killed_tap_ends_its_family_and_the_client_sees_the_end(
     tap.kill()
     assert tap.communicate(timeout=WITHIN_S)[0] == b""
     for process in family:
-        until_gone(process)
+        assert gone([process])
 
 
 def test_a_killed_tap_left_a_capture_of_what_passed(own_folders: Path) -> None:
