@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
-from mcpdesk.cli.desk_targets import DeskTargets, desk_targets
+from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
 from mcpdesk.cli.options import given_flags, setting_options
 from mcpdesk.cli.printing import OK
 from mcpdesk.cli.reach import reach_options
@@ -142,6 +142,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     from mcpdesk.tui.app import DeskApp
 
     host = Host(replace(plan, draws_first=True))
+    host.read_targets = typed_targets
     give_dashboard(host)
     with capture_output(host, "screen") as claimed:
         core = CoreThread(host)

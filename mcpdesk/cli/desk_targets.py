@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import click
+
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.reach import ask_input
+from mcpdesk.cli.reach import ask_input, reach_options
 from mcpdesk.client.config_files import is_config_file
 from mcpdesk.client.targets import (
     CommandTarget,
     FolderTarget,
     RemoteTarget,
     Target,
+    command_text,
     configured_targets,
     find_target,
     plain_name,
     program_name,
 )
+from mcpdesk.errors import DeskUserError
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 
@@ -32,10 +37,49 @@ class DeskTargets(NamedTuple):
     upstreams: tuple[UpstreamPlan, ...] = ()
 
 
-def desk_targets(texts: Sequence[str], reach: Reach) -> DeskTargets:
+def typed_targets(text: str, taken: Collection[str]) -> DeskTargets:
+    """What a person types at the desk: the same words as on the command line, options included.
+
+    `taken` are the names of servers there. Raises: DeskUserError for what cannot be put on the desk.
+    """
+    words = [text] if text and Path(text).expanduser().exists() else _words(text)
+    try:
+        found: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=taken)
+    except click.ClickException as error:
+        raise DeskUserError(error.format_message()) from None
+    return found
+
+
+@click.command(add_help_option=False)
+@click.argument("targets", nargs=-1)
+@reach_options
+@click.pass_obj
+def _typed(taken: Collection[str], targets: tuple[str, ...], reach: Reach) -> DeskTargets:
+    if not targets:
+        raise DeskUserError("A folder, a URL, a file or `-- COMMAND ARGS` is missing.")
+    return desk_targets(targets, reach, taken)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a command line, what comes before its targets left out."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise DeskUserError(f"{text[:80]!r} cannot be read: {error}.", "Close the quotation mark.") from None
+    for before in ("$", "mcpdesk", "desk"):
+        words = words[1:] if words[:1] == [before] else words
+    if "--" not in words:
+        return words
+    place = words.index("--")
+    if not words[place + 1 :]:
+        raise DeskUserError("There is no command after `--`.", "Write it there: -- npx -y SERVER.")
+    return [*words[:place], command_text(words[place + 1 :])]
+
+
+def desk_targets(texts: Sequence[str], reach: Reach, others: Collection[str] = ()) -> DeskTargets:
     """What texts name: every server of a configuration file, one for anything else.
 
-    Raises: DeskUserError for what cannot be put on the desk.
+    `others` are names that servers have already. Raises: DeskUserError for what cannot be put on the desk.
     """
     folders: list[Path] = []
     upstreams: list[UpstreamPlan] = []
@@ -43,7 +87,7 @@ def desk_targets(texts: Sequence[str], reach: Reach) -> DeskTargets:
         if isinstance(target, FolderTarget):
             folders.append(target.path)
             continue
-        taken = {each.name for each in upstreams} | {each.name for each in folders}
+        taken = {each.name for each in upstreams} | {each.name for each in folders} | set(others)
         own = (
             reach
             if not isinstance(target, CommandTarget)

@@ -22,7 +22,7 @@ from mcpdesk.cli.core_process import (
     give_dashboard,
     require_unix,
 )
-from mcpdesk.cli.desk_targets import desk_targets
+from mcpdesk.cli.desk_targets import desk_targets, typed_targets
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.upstream.target_transport import Reach
@@ -106,6 +106,7 @@ def run_service(plan: HostPlan) -> int:
     from mcpdesk.hosting.host import Host
 
     host = Host(plan)
+    host.read_targets = typed_targets
     give_dashboard(host)
     with ExitStack() as last, capture_output(host, "serve"):
         host.load()

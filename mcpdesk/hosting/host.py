@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
 from mcpdesk.hosting.channel import Pipe
@@ -19,6 +19,7 @@ from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.recorder.capture.recording import Recording
@@ -32,6 +33,7 @@ from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
+    from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.record import CaptureHealth
@@ -43,15 +45,15 @@ if TYPE_CHECKING:
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
-    from mcpdesk.transports.unix import UnixListener
     from mcpdesk.upstream.pass_through import UrlPassThrough
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan, UpstreamSite
 
+HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
+"""Folders to host, and servers to reach as a client does."""
 DRAWING_S = 1.5
-LEAVE_S = 0.5
-"""How long pumps may take to go to another server when this core ends."""
 ROUND_KEY = "request-state-key"
 """File in the state folder with the key that signs `requestState`, which other cores share."""
+REMOVED = "its server was taken off the desk"
 CAPTURE_CHECK_S = 0.5
 """How often to check whether the capture is written."""
 
@@ -94,11 +96,13 @@ class Host:
         """Makes what the dashboard shows, on any thread; None without a dashboard."""
         self._records: dict[str, JobRecords] = {}
         """The records on disk of each server's jobs, once there are any."""
-        self._places: list[UnixListener] = []
-        self._waiting_successors: set[asyncio.Task[None]] = set()
-        """Tasks that wait for the end of another process that answers for a folder."""
-        self._is_leaving = False
-        self._watches: set[asyncio.Task[None]] = set()
+        self.read_targets: Callable[[str, Collection[str]], HostTargets] | None = None
+        """What a text names, as on the command line; it gets the names that are taken, too. May read files.
+        None where nothing can be added."""
+        self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        """What watches each folder, by server."""
+        self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._began = time.monotonic()
@@ -208,40 +212,98 @@ class Host:
         """
         for folder in self.plan.folders:
             late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
-            hosted = HostedFolder(folder, self.settings, self.journal, late, self.plan.mode)
-            name = hosted.server.name
-            if name in self.by_name:
-                other = self.folders[name].folder
-                message = f"Two servers are called {name!r}: {other} and {folder}."
-                raise DeskUserError(message, "Change `name` in one mcp.json.")
-            self.folders[name] = hosted
-            server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
-            self.by_name[name] = HostedEndpoint(server, self.services, self.recording)
-            server.tools.subscribe(lambda _: self._refresh_rules())
-            assert hosted.server.hosted is not None
-            hosted.server.hosted.on_callback = partial(self._called_back, name)
-            hosted.server.hosted.notify_person = partial(self._tell_person, name)
-            hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
-        self._load_upstreams()
+            self._load_folder(folder, late)
+        for plan in self.plan.upstreams:
+            self._load_upstream(plan)
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:
                 hosted.hold_back(f"its settings come from {first.folder / FILE}, which has a mistake")
-        for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders)):
+        for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders[1:])):
             self.journal.log("warning", "settings", warning)
         self._refresh_rules()
 
-    def _load_upstreams(self) -> None:
-        if not self.plan.upstreams:
-            return
+    def _load_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
+        hosted = HostedFolder(folder, self.settings, self.journal, late, self.plan.mode)
+        name = hosted.server.name
+        if name in self.by_name or name in self.upstreams:
+            other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.place
+            message = f"Two servers are called {name!r}: {other} and {folder}."
+            raise DeskUserError(message, "Change `name` in one mcp.json.")
+        server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
+        self.folders[name] = hosted
+        self.by_name[name] = HostedEndpoint(server, self.services, self.recording)
+        server.tools.subscribe(lambda _: self._refresh_rules())
+        assert hosted.server.hosted is not None
+        hosted.server.hosted.on_callback = partial(self._called_back, name)
+        hosted.server.hosted.notify_person = partial(self._tell_person, name)
+        hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
+        return hosted
+
+    def _load_upstream(self, plan: UpstreamPlan) -> Upstream:
         from mcpdesk.upstream.upstream import Upstream
 
-        for plan in self.plan.upstreams:
-            if plan.name in self.by_name or plan.name in self.upstreams:
-                message = f"Two servers are called {plan.name!r}."
-                raise DeskUserError(message, "Give one of them another name in its file.")
-            self.upstreams[plan.name] = Upstream(plan, self._upstream_site)
-            self._pass_on(plan)
+        if plan.name in self.by_name or plan.name in self.upstreams:
+            message = f"Two servers are called {plan.name!r}."
+            raise DeskUserError(message, "Give one of them another name in its file.")
+        upstream = self.upstreams[plan.name] = Upstream(plan, self._upstream_site)
+        self._pass_on(plan)
+        return upstream
+
+    async def add(self, text: str) -> tuple[str, ...]:
+        """Put what a text names, as on the command line, on the desk; returns the names of the servers.
+
+        Raises: DeskError for what cannot be.
+        """
+        if self.read_targets is None:
+            raise DeskUserError("Nothing can be added here.", "Start `mcpdesk` or `mcpdesk serve` with it.")
+        folders, upstreams = await asyncio.to_thread(
+            self.read_targets, text, (*self.by_name, *self.upstreams)
+        )
+        if known := next((each for each in self.folders.values() if each.folder in folders), None):
+            raise DeskUserError(f"{known.folder} is on the desk already, as {known.server.name}.")
+        names: list[str] = []
+        for folder in folders:
+            hosted = self._load_folder(folder)
+            names.append(hosted.server.name)
+            await self._wake_folder(hosted.server.name)
+            await self._open_folder(hosted.server.name)
+            for warning in ignored_settings((folder,)):
+                self.journal.log("warning", "settings", warning)
+        for plan in upstreams:
+            self._load_upstream(plan).start()
+            names.append(plan.name)
+        self._refresh_rules()
+        return tuple(names)
+
+    async def remove(self, name: str) -> None:
+        """Take a server off the desk: its clients are disconnected, its jobs end; its traffic stays."""
+        if (upstream := self.upstreams.pop(name, None)) is not None:
+            passed = self.passed.pop(name, None)
+            await asyncio.gather(upstream.close(), *([] if passed is None else [passed.close()]))
+        elif name in self.folders:
+            await self._remove_folder(name)
+        else:
+            return
+        self._refresh_rules()
+        self.journal.notify(f"{name} is no longer on the desk; its traffic stays", Severity.INFO, "traffic")
+
+    async def _remove_folder(self, name: str) -> None:
+        endpoint, hosted = self.by_name[name], self.folders[name]
+        if (watch := self._watches.pop(name, None)) is not None:
+            watch.cancel()
+        hosted.withdraw()
+        await self._pumps.leave(name)
+        for connection in list(endpoint.dialogues):
+            self.disconnect(connection)
+        if self.services.has_made("jobs"):
+            self.services.jobs.cancel_all(name, REMOVED)
+        if (records := self._records.pop(name, None)) is not None:
+            await records.close(())
+        del self.by_name[name], self.folders[name]
+        if self.services.has_made("jobs"):
+            self.services.jobs.forget(name)
+        await hosted.close()
 
     def _pass_on(self, plan: UpstreamPlan) -> None:
         """Open the way of clients to a server, with the token of a login if there is one."""
@@ -300,24 +362,28 @@ class Host:
         self._loop = asyncio.get_running_loop()
         WORKERS.most = self.settings.max_threads
         self.recording.start()
-        self._watches.add(asyncio.create_task(self._watch_capture()))
+        self._capture_watch = asyncio.create_task(self._watch_capture())
         self.heartbeat.start()
         if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:
             function()
         self._pending.clear()
-        await asyncio.gather(*(hosted.wake() for hosted in self.folders.values()))
         self.services.on_job = self._note_job
         self.services.on_session = self._report_missed_callbacks
-        for name, hosted in self.folders.items():
-            if hosted.server.hosted is not None and hosted.server.hosted.has_state:
-                await self._recall_jobs(name)
+        await asyncio.gather(*map(self._wake_folder, self.folders))
+
+    async def _wake_folder(self, name: str) -> None:
+        """Restore what a previous run left of a server."""
+        hosted = self.folders[name]
+        await hosted.wake()
+        if hosted.server.hosted is not None and hosted.server.hosted.has_state:
+            await self._recall_jobs(name)
 
     async def open(self) -> None:
         """Listen for clients, and watch the folders. Raises: DeskError for addresses that cannot be used."""
-        if self.plan.meet:
-            await self._listen_for_pumps()
+        for name in list(self.folders):
+            await self._open_folder(name)
         if self.plan.http:
             if self.plan.draws_first:
                 with contextlib.suppress(TimeoutError):
@@ -325,13 +391,19 @@ class Host:
             await self._listen()
         for upstream in self.upstreams.values():
             upstream.start()
-        if self.plan.watch:
-            self._watches |= {asyncio.create_task(self._watch(hosted)) for hosted in self.folders.values()}
         collect_rarely()
+
+    async def _open_folder(self, name: str) -> None:
+        """Let pumps find a server, and watch its folder."""
+        hosted = self.folders[name]
+        if self.plan.meet:
+            await self._pumps.listen(name, hosted.folder)
+        if self.plan.watch:
+            self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reload(hosted)))
 
     async def stop(self) -> None:
         """End calls, streams and listeners; write what is left of the capture."""
-        ending = self._watches | self._waiting_successors
+        ending = [*self._watches.values(), *([self._capture_watch] if self._capture_watch else [])]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -340,7 +412,7 @@ class Host:
             jobs = list(self.services.jobs.calls(name))
             await records.close(job for job in jobs if not job.is_over)
         await self.services.close()
-        await asyncio.gather(*(listener.close() for listener in self._places))
+        await self._pumps.close()
         if self.http is not None:
             await self.http.close()
         await asyncio.gather(*(upstream.close() for upstream in self.upstreams.values()))
@@ -355,9 +427,7 @@ class Host:
 
     async def send_pumps_away(self) -> None:
         """Send pumps to another server, except those with calls under way here."""
-        if not self._is_leaving:
-            self._is_leaving = True
-            await asyncio.gather(*(place.send_away(LEAVE_S) for place in self._places))
+        await self._pumps.send_away()
 
     def open_pipe(
         self,
@@ -387,20 +457,20 @@ class Host:
         if dialogue is None:
             return False
         is_http = self.http is not None and self.http.hang_up(connection)
-        if not is_http and not any(place.hang_up(connection) for place in self._places):
+        if not is_http and not self._pumps.hang_up(connection):
             dialogue.close("disconnected at the desk")
         return True
 
     def reload(self, name: str) -> None:
         """Read a server's folder again now; connect anew to one that is not ours."""
         if name in self.upstreams:
-            self._start_chore(self.upstreams[name].restart())
-        else:
+            self.start_chore(self.upstreams[name].restart())
+        elif name in self.folders:
             self._reload(self.folders[name])
 
     def log_in(self, name: str) -> None:
         """Have the person at the screen log in to a server that is not ours."""
-        self._start_chore(self._log_in(self.upstreams[name]))
+        self.start_chore(self._log_in(self.upstreams[name]))
 
     async def _log_in(self, upstream: Upstream) -> None:
         await upstream.log_in()
@@ -411,13 +481,13 @@ class Host:
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """Set the next policy for a tool of a server: allow, ask, deny."""
-        self._start_chore(self.folders[server].cycle_policy(tool))
+        self.start_chore(self.folders[server].cycle_policy(tool))
 
     def revoke(self, server: str, tool: str, peer: str) -> None:
         """Ask again before a peer calls a tool."""
-        self._start_chore(self.folders[server].revoke(tool, peer))
+        self.start_chore(self.folders[server].revoke(tool, peer))
 
-    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work asked for at the desk as a task."""
         chore = asyncio.get_running_loop().create_task(work)
         self._chores.add(chore)
@@ -450,49 +520,11 @@ class Host:
                 self.journal.notify(f"Port {settings.port} is taken: serving on {port}", Severity.WARNING)
         self._refresh_rules()
 
-    async def _listen_for_pumps(self) -> None:
-        """Listen where pumps look for a core; where another process listens, once that has ended."""
-        for name, hosted in self.folders.items():
-            if not await self._listen_at(name, hosted.folder):
-                self.journal.log("info", "server", f"another process already answers for {hosted.folder}")
-                self._waiting_successors.add(asyncio.create_task(self._take_over_later(name, hosted.folder)))
-
-    async def _listen_at(self, name: str, folder: Path) -> bool:
-        """Listen at a folder's meeting point, and tell lone cores. False while another process does."""
-        from mcpdesk.transports.unix import UnixListener
-
-        try:
-            place = rendezvous.occupy(folder, self.chosen_state)
-            if place is None:
-                return False
-            listener = UnixListener(place, self.open_pipe, name)
-            await listener.start()
-            self._places.append(listener)
-            rendezvous.announce_desk(folder, self.chosen_state)
-        except OSError as error:
-            self.journal.log("warning", "server", f"no meeting point for {folder}: {error}")
-        return True
-
-    async def _take_over_later(self, name: str, folder: Path) -> None:
-        """Wait for the end of the process that answers for a folder, and take its place."""
-        while not await self._listen_at(name, folder):
-            with contextlib.suppress(OSError):
-                other = await asyncio.to_thread(rendezvous.find_desk, folder, self.chosen_state)
-                if other is not None:
-                    reader, writer = await asyncio.open_unix_connection(sock=other)
-                    try:
-                        await reader.read()  # it says nothing: this is its end
-                    finally:
-                        writer.close()
-
     @property
     def chosen_state(self) -> str:
         """The state folder if one was chosen, else empty: cores with different state folders do not meet."""
         is_chosen = self.plan.origins.get("state_dir", "default") != "default"
         return str(self.settings.state_dir) if is_chosen else ""
-
-    async def _watch(self, hosted: HostedFolder) -> None:
-        await hosted.watch(lambda: self._reload(hosted))
 
     async def _watch_capture(self) -> None:
         """Report when the capture cannot be written, and when it can again."""
@@ -526,7 +558,8 @@ class Host:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
 
     def _note_job(self, job: Job, is_forgotten: bool) -> None:
-        self._records_of(job.server).note(job, is_forgotten)
+        if job.server in self.folders:
+            self._records_of(job.server).note(job, is_forgotten)
 
     async def _recall_jobs(self, name: str) -> None:
         try:
@@ -554,7 +587,7 @@ class Host:
         """Tell a client that has just connected which callbacks fired while it was away."""
         home = self.folders[subscriber.server].server.hosted
         if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
-            self._start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
+            self.start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
 
     async def _tell_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
         from mcpdesk.server.state.callback_timers import said

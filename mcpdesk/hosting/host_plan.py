@@ -132,9 +132,9 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
 
 
 def ignored_settings(folders: Sequence[Path]) -> list[str]:
-    """Warnings about settings of folders after the first one, which do not count."""
+    """Warnings about settings of folders other than the first one, which do not count."""
     found = []
-    for folder in folders[1:]:
+    for folder in folders:
         try:
             manifest = read_manifest(folder)
         except ManifestError:

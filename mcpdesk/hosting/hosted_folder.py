@@ -230,6 +230,17 @@ class HostedFolder:
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
 
+    def withdraw(self) -> None:
+        """Offer nothing more; clients are told that the lists changed."""
+        for registry in (
+            self.server.tools,
+            self.server.resources,
+            self.server.templates,
+            self.server.prompts,
+        ):
+            registry.replace(())
+        self.modes.refresh()
+
     def stop(self) -> None:
         """Stop starting calls of tools."""
         self._state.stop()

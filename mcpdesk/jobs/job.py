@@ -301,6 +301,19 @@ class JobStore:
         for job in self.owned(server, owner):
             self._drop(job, reason)
 
+    def cancel_all(self, server: str, reason: str) -> None:
+        """Cancel what runs of a server."""
+        for job in list(self._jobs.values()):
+            if job.server == server:
+                self.cancel(job, reason)
+
+    def forget(self, server: str) -> None:
+        """Forget all jobs of a server that is gone."""
+        for job in list(self._jobs.values()):
+            if job.server == server:
+                self._drop(job, "its server is gone")
+        self._turns.pop(server, None)
+
     @property
     def would_lose(self) -> bool:
         """Whether clients would lose something if this core ended: running calls, and every task."""

@@ -123,10 +123,10 @@ PARTS: Final[dict[str, Any]] = {
 """Name of a `State` -> its type."""
 TOLD: Final = (
     "reload", "drop_token", "watch", "unwatch", "cycle_policy", "revoke", "kill_job", "fire_callback",
-    "cancel_callback", "disconnect", "log_in",
+    "cancel_callback", "disconnect", "log_in", "remove_server",
 )  # fmt: skip
 """Methods of `Link` that give nothing back."""
-ASKED: Final = ("give_token", "answer", "decline", "cancel_question")
+ASKED: Final = ("add_server", "give_token", "answer", "decline", "cancel_question")
 """Methods of `Link` that return a future."""
 WAITED: Final = ("usage", "output", "plan_text", "client_config")
 """Methods of `Link` whose answer a screen waits for, for a moment."""

@@ -158,7 +158,7 @@ class HostedDesk(DeskClient):
     def __init__(
         self, endpoint: HostedEndpoint, run: Run, roots: Roots = tuple, revision: Revision = LATEST
     ) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._channel: FrameChannel
         transport = InMemory(self._connect, endpoint.name, before_send=self._check_token)
         self.token = HeldToken(endpoint, self._channel.dialogue, run)
@@ -187,7 +187,7 @@ class HostedDesk(DeskClient):
         self._closing = asyncio.get_running_loop().create_task(self.server.close())
 
     def _connect(self, write: Write) -> FrameChannel:
-        self._channel = FrameChannel(self._endpoint, "memory", "desk", write)
+        self._channel = FrameChannel(self.endpoint, "memory", "desk", write)
         return self._channel
 
     def _check_token(self) -> None:
@@ -195,5 +195,5 @@ class HostedDesk(DeskClient):
 
     def _is_required_task(self, name: str) -> bool:
         """A tool that need not be a task is called plainly: such a call shows progress and logs."""
-        tool = self._endpoint.server.tools.get(name)
+        tool = self.endpoint.server.tools.get(name)
         return tool is not None and tool.task == "required"

@@ -80,6 +80,18 @@ class ServerFacet:
     def reload(self, server: str) -> None:
         """Read the server's folder again now."""
 
+    def add_server(self, text: str) -> Future[tuple[str, ...]]:
+        """Put a server on the desk, named as on the command line; the future has the names of what came.
+
+        It fails with ValueError, one or two sentences for a person, for what cannot be put there.
+        """
+        refused: Future[tuple[str, ...]] = Future()
+        refused.set_exception(ValueError("Nothing can be added here."))
+        return refused
+
+    def remove_server(self, server: str) -> None:
+        """Take a server off the desk; ignored when it is not there."""
+
     def log_in(self, server: str) -> None:
         """Log in to a remote server with a browser; the address to visit arrives as a question."""
 

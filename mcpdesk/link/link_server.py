@@ -212,6 +212,9 @@ class _AttachedScreen:
         news = [news for sent in list(self._calls.values()) if (news := sent.news()) is not None]
         self._send_frames()
         self._send_lines()
+        names = {server.name for server in view.servers}
+        for key in [key for key in self._sent if key[0] == "catalogue" and key[1] not in names]:
+            del self._sent[key]  # another server may get that name
         for server in view.servers:
             self._send_changed(
                 "catalogue", server.catalogue_version, partial(link.catalogue, server.name), server.name

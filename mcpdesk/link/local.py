@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from mcpdesk.client.person_answers import folder_roots
@@ -207,7 +208,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Everything small, at this moment."""
         host = self._host
         return CoreView(
-            servers=tuple(self._server_view(name) for name in [*host.by_name, *host.upstreams]),
+            servers=tuple(self._server_views()),
             clients=self.client_views(),
             protection=Protection(host.protection),
             api_key=host.rules.api_key,
@@ -310,7 +311,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.call_soon(self._leave)
 
     def _desk(self, server: str) -> DeskClient:
-        """The desk's connection to a server, opened when it is needed for the first time."""
+        """The desk's connection to a server, opened when it is needed for the first time.
+
+        Raises: DeskUserError for a server that is not on the desk.
+        """
         upstream = self._host.upstreams.get(server)
         if upstream is None:
             return self._hosted(server)
@@ -326,11 +330,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         if server in self._host.upstreams:
             place = self._host.upstreams[server].plan.place
             raise DeskUserError("Tokens of such a server come from a login.", f"mcpdesk login {place}")
+        endpoint = self._host.by_name.get(server)
+        if endpoint is None:
+            raise DeskUserError(f"{server} is not on the desk.")
         with self._lock:
             desk = self._desks.get(server)
-            if not isinstance(desk, HostedDesk):
+            if not isinstance(desk, HostedDesk) or desk.endpoint is not endpoint:
                 revision = BY_NAME[self._host.settings.desk_revision]
-                endpoint = self._host.by_name[server]
                 desk = HostedDesk(endpoint, self._host.call_soon, self._roots, revision)
                 self._desks[server] = desk
             return desk
@@ -338,9 +344,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _roots(self) -> list[dict[str, Any]]:
         return folder_roots(hosted.folder for hosted in list(self._host.folders.values()))
 
-    def _server_view(self, name: str) -> ServerView:
-        desk = self._desks.get(name)
-        return self.server_view(name, desk.token.view() if isinstance(desk, HostedDesk) else None)
+    def _server_views(self) -> Iterator[ServerView]:
+        for name in [*self._host.by_name, *self._host.upstreams]:
+            desk = self._desks.get(name)
+            with suppress(KeyError):  # it was removed at this moment
+                yield self.server_view(name, desk.token.view() if isinstance(desk, HostedDesk) else None)
 
     def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:
         """Run a function on the core's loop; its result, or what it raised, comes in the future."""

@@ -6,9 +6,11 @@ Catalogues and modes are made anew only when they changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from mcpdesk.errors import DeskError
 from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, own_command
 from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
@@ -40,13 +42,13 @@ class ServerCatalogue:
     """The catalogue of one server. Safe to use from any thread: registries replace their items as a whole."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self.server = server
         self._kept: Catalogue | None = None
 
     @property
     def version(self) -> int:
         """Grows with every change of any registry, and of the policies."""
-        state = self._server.hosted
+        state = self.server.hosted
         rules = 0 if state is None else state.rules
         return rules + sum(registry.version for _, registry in self._registries())
 
@@ -55,19 +57,19 @@ class ServerCatalogue:
         version = self.version
         if self._kept is None or self._kept.version != version:
             items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
-            self._kept = Catalogue(self._server.name, version, tuple(map(self._ruled, items)))
+            self._kept = Catalogue(self.server.name, version, tuple(map(self._ruled, items)))
         return self._kept
 
     def _ruled(self, item: CatalogueItem) -> CatalogueItem:
         """A tool with its policy."""
-        state = self._server.hosted
+        state = self.server.hosted
         if state is None or item.kind is not ItemKind.TOOL:
             return item
         ruling = state.approvals.ruling(item.name)
         return replace(item, policy=ruling.policy, policy_origin=ruling.origin) if ruling.origin else item
 
     def _registries(self) -> tuple[tuple[ItemKind, Registry[Any]], ...]:
-        server = self._server
+        server = self.server
         return (
             (ItemKind.TOOL, server.tools),
             (ItemKind.RESOURCE, server.resources),
@@ -111,20 +113,20 @@ class ModeList:
     """Made anew only when the modes or the tools changed."""
 
     def __init__(self, hosted: HostedFolder) -> None:
-        self._hosted = hosted
+        self.hosted = hosted
         self._made_of: tuple[int, Mapping[str, Mode]] = (-1, {})
         self._views: tuple[ModeView, ...] = ()
 
     def views(self) -> tuple[ModeView, ...]:
         """Each mode with what it offers, and with what it names and does not offer."""
-        version, modes = self._hosted.server.tools.version, self._hosted.modes.describe()
+        version, modes = self.hosted.server.tools.version, self.hosted.modes.describe()
         if self._made_of[0] != version or self._made_of[1] is not modes:
             self._views = tuple(self._made(modes))
             self._made_of = version, modes
         return self._views
 
     def _made(self, modes: Mapping[str, Mode]) -> Iterator[ModeView]:
-        tools = self._hosted.server.tools
+        tools = self.hosted.server.tools
         offered = {tool.name for tool in tools}
         reasons = {each.name: each.reason for each in tools.unavailable}
         for name, mode in modes.items():
@@ -134,7 +136,7 @@ class ModeList:
                 name,
                 mode.description,
                 tuple(each for each in named if each in offered),
-                tuple((each, reasons.get(each) or no_tool(each, self._hosted.tools)) for each in missing),
+                tuple((each, reasons.get(each) or no_tool(each, self.hosted.tools)) for each in missing),
             )
 
 
@@ -175,17 +177,39 @@ class LocalServers(ServerFacet):
         """What a server offers now."""
         if server in self._host.upstreams:
             return self._upstreams.catalogue(server)
+        if server not in self._host.by_name:
+            return super().catalogue(server)
         return self._catalogue_of(server).catalogue()
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """Check arguments with the validator a call would use."""
         if server in self._host.upstreams:
             return self._upstreams.validate(server, tool, arguments)
-        return self._host.by_name[server].dispatcher.tool_calls.check(tool, arguments)
+        endpoint = self._host.by_name.get(server)
+        return [] if endpoint is None else endpoint.dispatcher.tool_calls.check(tool, arguments)
 
     def reload(self, server: str) -> None:
         """Read the server's folder again now, or connect to it anew."""
         self._host.call_soon(lambda: self._host.reload(server))
+
+    def add_server(self, text: str) -> Future[tuple[str, ...]]:
+        """Put a server on the desk, named as on the command line."""
+        done: Future[tuple[str, ...]] = Future()
+        self._host.call_soon(lambda: self._host.start_chore(self._add(text, done)))
+        return done
+
+    async def _add(self, text: str, done: Future[tuple[str, ...]]) -> None:
+        try:
+            done.set_result(await self._host.add(text))
+        except DeskError as error:
+            done.set_exception(ValueError(f"{error} {getattr(error, 'hint', '')}".strip()))
+        except Exception as error:  # who waits must hear of it
+            done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
+            raise
+
+    def remove_server(self, server: str) -> None:
+        """Take a server off the desk."""
+        self._host.call_soon(lambda: self._host.start_chore(self._host.remove(server)))
 
     def log_in(self, server: str) -> None:
         """Log in to a remote server with a browser."""
@@ -201,6 +225,8 @@ class LocalServers(ServerFacet):
             if facts.key and key is not None:
                 facts = facts._replace(key=key)
             return client_config(client, facts, over if facts.program else "http")
+        if server not in host.by_name:
+            return super().client_config(server, client, key, mode, over)
         url, own = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server
         shown = key if own and key is not None else own
@@ -209,13 +235,13 @@ class LocalServers(ServerFacet):
         return client_config(client, facts, over)
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:
-        found = self._catalogues.get(name)
-        if found is None:
-            found = self._catalogues[name] = ServerCatalogue(self._host.by_name[name].server)
+        found, server = self._catalogues.get(name), self._host.by_name[name].server
+        if found is None or found.server is not server:
+            found = self._catalogues[name] = ServerCatalogue(server)
         return found
 
     def _modes_of(self, name: str) -> ModeList:
-        found = self._modes.get(name)
-        if found is None:
-            found = self._modes[name] = ModeList(self._host.folders[name])
+        found, hosted = self._modes.get(name), self._host.folders[name]
+        if found is None or found.hosted is not hosted:
+            found = self._modes[name] = ModeList(hosted)
         return found

@@ -31,7 +31,7 @@ class UpstreamViews:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._catalogues: dict[str, Catalogue] = {}
+        self._catalogues: dict[str, tuple[UpstreamStatus, Catalogue]] = {}
         self._checks = SchemaChecks()
 
     def names(self) -> list[str]:
@@ -59,7 +59,7 @@ class UpstreamViews:
         """What it offers now; the same object until that changes."""
         status = self._host.upstreams[name].status
         kept = self._catalogues.get(name)
-        if kept is None or kept.version != status.version:
+        if kept is None or kept[0] is not status:
             items = tuple(
                 CatalogueItem(
                     ItemKind(offer.kind),
@@ -70,8 +70,8 @@ class UpstreamViews:
                 )
                 for offer in status.offers
             )
-            kept = self._catalogues[name] = Catalogue(name, status.version, items)
-        return kept
+            kept = self._catalogues[name] = status, Catalogue(name, status.version, items)
+        return kept[1]
 
     def validate(self, name: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """What is wrong with arguments, by the schema the server gave; nothing where that is no schema."""

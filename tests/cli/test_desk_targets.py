@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.cli.desk_targets import desk_targets
+from mcpdesk.cli.desk_targets import desk_targets, typed_targets
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget, command_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import sample_servers
@@ -72,3 +72,28 @@ def test_a_program_is_opened_in_a_terminal(tmp_path: Path) -> None:
         desk.see("grow")
         desk.press("\x11")
         assert desk.end() == 0
+
+
+def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path) -> None:
+    text = "mcpdesk --header X-A=b https://a.test/mcp -- npx -y 'some server'"
+    url, program = typed_targets(text, ("a.test",)).upstreams
+    assert (url.name, url.reach.headers, program.name) == ("a.test-2", (("X-A", "b"),), "some-server")
+    assert isinstance(program.target, CommandTarget) and program.target.argv[-1] == "some server"
+    spaced = tmp_path / "My Server"
+    spaced.mkdir()
+    assert typed_targets(str(spaced), ()).folders == (spaced,)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "a URL, a file or `-- COMMAND ARGS` is missing"),
+        ("mcpdesk --", "no command after `--`"),
+        ("'half", "No closing quotation"),
+        ("--bogus x", "No such option"),
+        ("--header X https://a.test", "'X' is no header"),
+    ],
+)
+def test_what_is_typed_wrongly_is_told(text: str, told: str) -> None:
+    with pytest.raises(DeskUserError, match=told):
+        typed_targets(text, ())

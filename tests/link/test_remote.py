@@ -186,7 +186,24 @@ def test_progress_cancel_jobs_and_reload_reach_the_core(serve: Start, attach: At
     link.reload("far")
     until(lambda: "more" in {item.name for item in link.catalogue("far").items})
     link.drop_token("nowhere")
-    until(lambda: any(each.text == "drop token: there is no 'nowhere'" for each in link.notices()))
+    until(lambda: any(each.text == "drop token: nowhere is not on the desk." for each in link.notices()))
+
+
+def test_servers_are_added_and_removed_by_an_attached_screen(
+    serve: Start, attach: Attach, tmp_path: Path
+) -> None:
+    serve()
+    link = attach()
+    more = write(tmp_path / "more", {"mcp.json": '{"name": "more"}', "resources/one.md": "# One"})
+    for name in ("one", "two"):
+        next((more / "resources").iterdir()).rename(more / f"resources/{name}.md")
+        assert link.add_server(str(more)).result(WITHIN_S) == ("more",)
+        while [each.title for each in link.catalogue("more").items] != [name]:
+            time.sleep(0.01)
+        link.remove_server("more")
+        until(lambda: [server.name for server in link.view().servers] == ["far"])
+    with pytest.raises(ValueError, match="no folder and no file"):
+        link.add_server("nothing").result(WITHIN_S)
 
 
 def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:

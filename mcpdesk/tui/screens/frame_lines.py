@@ -84,9 +84,10 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
         short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
         tip = f"{server.title or server.name} {server.version}\n{one_line(server.place, 200)}"
-        yield LinePart(text, "screen.pick_server" if several else "", tip, short, rank=90)
+        yield LinePart(text, "screen.pick_server", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
-        yield LinePart(Content.styled(" no server ", "$text-warning"), rank=90)
+        add = "Click, or N, adds one"
+        yield LinePart(Content.styled(" no server ", "$text-warning"), "screen.add_server", add, rank=90)
 
 
 def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:

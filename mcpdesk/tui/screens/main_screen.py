@@ -505,10 +505,28 @@ class MainScreen(Screen[None]):
 
         servers = self.link.view().servers
         choices = [Choice(one.name, one.name, _server_hint(one)) for one in servers]
+        choices.append(Choice("add a server", "", "a folder, a URL, a program, a file", "N"))
         names = [one.name for one in servers]
         cursor = names.index(self.server) if self.server in names else 0
-        if chosen := await self.app.push_screen_wait(Menu("Servers", choices, cursor=cursor)):
+        chosen = await self.app.push_screen_wait(Menu("Servers", choices, cursor=cursor))
+        if chosen:
             self.server = chosen
+        elif chosen is not None:
+            self.action_add_server()
+
+    @work
+    async def action_add_server(self) -> None:
+        """Put one more server on the desk."""
+        from mcpdesk.tui.forms.server_prompts import add_server
+
+        await add_server(self)
+
+    @work
+    async def action_remove_server(self) -> None:
+        """Take the server that is shown off the desk."""
+        from mcpdesk.tui.forms.server_prompts import remove_server
+
+        await remove_server(self)
 
     def action_about_server(self) -> None:
         """Show what is known of the server besides its items."""

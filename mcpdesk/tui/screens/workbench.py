@@ -387,6 +387,9 @@ class WorkbenchPane(Vertical):
             self.server, self._seen = self.app.server, None
             self._opening = self.item_pane.draft = None
             self.catalogue.filter.value = ""  # it was meant for the items of another server
+            if not self.server:
+                self.catalogue.rows.load((), ())
+                self.item_pane.teach(None)
         shown = next((one for one in view.servers if one.name == self.server), None)
         if shown is not None and (shown.catalogue_version, shown.modes) != self._seen:
             self._seen = shown.catalogue_version, shown.modes

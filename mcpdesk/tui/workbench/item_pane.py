@@ -104,8 +104,8 @@ class ItemPane(Vertical):
         fits = expected is None or (shown is not None and is_same_item(shown.item, expected))
         self.query_one("#work").visible = fits
 
-    def teach(self, server: ServerView) -> None:
-        """Show how to add the first tool, instead of an item."""
+    def teach(self, server: ServerView | None) -> None:
+        """Show how to add the first tool, or the first server, instead of an item."""
         self.draft = self._expected = None
         self.set_class(True, "-empty")
         self.describe(None)
@@ -251,8 +251,11 @@ async def hello(name: str, times: int = 1) -> str:
 class FirstToolLesson(Static):
     """What there is to say about a server without any item: how to add the first one, or where it is."""
 
-    def teach(self, server: ServerView) -> None:
+    def teach(self, server: ServerView | None) -> None:
         """Show an example with the folder of this server, or how a server that runs elsewhere stands."""
+        if server is None:
+            self.update("No server is on the desk.\n\nN adds one: a folder, a URL, a program or a file.")
+            return
         if server.upstream is not None:
             self.update(server_text(server))
             return

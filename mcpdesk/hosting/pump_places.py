@@ -1,0 +1,91 @@
+"""Where `mcpdesk stdio FOLDER` finds this core: a Unix socket for each of its folders."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.hosting.journal import Journal
+from mcpdesk.transports import rendezvous
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.pipe import OpenPipe
+    from mcpdesk.transports.unix import UnixListener
+
+LEAVE_S = 0.5
+"""How long pumps may take to go to another server when this core ends, or no longer has theirs."""
+
+
+class PumpPlaces:
+    """The meeting points of one core. Used on its loop."""
+
+    def __init__(self, open_pipe: OpenPipe, journal: Journal, state: str) -> None:
+        """`state` is the state folder if one was chosen: cores with different ones do not meet."""
+        self._open_pipe = open_pipe
+        self._journal = journal
+        self._state = state
+        self._listeners: dict[str, UnixListener] = {}
+        self._successions: dict[str, asyncio.Task[None]] = {}
+        """Tasks that wait for the end of another process that answers for a folder, by server."""
+        self._is_leaving = False
+
+    async def listen(self, name: str, folder: Path) -> None:
+        """Listen for pumps of a server; where another process does, once that has ended."""
+        if not await self._listen_at(name, folder):
+            self._journal.log("info", "server", f"another process already answers for {folder}")
+            self._successions[name] = asyncio.create_task(self._take_over_later(name, folder))
+
+    async def leave(self, name: str) -> None:
+        """Send the pumps of a server to another process, and listen for them no more."""
+        if (waiting := self._successions.pop(name, None)) is not None:
+            waiting.cancel()
+        if (listener := self._listeners.pop(name, None)) is not None:
+            await listener.send_away(LEAVE_S)
+            await listener.close()
+
+    async def send_away(self) -> None:
+        """Send pumps to another server, except those with calls under way here; wait for no process more."""
+        for waiting in self._successions.values():
+            waiting.cancel()
+        await asyncio.gather(*self._successions.values(), return_exceptions=True)
+        if not self._is_leaving:
+            self._is_leaving = True
+            await asyncio.gather(*(each.send_away(LEAVE_S) for each in self._listeners.values()))
+
+    async def close(self) -> None:
+        """End every connection."""
+        await asyncio.gather(*(listener.close() for listener in self._listeners.values()))
+
+    def hang_up(self, connection: int) -> bool:
+        """End one connection. Returns False when it is none of a pump."""
+        return any(listener.hang_up(connection) for listener in self._listeners.values())
+
+    async def _listen_at(self, name: str, folder: Path) -> bool:
+        """Listen at a folder's meeting point, and tell lone cores. False while another process does."""
+        from mcpdesk.transports.unix import UnixListener
+
+        try:
+            place = rendezvous.occupy(folder, self._state)
+            if place is None:
+                return False
+            listener = UnixListener(place, self._open_pipe, name)
+            await listener.start()
+            self._listeners[name] = listener
+            rendezvous.announce_desk(folder, self._state)
+        except OSError as error:
+            self._journal.log("warning", "server", f"no meeting point for {folder}: {error}")
+        return True
+
+    async def _take_over_later(self, name: str, folder: Path) -> None:
+        """Wait for the end of the process that answers for a folder, and take its place."""
+        while not await self._listen_at(name, folder):
+            with contextlib.suppress(OSError):
+                other = await asyncio.to_thread(rendezvous.find_desk, folder, self._state)
+                if other is not None:
+                    reader, writer = await asyncio.open_unix_connection(sock=other)
+                    try:
+                        await reader.read()  # it says nothing: this is its end
+                    finally:
+                        writer.close()

@@ -1,0 +1,125 @@
+"""Servers that are added to the desk and removed from it while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from mcpdesk.link.values import connected
+from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.menu import Choice, Dialog, is_confirmed
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
+    from mcpdesk.tui.screens.main_screen import MainScreen
+
+PATIENCE_S = 5.0
+"""How long a core in another process may take to show what it has added."""
+EXAMPLES = """\
+~/servers/profiles               a folder
+https://example.com/mcp          a URL, and --header NAME=VALUE
+-- npx -y some-server            a program
+server.py                        a Python file of FastMCP or the SDK
+.mcp.json   or .mcp.json:NAME    the servers of a client's configuration"""
+
+
+class AddServerPrompt(Dialog[tuple[str, ...]]):
+    """Asks for a server, named as on the command line; the result are the names that came onto the desk."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(())", "Close", show=False)]
+    DEFAULT_CSS = """
+    AddServerPrompt > .box { width: 76; margin-top: 3; }
+    AddServerPrompt Static { height: auto; color: $text-muted; }
+    AddServerPrompt > .box > Input, AddServerPrompt > .box > Input:focus {
+        margin: 1 0; background: $foreground 8%;
+    }
+    AddServerPrompt #trouble { display: none; margin-bottom: 1; color: $text-warning; }
+    AddServerPrompt #trouble.-shown { display: block; }
+    """
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "Add a server"
+            box.border_subtitle = "enter adds · esc closes"
+            yield LineField(placeholder="as after `mcpdesk` on the command line", compact=True)
+            yield Static(id="trouble", markup=False)
+            yield Static(EXAMPLES, markup=False)
+
+    @on(Input.Changed)
+    def _edited(self, event: Input.Changed) -> None:
+        """Hide the message about what was entered before."""
+        event.stop()
+        self._show_message("")
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value.strip():
+            self._add()
+
+    @work(exclusive=True)
+    async def _add(self) -> None:
+        self._show_message("… adding")
+        try:
+            names = await asyncio.wrap_future(
+                self._link.add_server(self.query_one(LineField).true_text.strip())
+            )
+        except ValueError as reason:
+            self._show_message(f"✗ {reason}")
+            return
+        self.dismiss(names)
+
+    def _show_message(self, text: str) -> None:
+        trouble = self.query_one("#trouble", Static)
+        trouble.update(Content(clean(text)))
+        trouble.set_class(bool(text), "-shown")
+
+
+async def add_server(main: MainScreen) -> None:
+    """Ask for a server, put it on the desk and show it. Must run in a worker."""
+    names = await main.app.push_screen_wait(AddServerPrompt(main.link))
+    if not names:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            while all(one.name != names[0] for one in main.link.view().servers):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    main.server = names[0]
+    verb = "are" if len(names) > 1 else "is"
+    main.notify(f"{one_line(', '.join(names), 80)} {verb} on the desk.", markup=False)
+
+
+async def remove_server(main: MainScreen) -> None:
+    """Take the server that is shown off the desk, once the person says so again. Must run in a worker."""
+    name = main.server
+    if not name:
+        main.notify("No server is on the desk. N adds one.", markup=False)
+        return
+    losses = _losses(main.link, name)
+    hint = f"and lose {' and '.join(losses)}" if losses else "nothing of it is lost"
+    remove = Choice("remove", True, hint, "r", "Its traffic stays; N adds a server again.")
+    if await is_confirmed(main.app, f"Take {one_line(name, 40)} off the desk?", remove, "keep"):
+        main.link.remove_server(name)
+
+
+def _losses(link: Link, server: str) -> list[str]:
+    """What ends with a server, one phrase each: `1 waiting question`."""
+    questions = sum(one.server == server and one.state == "waiting" for one in link.questions())
+    jobs = sum(one.server == server and not one.state.is_final for one in link.jobs())
+    clients = connected((one for one in link.view().clients if one.server == server), time.time())
+    counted = (("waiting question", questions), ("running job", jobs), ("connected client", clients))
+    return [f"{number} {noun}{'s' * (number > 1)}" for noun, number in counted if number]

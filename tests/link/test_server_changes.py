@@ -1,0 +1,132 @@
+"""Servers that come onto a desk and leave it while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.cli.desk_targets import typed_targets
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.errors import CallError, DeskUserError
+from mcpdesk.inbox.question import QuestionState
+from mcpdesk.link.values import JobState
+from mcpdesk.paths import sample_servers
+from mcpdesk.protocol.revisions import LATEST_HANDSHAKE
+from tests.support import odd_server
+from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.folders import write
+
+HELLO = sample_servers() / "hello"
+ODD = f"-- {sys.executable} {odd_server.PROGRAM} -"
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
+    """A desk on which nothing is yet."""
+    async with running_desk(http=True, watch=True, meet=True, state_dir=tmp_path / "state") as desk:
+        desk.host.read_targets = typed_targets
+        yield desk
+
+
+async def add(desk: RunningDesk, text: object) -> tuple[str, ...]:
+    return await asyncio.wrap_future(desk.add_server(str(text)))
+
+
+def names(desk: RunningDesk) -> list[str]:
+    return [server.name for server in desk.view().servers]
+
+
+async def result(desk: RunningDesk, server: str, tool: str, **arguments: object) -> object:
+    call = desk.request(server, "tools/call", {"name": tool, "arguments": arguments})
+    outcome = await asyncio.wrap_future(call.outcome)
+    return outcome.result["content"][0]["text"] if outcome.result else outcome.error
+
+
+async def test_folders_and_programs_are_added_removed_and_added_again(desk: RunningDesk) -> None:
+    assert await add(desk, HELLO) == ("hello",)
+    assert await add(desk, ODD) == ("odd_server",)
+    assert await add(desk, ODD) == ("odd_server-2",)
+    assert names(desk) == ["hello", "odd_server", "odd_server-2"]
+    assert await result(desk, "hello", "greet", name="Ada") == "Hello, Ada!"
+    assert await result(desk, "odd_server", "echo", text="hi") == "hi"
+    for name in names(desk):
+        desk.remove_server(name)
+    await until(lambda: names(desk) == [])
+    assert desk.catalogue("hello").items == desk.catalogue("odd_server").items == ()
+    with pytest.raises(DeskUserError, match="hello is not on the desk"):
+        desk.request("hello", "tools/list", {})
+    desk.traffic.catch_up()
+    seen = [(one.server, one.name) for one in desk.traffic.exchanges]
+    assert ("hello", "greet") in seen and ("odd_server", "echo") in seen, "its traffic stays"
+    assert await add(desk, HELLO) == ("hello",)
+    assert await result(desk, "hello", "greet", name="Bob") == "Hello, Bob!"
+    assert "greet" in {item.name for item in desk.catalogue("hello").items}
+
+
+async def test_an_added_folder_is_watched(desk: RunningDesk, tmp_path: Path) -> None:
+    folder = write(tmp_path / "mine", {"mcp.json": '{"name": "mine"}'})
+    await add(desk, folder)
+    tools = folder / "tools"
+    tools.mkdir()
+    (tools / "new.py").write_text("async def new() -> None: ...\n")
+    await until(lambda: [item.name for item in desk.catalogue("mine").items] == ["new"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nothing", "There is no folder and no file 'nothing'. A server is a folder, a URL"),
+        ("{broken}", "mcp.json:1:2: not JSON"),
+        (str(HELLO), "is on the desk already, as hello."),
+        ("{twin}", "Two servers are called 'hello': "),
+    ],
+)
+async def test_what_cannot_be_added_is_told(desk: RunningDesk, tmp_path: Path, text: str, told: str) -> None:
+    broken = write(tmp_path / "broken", {"mcp.json": "{"})
+    twin = write(tmp_path / "twin", {"mcp.json": '{"name": "hello"}'})
+    await add(desk, HELLO)
+    with pytest.raises(ValueError) as refused:
+        await add(desk, text.format(broken=broken, twin=twin))
+    assert told in str(refused.value)
+    assert names(desk) == ["hello"]
+
+
+async def test_clients_of_a_removed_server_are_told_and_sent_away(desk: RunningDesk) -> None:
+    await add(desk, HELLO)
+    identity = {"name": "somebody", "version": "1"}
+    client = ServerConnection(
+        StreamableHttp(desk.view().servers[0].url, {}), identity, revision=LATEST_HANDSHAKE
+    )
+    heard = list[str]()
+    client.listeners.append(lambda method, params: heard.append(method))
+    try:
+        await client.listening()
+        assert await client.list_all("tools/list", "tools")
+        desk.remove_server("hello")
+        await until(lambda: "notifications/tools/list_changed" in heard)
+        await until(lambda: names(desk) == [])
+        with pytest.raises(CallError):
+            await client.list_all("tools/list", "tools")
+    finally:
+        await client.close()
+
+
+async def test_questions_and_jobs_end_with_their_server(desk: RunningDesk, tmp_path: Path) -> None:
+    await add(desk, ODD)
+    asking = asyncio.create_task(result(desk, "odd_server", "ask"))
+    await until(desk.questions)
+    await add(
+        desk, write(tmp_path / "busy", {"mcp.json": '{"name": "busy", "builtins": ["BackgroundBash"]}'})
+    )
+    await result(desk, "busy", "BackgroundBash", command="sleep 600")
+    await until(lambda: any(job.state is JobState.RUNNING for job in desk.jobs()))
+    desk.remove_server("odd_server")
+    desk.remove_server("busy")
+    await until(lambda: names(desk) == [] and not desk.jobs())
+    assert isinstance(await asking, dict)
+    await until(lambda: desk.questions()[0].state is QuestionState.WITHDRAWN)
