@@ -86,7 +86,7 @@ class PersonAnswers:
         try:
             return await future
         finally:
-            self._inbox.withdraw(identifier, "the call was cancelled")
+            self._inbox.withdraw(identifier, "the call is over")
 
 
 def form_pages(params: JSONObject) -> tuple[Page, ...]:

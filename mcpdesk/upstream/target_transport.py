@@ -115,16 +115,26 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
     """
     from mcpdesk.client.child_process import ChildProcess, Program
     from mcpdesk.jobs.child import GUARD
-    from mcpdesk.jobs.process_table import MARK
+    from mcpdesk.jobs.process_table import with_mark
 
     if reach.mode or reach.token or reach.key or reach.headers:
         message = "A program gets no mode, no token, no key and no header."
         raise DeskUserError(message, "Give it what it needs in its arguments or its environment.")
-    environment = {**os.environ, **target.environment, MARK: GUARD.mark()}
+    groups: list[int] = []
+
+    def started(group: int) -> None:
+        groups.append(group)
+        GUARD.watch(group)
+
+    def ended(how: ProgramEnded) -> None:
+        GUARD.release(groups.pop())
+        events.on_ended(how)
+
+    environment = with_mark({**os.environ, **target.environment}, GUARD.mark())
     return ChildProcess(
         Program(target.argv, environment, target.folder),
         on_log=events.on_log,
         on_stray=events.on_stray,
-        on_started=GUARD.watch,
-        on_ended=events.on_ended,
+        on_started=started,
+        on_ended=ended,
     )

@@ -196,7 +196,7 @@ async def test_cancelling_the_call_withdraws_its_question(revision: Revision) ->
     call = desk.call("greet")
     await desk.question()
     call.cancel()
-    assert (await desk.question("withdrawn")).reason == "the call was cancelled"
+    assert (await desk.question("withdrawn")).reason == "the call is over"
     assert call.outcome.result().cancelled and desk.client.running == 0
     desk.peer.services.rounds.close()
 
