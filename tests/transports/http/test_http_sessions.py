@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,22 @@ def record(name: str, **more: Any) -> SessionRecord:
     return SessionRecord(hashed(name), **{**values, "state": state, **more})
 
 
+Opened = Callable[[Path], SessionRecords]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    """Makes records of sessions in a folder, which are closed after the test."""
+    with ExitStack() as closing:
+
+        def made(folder: Path) -> SessionRecords:
+            records = SessionRecords(folder, 60)
+            closing.callback(records.close, (), ())
+            return records
+
+        yield made
+
+
 def left(folder: Path, *records: SessionRecord) -> None:
     """What a process leaves that ends."""
     SessionRecords(folder, 60).close(records, ())
@@ -88,9 +106,11 @@ def taken(records: SessionRecords, wanted: SessionRecord) -> SessionRecord | Non
     return records.take(wanted.id, wanted.server, [wanted.owner])
 
 
-def test_a_session_is_taken_by_one_process_alone_once_its_own_has_ended(tmp_path: Path) -> None:
+def test_a_session_is_taken_by_one_process_alone_once_its_own_has_ended(
+    tmp_path: Path, opened: Opened
+) -> None:
     first = record("first")
-    living, other, third = (SessionRecords(tmp_path, 60) for _ in range(3))
+    living, other, third = (opened(tmp_path) for _ in range(3))
     living.write([first])
     assert taken(other, first) is None
     living.close((), ())
@@ -105,7 +125,7 @@ def test_a_session_is_taken_by_one_process_alone_once_its_own_has_ended(tmp_path
     assert not [path for path in tmp_path.glob("*.lock") if path.name.startswith(f"{os.getpid()}-")][1:]
 
 
-def test_what_cannot_be_written_costs_nobody_elses_session(tmp_path: Path) -> None:
+def test_what_cannot_be_written_costs_nobody_elses_session(tmp_path: Path, opened: Opened) -> None:
     nested: dict[str, Any] = {}
     for _ in range(20_000):
         nested = {"x": nested}
@@ -115,39 +135,39 @@ def test_what_cannot_be_written_costs_nobody_elses_session(tmp_path: Path) -> No
     long = record("long", state=SessionState({"clientInfo": {"name": name}}))
     usual = record("usual")
     left(tmp_path, deep, lone, long, usual)
-    records = SessionRecords(tmp_path, 60)
+    records = opened(tmp_path)
     assert taken(records, usual)
     assert not any(taken(records, each) for each in (deep, lone, long))
 
 
-def test_a_damaged_file_is_replaced(tmp_path: Path) -> None:
+def test_a_damaged_file_is_replaced(tmp_path: Path, opened: Opened) -> None:
     left(tmp_path, record("lost"))
     path = tmp_path / session_records.FILE
     path.write_bytes(b"damaged" * 1_000)
-    records, usual = SessionRecords(tmp_path, 60), record("usual")
+    records, usual = opened(tmp_path), record("usual")
     assert taken(records, record("lost")) is None
     records.write([usual])
     records.close((), ())
-    assert taken(SessionRecords(tmp_path, 60), usual)
+    assert taken(opened(tmp_path), usual)
 
 
 def test_a_disk_that_fails_is_told_of_once_and_written_when_it_can_be(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, opened: Opened, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, one, two = tmp_path / "sessions", record("one"), record("two")
     folder.touch()
-    records = SessionRecords(folder, 60)
+    records = opened(folder)
     with caplog.at_level(logging.WARNING):
         records.write([one])
         records.write([two])
     assert len(caplog.records) == 1
     folder.unlink()
     records.close((), ())
-    next_process = SessionRecords(folder, 60)
+    next_process = opened(folder)
     assert taken(next_process, one) and taken(next_process, two)
 
 
-def test_a_session_that_was_not_used_for_long_is_not_found(tmp_path: Path) -> None:
+def test_a_session_that_was_not_used_for_long_is_not_found(tmp_path: Path, opened: Opened) -> None:
     old = record("old", used=time.time() - 100)
     left(tmp_path, old)
-    assert taken(SessionRecords(tmp_path, 60), old) is None
+    assert taken(opened(tmp_path), old) is None
