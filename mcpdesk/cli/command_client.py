@@ -316,7 +316,7 @@ def _hosted(target: str, reach: Reach, watches: bool) -> Iterator[CommandClient]
     Raises: DeskError when it cannot be hosted, or the token does not count there.
     """
     from mcpdesk.cli.core_process import capture_output
-    from mcpdesk.client.person_answers import folder_roots
+    from mcpdesk.client.roots import folder_roots
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings

@@ -240,6 +240,29 @@ class ServerConnection:
                 raise CallError("the connection ended")
             await self._transport.until_ended()
 
+    @property
+    def log_level(self) -> str:
+        """The least severe log messages that are asked for; empty: none are."""
+        return self._log_level or ""
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for log messages of this level and above from now on: in the stateless era with each request.
+
+        Raises: CallError when the server has none, or refuses.
+        """
+        agreement = await self.open()
+        if not agreement.sends_logs:
+            raise CallError("it sends no log messages (no capability `logging`)", target=self.target)
+        if not agreement.revision.is_stateless:
+            await self.result("logging/setLevel", {"level": level})
+        self._log_level = level
+
+    async def tell_roots_changed(self) -> None:
+        """Send `notifications/roots/list_changed` where the revision has it. Raises: CallError."""
+        agreement = self._agreement
+        if agreement is not None and not agreement.revision.is_stateless and self._transport.is_open:
+            await self._transport.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+
     async def close(self) -> None:
         """End the connection; what is under way fails."""
         for task in [self._listening, *self._unrelated.questions.values()]:
@@ -314,7 +337,7 @@ class ServerConnection:
         transport = self._transport
         opening = {
             "protocolVersion": revision.name,
-            "capabilities": self._capabilities(),
+            "capabilities": self._capabilities(has_changes=True),
             "clientInfo": self._identity,
         }
         message = self._message(revision, Send("initialize", opening), None)
@@ -327,10 +350,13 @@ class ServerConnection:
             await transport.exchange(self._message(agreement.revision, level, None), {}, self._receive)
         return agreement
 
-    def _capabilities(self) -> JSONObject:
+    def _capabilities(self, has_changes: bool = False) -> JSONObject:
+        """What is declared to answer; with `has_changes` that servers hear of changed roots."""
         declared: JSONObject = {}
         for method in self._questions():
             declared |= _CAPABILITIES[method]
+        if has_changes and "roots" in declared:
+            declared["roots"] = {"listChanged": True}
         return declared
 
     # requests

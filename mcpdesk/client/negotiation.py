@@ -28,6 +28,11 @@ class Agreement(Struct, frozen=True):
     capabilities: Mapping[str, Any] = {}
     """What the server can do, as it says."""
 
+    @property
+    def sends_logs(self) -> bool:
+        """Whether it may send log messages: also one of the stateless era that was not asked what it can."""
+        return "logging" in self.capabilities or (self.revision.is_stateless and not self.capabilities)
+
 
 def is_contradiction(reply: ServerReply) -> bool:
     """Whether a server refuses the latest revision and names it as one it serves: it is asked once more."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mcpdesk.client.connection import Questions
@@ -28,11 +27,6 @@ _WISHES = {
 
 Roots = Callable[[], Sequence[JSONObject]]
 """The desk's roots, as `roots/list` has them."""
-
-
-def folder_roots(folders: Iterable[Path]) -> list[JSONObject]:
-    """Folders as roots."""
-    return [{"uri": folder.absolute().as_uri(), "name": folder.name} for folder in folders]
 
 
 class PersonAnswers:

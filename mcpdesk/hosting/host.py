@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mcpdesk.client.roots import DeskRoots
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
@@ -85,6 +86,10 @@ class Host:
         """Servers that are not ours, by name."""
         self.passed: dict[str, UrlPassThrough] = {}
         """Those of them that clients reach through this core."""
+        self.roots = DeskRoots()
+        """What the desk names to servers as its roots."""
+        self.on_roots: list[Callable[[], None]] = []
+        """Called when they changed, besides the servers that are not ours."""
         self.heartbeat = Heartbeat(self._roots, self._tool_at, self._note_stuck)
         self.on_stuck: Callable[[], None] = lambda: None
         """Called on a thread of its own once the journal says that the loop is stuck."""
@@ -336,11 +341,16 @@ class Host:
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:
         """What a server that is not ours may ask: answered in the inbox."""
-        from mcpdesk.client.person_answers import PersonAnswers, folder_roots
+        from mcpdesk.client.person_answers import PersonAnswers
 
-        timeout_s = self.settings.question_timeout_ms / 1000
-        roots = folder_roots([Path.cwd()])
-        return PersonAnswers(name, self.inbox, lambda: timeout_s, lambda: roots).offered
+        timeout_s, folders = self.settings.question_timeout_ms / 1000, [Path.cwd()]
+        return PersonAnswers(name, self.inbox, lambda: timeout_s, lambda: self.roots.offered(folders)).offered
+
+    def choose_roots(self, texts: Sequence[str]) -> None:
+        """Name other roots to servers from now on, and tell them. Raises: ValueError for what is no root."""
+        self.roots.choose(texts)
+        for tell in (*(each.roots_changed for each in self.upstreams.values()), *self.on_roots):
+            tell()
 
     def screen_drawn(self) -> None:
         """Note that the screen shows what is hosted; from any thread."""

@@ -126,7 +126,15 @@ TOLD: Final = (
     "cancel_callback", "disconnect", "log_in", "remove_server",
 )  # fmt: skip
 """Methods of `Link` that give nothing back."""
-ASKED: Final = ("add_server", "give_token", "answer", "decline", "cancel_question")
+ASKED: Final = (
+    "add_server",
+    "set_log_level",
+    "choose_roots",
+    "give_token",
+    "answer",
+    "decline",
+    "cancel_question",
+)
 """Methods of `Link` that return a future."""
 WAITED: Final = ("usage", "output", "plan_text", "client_config")
 """Methods of `Link` whose answer a screen waits for, for a moment."""

@@ -129,6 +129,20 @@ class CallFacet:
     def drop_token(self, server: str) -> None:
         """Call without a token again."""
 
+    def set_log_level(self, server: str, level: str) -> Future[bool]:
+        """Ask a server for log messages of this level and above; False where there is nothing to ask.
+
+        The future fails with ValueError when the server has none, or refuses.
+        """
+        return _not_done()
+
+    def choose_roots(self, texts: list[str]) -> Future[bool]:
+        """Name these folders, URIs or paths, to servers that ask for the desk's roots; servers are told.
+
+        The future fails with ValueError naming what is no root.
+        """
+        return _not_done()
+
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource."""
 

@@ -9,13 +9,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from mcpdesk.client.person_answers import folder_roots
-from mcpdesk.errors import DeskUserError
+from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import FormerClient, HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.desk_client import DeskCall, DeskClient, HostedDesk
+from mcpdesk.link.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
 from mcpdesk.link.link import ClientFacet, Link
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_work import LocalWork
@@ -202,6 +201,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._desks: dict[str, DeskClient] = {}
         """The desk's own connections, by server."""
         self._lock = threading.Lock()
+        host.on_roots.append(self._tell_roots_changed)
         self.attend(present)
 
     def view(self) -> CoreView:
@@ -217,6 +217,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             capture_failing=host.recording.failing,
             stuck=host.heartbeat.stuck(),
             questions_version=host.inbox.version,
+            roots=host.roots.uris,
             work=self.work_view(),
         )
 
@@ -231,6 +232,31 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def drop_token(self, server: str) -> None:
         """Call without a token again."""
         self._hosted(server).token.drop()
+
+    def set_log_level(self, server: str, level: str) -> Future[bool]:
+        """Ask a server for log messages of this level and above."""
+        upstream = self._host.upstreams.get(server)
+        target = self._hosted(server).server if upstream is None else upstream
+        done: Future[bool] = Future()
+
+        async def ask() -> None:
+            try:
+                await target.set_log_level(level)
+                done.set_result(True)
+            except CallError as error:
+                done.set_exception(ValueError(str(error)))
+
+        self._host.call_soon(lambda: self._host.start_chore(ask()))
+        return done
+
+    def choose_roots(self, texts: list[str]) -> Future[bool]:
+        """Name these folders to servers that ask for the desk's roots."""
+
+        def choose() -> bool:
+            self._host.choose_roots(texts)
+            return True
+
+        return self._ask_core(choose)
 
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource."""
@@ -342,13 +368,19 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return desk
 
     def _roots(self) -> list[dict[str, Any]]:
-        return folder_roots(hosted.folder for hosted in list(self._host.folders.values()))
+        return self._host.roots.offered(hosted.folder for hosted in list(self._host.folders.values()))
+
+    def _tell_roots_changed(self) -> None:
+        for desk in list(self._desks.values()):
+            if isinstance(desk, HostedDesk):
+                self._host.start_chore(desk.server.tell_roots_changed())
 
     def _server_views(self) -> Iterator[ServerView]:
         for name in [*self._host.by_name, *self._host.upstreams]:
             desk = self._desks.get(name)
             with suppress(KeyError):  # it was removed at this moment
-                yield self.server_view(name, desk.token.view() if isinstance(desk, HostedDesk) else None)
+                token = desk.token.view() if isinstance(desk, HostedDesk) else None
+                yield self.server_view(name, token, LEVEL if desk is None else desk.server.log_level)
 
     def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:
         """Run a function on the core's loop; its result, or what it raised, comes in the future."""
@@ -376,6 +408,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.inbox.audience += count
 
     def _leave(self) -> None:
+        self._host.on_roots.remove(self._tell_roots_changed)
         self._attend(-self._present)
         with self._lock:
             desks = list(self._desks.values())

@@ -152,8 +152,8 @@ class LocalServers(ServerFacet):
         self._modes: dict[str, ModeList] = {}
         self._upstreams = UpstreamViews(host)
 
-    def server_view(self, name: str, token: TokenView | None) -> ServerView:
-        """One server; `token` is the one the desk was given for it."""
+    def server_view(self, name: str, token: TokenView | None, log_level: str) -> ServerView:
+        """One server; `token` is the one the desk was given for it, `log_level` what the desk asks it for."""
         if name in self._host.upstreams:
             return self._upstreams.view(name)
         server = self._host.by_name[name].server
@@ -171,6 +171,7 @@ class LocalServers(ServerFacet):
             token_scopes=tuple(sorted(server.access.scopes)),
             looks_at_tokens=server.access.verifier is not None,
             token=token,
+            log_level=log_level,
         )
 
     def catalogue(self, server: str) -> Catalogue:

@@ -53,6 +53,7 @@ class UpstreamViews:
             catalogue_version=status.version,
             problems=status.problems,
             upstream=_upstream_view(upstream, status),
+            log_level=upstream.log_level if agreement is not None and agreement.sends_logs else "",
         )
 
     def catalogue(self, name: str) -> Catalogue:

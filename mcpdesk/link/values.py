@@ -154,6 +154,8 @@ class ServerView:
     """Whose token the desk was given for it."""
     upstream: UpstreamView | None = None
     """None for a server that is hosted here."""
+    log_level: str = ""
+    """The least severe log messages the desk asks it for; empty: it sends none."""
 
     @property
     def place(self) -> str:
@@ -462,6 +464,8 @@ class CoreView:
     stuck: Stuck | None = None
     questions_version: int = 0
     """Grows when a question arrives or ends."""
+    roots: tuple[str, ...] = ()
+    """The URIs of the folders that the desk names to servers elsewhere as its roots."""
     work: WorkView = field(default_factory=WorkView)
     """What servers do on their own."""
     gone: str = ""

@@ -282,7 +282,7 @@ class DeskApp(App[None]):
 
 NEEDS_SERVER = frozenset(
     {"copy_url", "client_config", "pick_server", "give_token", "reload", "open_question"}
-    | {"add_server", "remove_server"}
+    | {"add_server", "remove_server", "log_level", "edit_roots"}
 )
 """Actions of the main screen that a capture has no use for."""
 

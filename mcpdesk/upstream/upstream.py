@@ -25,7 +25,9 @@ from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page
+from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 from mcpdesk.upstream.offers import Offer, read_offers
@@ -33,7 +35,7 @@ from mcpdesk.upstream.recorded_transport import RecordedTransport
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
 LOG_LEVEL = "debug"
-"""The desk asks for all log messages."""
+"""The desk asks for all log messages, until a person wants less."""
 AGAIN = "F5 tries again."
 LOOK_AGAIN_S = 0.2
 """How long changes of lists are collected before they are read again."""
@@ -116,6 +118,8 @@ class Upstream:
         self.status = UpstreamStatus()
         self._site = site
         self._tasks: set[asyncio.Task[None]] = set()
+        self.log_level = LOG_LEVEL
+        """The least severe log messages that it is asked for."""
         self._steps: list[str] = []
         self._is_closing = False
         self._reading: asyncio.Task[None] | None = None
@@ -168,6 +172,22 @@ class Upstream:
                 site.inbox.withdraw(asked, "the login is over")
         await self.restart()
 
+    async def set_log_level(self, level: str) -> None:
+        """Ask for log messages of this level and above. Raises: CallError when there are none."""
+        await self.connection.set_log_level(level)
+        self.log_level = level
+
+    def roots_changed(self) -> None:
+        """Tell the server that the desk's roots changed."""
+        if self.status.state is UpstreamState.READY:
+            self._begin(self._tell_roots_changed())
+
+    async def _tell_roots_changed(self) -> None:
+        try:
+            await self.connection.tell_roots_changed()
+        except CallError as error:
+            self._site.log("debug", "server", f"it did not hear that the roots changed: {error}", self.name)
+
     async def close(self) -> None:
         """End the connection, and the program if it is one."""
         self._is_closing = True
@@ -188,7 +208,7 @@ class Upstream:
             site.identity,
             questions=site.questions(plan.name),
             revision=spoken,
-            log_level=LOG_LEVEL,
+            log_level=self.log_level,
         )
         self.connection.listeners.append(self._heard)
         self._steps = []
@@ -269,8 +289,13 @@ class Upstream:
             return
 
     def _heard(self, method: str, params: JSONObject) -> None:
-        """Read the lists again when one of them changed."""
-        if method.endswith("/list_changed") and self._reading is None:
+        """Read the lists again when one of them changed; keep what it logs."""
+        if method == "notifications/message":
+            data, level = params.get("data"), params.get("level")
+            text = data if isinstance(data, str) else codec.encode(data).decode()
+            known = level if level in LOG_LEVELS else "info"
+            self._site.log(str(known), str(params.get("logger") or "server")[:80], text, self.name)
+        elif method.endswith("/list_changed") and self._reading is None:
             self._reading = self._begin(self._read_again())
 
     def _answered(self, method: str, reply: ServerReply) -> None:

@@ -10,12 +10,12 @@ import pytest
 from mcpdesk.client.person_answers import (
     MODEL,
     PersonAnswers,
-    folder_roots,
     form_pages,
     form_result,
     sampling_page,
     sampling_result,
 )
+from mcpdesk.client.roots import folder_roots
 from mcpdesk.errors import ProtocolError
 from mcpdesk.inbox import inbox as inbox_module
 from mcpdesk.inbox.answers import problem

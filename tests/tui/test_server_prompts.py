@@ -8,8 +8,10 @@ from dataclasses import replace
 from textual.widgets import Static
 
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.forms.server_prompts import AddServerPrompt
+from mcpdesk.tui.forms.server_prompts import AddServerPrompt, RootsPrompt
 from mcpdesk.tui.screens.main_screen import PANES
+from mcpdesk.tui.screens.server_page import server_text
+from mcpdesk.tui.widgets.fields import TextField
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from tests.support.fake_link import FakeLink
@@ -17,19 +19,41 @@ from tests.support.frame import running_frame, toasts
 from tests.support.widgets import until
 
 
+def done(outcome: bool | ValueError) -> Future[bool]:
+    """A future that is done."""
+    future: Future[bool] = Future()
+    if isinstance(outcome, ValueError):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+    return future
+
+
 class ChangingLink(FakeLink):
     """Sample servers that can be removed; the one that can be added is called `profiles-2`."""
 
     def add_server(self, text: str) -> Future[tuple[str, ...]]:
-        done: Future[tuple[str, ...]] = Future()
+        names: Future[tuple[str, ...]] = Future()
         if text != "-- npx some server":
-            done.set_exception(ValueError(f"There is no folder and no file {text!r}."))
-            return done
+            names.set_exception(ValueError(f"There is no folder and no file {text!r}."))
+            return names
         added = replace(self.core.servers[0], name="profiles-2")
         self.catalogues["profiles-2"] = self.catalogues["profiles"]
         self.core = replace(self.core, servers=(*self.core.servers, added))
-        done.set_result(("profiles-2",))
-        return done
+        names.set_result(("profiles-2",))
+        return names
+
+    def set_log_level(self, server: str, level: str) -> Future[bool]:
+        self.core = replace(
+            self.core, servers=(replace(self.core.servers[0], log_level=level), *self.core.servers[1:])
+        )
+        return done(True)
+
+    def choose_roots(self, texts: list[str]) -> Future[bool]:
+        if "oops" in texts:
+            return done(ValueError("'oops' is no folder."))
+        self.core = replace(self.core, roots=tuple(texts))
+        return done(True)
 
     def remove_server(self, server: str) -> None:
         self.core = replace(
@@ -77,3 +101,40 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
         await until(pilot, lambda: app.server == "")
         lesson = app.screen.query_one(FirstToolLesson)
         await until(pilot, lambda: "N adds one" in str(lesson.visual))
+
+
+async def test_the_log_level_is_chosen_and_shown() -> None:
+    link = ChangingLink()
+    link.asked = []
+    async with running_frame(link, (80, 24)) as (app, pilot):
+        await until(pilot, lambda: app.server == "profiles")
+        await pilot.press("L")
+        await until(pilot, lambda: "profiles sends no log messages." in toasts(app))
+        link.set_log_level("profiles", "notice")
+        await pilot.press("L")
+        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: link.core.servers[0].log_level == "warning")
+        assert "log messages from warning on" in server_text(link.core.servers[0]).plain
+
+
+async def test_roots_are_edited_and_what_is_none_is_told() -> None:
+    link = ChangingLink()
+    link.asked = []
+    link.core = replace(link.core, roots=("file:///srv",))
+    async with running_frame(link, (80, 24)) as (app, pilot):
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(app.screen, RootsPrompt))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.main)
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(app.screen, RootsPrompt))
+        field = app.screen.query_one(TextField)
+        assert field.true_text == "file:///srv"
+        field.move_cursor(field.document.end)
+        await pilot.press("enter", *"oops", "ctrl+s")
+        told = app.screen.query_one("#trouble", Static)
+        await until(pilot, lambda: "'oops' is no folder." in str(told.visual))
+        await pilot.press(*("backspace",) * 4, "slash", "a", "ctrl+s")
+        await until(pilot, lambda: app.screen is app.main)
+        assert link.core.roots == ("file:///srv", "/a")

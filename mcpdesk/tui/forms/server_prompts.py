@@ -1,4 +1,4 @@
-"""Servers that are added to the desk and removed from it while it runs."""
+"""What a person says of servers at the desk: which there are, what they log, which folders they hear of."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.link.values import connected
+from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.menu import Choice, Dialog, is_confirmed
+from mcpdesk.tui.widgets.fields import LineField, TextField
+from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, Result, is_confirmed
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link
@@ -33,23 +34,34 @@ server.py                        a Python file of FastMCP or the SDK
 .mcp.json   or .mcp.json:NAME    the servers of a client's configuration"""
 
 
-class AddServerPrompt(Dialog[tuple[str, ...]]):
-    """Asks for a server, named as on the command line; the result are the names that came onto the desk."""
+class ServerPrompt(Dialog[Result]):
+    """A field, a line for what is wrong with what was entered, and what can be entered."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(())", "Close", show=False)]
     DEFAULT_CSS = """
-    AddServerPrompt > .box { width: 76; margin-top: 3; }
-    AddServerPrompt Static { height: auto; color: $text-muted; }
-    AddServerPrompt > .box > Input, AddServerPrompt > .box > Input:focus {
+    ServerPrompt > .box { width: 76; margin-top: 3; }
+    ServerPrompt Static { height: auto; color: $text-muted; }
+    ServerPrompt > .box > LineField, ServerPrompt > .box > LineField:focus, ServerPrompt TextField {
         margin: 1 0; background: $foreground 8%;
     }
-    AddServerPrompt #trouble { display: none; margin-bottom: 1; color: $text-warning; }
-    AddServerPrompt #trouble.-shown { display: block; }
+    ServerPrompt #trouble { display: none; margin-bottom: 1; color: $text-warning; }
+    ServerPrompt #trouble.-shown { display: block; }
     """
 
     def __init__(self, link: Link) -> None:
         super().__init__()
         self._link = link
+
+    def show_message(self, text: str) -> None:
+        """Show what is wrong; an empty text hides it."""
+        trouble = self.query_one("#trouble", Static)
+        trouble.update(Content(clean(text)))
+        trouble.set_class(bool(text), "-shown")
+
+
+class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
+    """Asks for a server, named as on the command line; the result are the names that came onto the desk."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(())", "Close", show=False)]
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -63,7 +75,7 @@ class AddServerPrompt(Dialog[tuple[str, ...]]):
     def _edited(self, event: Input.Changed) -> None:
         """Hide the message about what was entered before."""
         event.stop()
-        self._show_message("")
+        self.show_message("")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -73,20 +85,70 @@ class AddServerPrompt(Dialog[tuple[str, ...]]):
 
     @work(exclusive=True)
     async def _add(self) -> None:
-        self._show_message("… adding")
+        self.show_message("… adding")
         try:
             names = await asyncio.wrap_future(
                 self._link.add_server(self.query_one(LineField).true_text.strip())
             )
         except ValueError as reason:
-            self._show_message(f"✗ {reason}")
+            self.show_message(f"✗ {reason}")
             return
         self.dismiss(names)
 
-    def _show_message(self, text: str) -> None:
-        trouble = self.query_one("#trouble", Static)
-        trouble.update(Content(clean(text)))
-        trouble.set_class(bool(text), "-shown")
+
+class RootsPrompt(ServerPrompt[None]):
+    """Edits the folders that servers hear of which ask the desk for its roots, one a line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close", show=False, priority=True),
+        Binding("ctrl+s", "keep", "Keep", show=False, priority=True),
+    ]
+    DEFAULT_CSS = "RootsPrompt TextField { height: auto; max-height: 10; min-height: 3; border: none; }"
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "Roots of the desk"
+            box.border_subtitle = "ctrl+s keeps · esc closes"
+            yield TextField("\n".join(self._link.view().roots), compact=True)
+            yield Static(id="trouble", markup=False)
+            yield Static("A folder a line: file:///FOLDER, or its whole path; servers may ask for it.")
+
+    @on(TextArea.Changed)
+    def _edited(self) -> None:
+        self.show_message("")
+
+    @work(exclusive=True)
+    async def action_keep(self) -> None:
+        """Name these folders from now on, if they are all folders."""
+        lines = self.query_one(TextField).true_text.splitlines()
+        try:
+            await asyncio.wrap_future(self._link.choose_roots(lines))
+        except ValueError as reason:
+            self.show_message(f"✗ {reason}")
+            return
+        self.app.notify("Servers that ask for the desk's roots hear of these.", markup=False)
+        self.dismiss()
+
+
+async def choose_log_level(main: MainScreen) -> None:
+    """Ask which log messages the server that is shown is to send. Must run in a worker."""
+    server = main.server_view
+    if server is None:
+        return
+    if not server.log_level:
+        main.notify(f"{one_line(server.name, 40)} sends no log messages.", markup=False)
+        return
+    choices = [Choice(level, level, "" if at else "everything") for at, level in enumerate(LOG_LEVELS)]
+    cursor = LOG_LEVELS.index(server.log_level)
+    level = await main.app.push_screen_wait(Menu(f"Log messages of {server.name}", choices, cursor=cursor))
+    if level is None:
+        return
+    try:
+        await asyncio.wrap_future(main.link.set_log_level(server.name, level))
+    except ValueError as reason:
+        main.notify(f"{server.name}: {one_line(str(reason), 160)}", severity="error", markup=False)
+    else:
+        main.notify(f"{server.name} is asked for log messages from {level} on.", markup=False)
 
 
 async def add_server(main: MainScreen) -> None:

@@ -528,6 +528,19 @@ class MainScreen(Screen[None]):
 
         await remove_server(self)
 
+    @work
+    async def action_log_level(self) -> None:
+        """Choose which log messages the server sends."""
+        from mcpdesk.tui.forms.server_prompts import choose_log_level
+
+        await choose_log_level(self)
+
+    def action_edit_roots(self) -> None:
+        """Edit the list of folders that servers hear of."""
+        from mcpdesk.tui.forms.server_prompts import RootsPrompt
+
+        self.app.push_screen(RootsPrompt(self.link))
+
     def action_about_server(self) -> None:
         """Show what is known of the server besides its items."""
         from mcpdesk.tui.screens.server_page import ServerScreen

@@ -18,6 +18,8 @@ def server_text(server: ServerView) -> Content:
     """A page about a server."""
     title = f"{server.title} {server.version}".strip()
     parts = [Content.styled(clean(title), "bold"), *_where(server)]
+    if server.log_level:
+        parts.append(Content.styled(f"log messages from {clean(server.log_level)} on · L", "$text-muted"))
     parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
     upstream = server.upstream
     if upstream is None:
