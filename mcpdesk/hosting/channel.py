@@ -17,6 +17,7 @@ from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.handshake import Phase, SessionState
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
 from mcpdesk.protocol.outlet import Reply
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
 from mcpdesk.server.calls.conversation import Conversation
@@ -224,6 +225,8 @@ class FrameChannel:
         self._begun = count()
         self._out: list[bytes] = []
         """What leaves soon."""
+        self._phases: dict[int, Phases] = {}
+        """Where the time of the answers among it went, by their places."""
         self._size = 0
         """Bytes of what handlers sent of it."""
         self._until = 0.0
@@ -291,7 +294,8 @@ class FrameChannel:
         self._is_armed = False
         if frames := self._out:
             self._out, self._size = [], 0
-            self._record(self.connection, Direction.OUT, frames)
+            phases, self._phases = self._phases, {}
+            self._record(self.connection, Direction.OUT, frames, (), None, phases)
             self._write(frames)
 
     async def drain(self) -> None:
@@ -347,8 +351,11 @@ class FrameChannel:
         self.dialogue.close(reason)
 
     def _answered(self, reply: Reply) -> None:
-        if reply[1] is not None and self._is_open:
-            self._out.append(reply[1])
+        _, body, phases = reply
+        if body is not None and self._is_open:
+            if phases is not None:
+                self._phases[len(self._out)] = phases
+            self._out.append(body)
             if not self._is_armed:
                 if len(self._answering) > 1:
                     self._arm()  # others may be done in this turn, too

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeAlias
 
-Reply: TypeAlias = tuple[int, bytes | None]
-"""A status, which matters on HTTP only, and a body; no body, nothing to say."""
+from mcpdesk.protocol.phases import Phases
+
+Reply: TypeAlias = tuple[int, bytes | None, Phases | None]
+"""A status, which matters on HTTP only, a body (None: nothing to say), and where its time went, if known."""
 Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
 """A reply at once, or a coroutine to await for it."""
 
-ACCEPTED: Reply = (202, None)
+ACCEPTED: Reply = (202, None, None)
 
 
 class Outlet(Protocol):

@@ -42,7 +42,7 @@ _LONGEST_OTHER: Final = 32 << 20
 _LONGEST_FRAME: Final = 64 << 20
 """Bytes of a frame that are read back; nothing longer is written."""
 _MOST_RUN_BYTES: Final = 4 << 20
-_HEAD_BYTES: Final = 200
+_HEAD_BYTES: Final = 320
 _first = itemgetter(0)
 
 

@@ -12,6 +12,8 @@ from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
 
+from mcpdesk.protocol.phases import Phases
+
 KEPT_BYTES = 64 << 10
 """At most so many bytes of a frame stay in memory."""
 END_BYTES = 1 << 10
@@ -58,6 +60,8 @@ class Frame(msgspec.Struct, gc=False, frozen=True):
     """Length of the whole frame in bytes."""
     end: bytes = b""
     """The last bytes of a frame that was cut."""
+    phases: Phases | None = None
+    """Where the time went until this answer, if it was measured."""
 
 
 class FrameRun(msgspec.Struct, gc=False, frozen=True):
@@ -71,6 +75,8 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
     data: bytes
     """The frames, with a newline between any two."""
     count: int
+    phases: tuple[Phases | None, ...] = ()
+    """Those of each frame; empty when there are none at all."""
 
     @property
     def size(self) -> int:
@@ -79,10 +85,14 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
 
     def frames(self, start: int, stop: int) -> list[Frame]:
         """The frames whose numbers are from `start` up to `stop`."""
+        first, phases = max(start, self.number), self.phases or (None,) * self.count
         return [
-            Frame(number, self.time, self.connection, self.direction, data, len(data))
-            for number, data in enumerate(self.split(start, stop), max(start, self.number))
-        ]
+            Frame(
+                number, self.time, self.connection, self.direction, data, len(data),
+                phases=phases[number - self.number],
+            )
+            for number, data in enumerate(self.split(start, stop), first)
+        ]  # fmt: skip
 
     def split(self, start: int, stop: int) -> list[bytes]:
         """The bytes of these frames."""
@@ -165,11 +175,12 @@ class Recorder(Protocol):
         is_json: bool = False,
         note: HttpNote | None = None,
         at: float | None = None,
+        phases: Phases | None = None,
     ) -> int:
         """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses.
 
         `is_json` says that it was encoded or decoded as JSON by us; `at` is when it came or left, in seconds
-        of Unix time, None: now.
+        of Unix time, None: now; `phases` where the time until this answer went.
         """
 
     def together(
@@ -179,10 +190,12 @@ class Recorder(Protocol):
         frames: Sequence[bytes],
         doubtful: Sequence[int] = (),
         note: HttpNote | None = None,
+        phases: Mapping[int, Phases] | None = None,
     ) -> int:
         """Record frames that came or left at one time and return the first one's number.
 
-        Those whose places are `doubtful`, in order, are not known to be JSON. `note` is for a single frame.
+        Those whose places are `doubtful`, in order, are not known to be JSON. `note` is for a single frame,
+        `phases` are those of answers, by their places.
         """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.hosted_jobs import HostedJobs
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote
@@ -44,6 +45,7 @@ class Frames:
         is_json: bool = False,
         note: HttpNote | None = None,
         at: float | None = None,
+        phases: Phases | None = None,
     ) -> int:
         self.seen.append((direction, data))
         if note is not None:
@@ -57,6 +59,7 @@ class Frames:
         frames: Sequence[bytes],
         doubtful: Sequence[int] = (),
         note: HttpNote | None = None,
+        phases: Mapping[int, Phases] | None = None,
     ) -> int:
         if note is not None:
             self.notes.append(note)

@@ -6,6 +6,7 @@
     {"n":1,...,"text":"{\\"jsonrpc\\"..."}         text that is not JSON in one line
     {"n":2,...,"base64":"/w=="}                   bytes that are not UTF-8
     {"n":3,...,"size":1048576,"end":"...}}"}    only beginning and end were kept; `size` is the whole's
+    {"n":1,...,"d":"out","phases":[1764000000.1123,250,0,0,12],"json":...}    an answer: `Phases`
     {"n":4,"t":1764000000.5,"c":1,"d":"out","run":2}    frames recorded together are the lines that follow:
     {"jsonrpc":"2.0",...}                                frame 4
     {"jsonrpc":"2.0",...}                                frame 5
@@ -14,6 +15,7 @@
     {"lost":[7,9],"missing":2,"why":"No space left on device"}     frames 7 and 8 were never written
 
 Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
+Answers of a run have their phases in its line: `"run":2,"each":[[1764000000.1123,...],null]`.
 Format 1 had no `"json"`, format 2 no `"run"`. Knows no file.
 """
 
@@ -29,6 +31,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.record import (
     END_BYTES,
     KEPT_BYTES,
@@ -49,11 +52,13 @@ _WORDS = ("in", "out")
 _FRAME = b'{"n":'
 _JSON = b',"json":'
 _RUN = b',"run":'
-_HEAD_BYTES = 120
+_HEAD_BYTES = 240
 """What stands before the frame in a line is shorter."""
 LONGEST_RUN = 4_096
 """Frames one line may announce; what is written here has 256 at most."""
-_LONG_HEAD = re.compile(rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",')
+_LONG_HEAD = re.compile(
+    rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",(?:"phases":\[[0-9.,e+-]{1,100}\],)?'
+)
 
 
 class _NotedFrame(HttpNote, gc=False, frozen=True):
@@ -79,6 +84,8 @@ class Line(msgspec.Struct, gc=False):
     size: Count | None = None
     end: str | None = None
     run: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_RUN)] = 0
+    phases: Phases | None = None
+    each: list[Phases | None] = []
     connection: ConnectionInfo | None = None
     note: _NotedFrame | None = None
     same: list[int] | None = None
@@ -86,14 +93,15 @@ class Line(msgspec.Struct, gc=False):
     why: str = ""
 
 
-class _FrameLine(msgspec.Struct, gc=False):
+class _FrameLine(msgspec.Struct, gc=False, omit_defaults=True):
     """The line of a frame that is JSON in one line, as it is written."""
 
     n: int
     t: float
     c: int
     d: str
-    json: msgspec.Raw
+    phases: Phases | None = None
+    json: msgspec.Raw = msgspec.Raw()
 
 
 Content = TypeVar("Content")
@@ -122,7 +130,14 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
     raw = msgspec.Raw
     return _encoder.encode_lines(
         [
-            _FrameLine(frame.number, frame.time, frame.connection, _WORDS[frame.direction], raw(frame.data))
+            _FrameLine(
+                frame.number,
+                frame.time,
+                frame.connection,
+                _WORDS[frame.direction],
+                frame.phases,
+                raw(frame.data),
+            )
             for frame in frames
         ]
     )
@@ -130,7 +145,8 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
 
 def run_pieces(run: FrameRun) -> Sequence[bytes]:
     """What the lines of a run consist of: they are written without a copy."""
-    return b"%b%b%d}\n" % (_head(run), _RUN, run.count), run.data, b"\n"
+    each = b',"each":' + _encoder.encode(run.phases) if run.phases else b""
+    return b"%b%b%d%b}\n" % (_head(run), _RUN, run.count, each), run.data, b"\n"
 
 
 def run_lines(lines: Sequence[bytes]) -> list[bytes]:
@@ -139,8 +155,13 @@ def run_lines(lines: Sequence[bytes]) -> list[bytes]:
     Raises: ValueError when there is no run.
     """
     first, *frames = lines
-    number, rest = read_line(first).n, first[first.index(b",") : first.index(_RUN)]
-    return [b"%b%d%b%b%b}\n" % (_FRAME, number + at, rest, _JSON, data) for at, data in enumerate(frames)]
+    line, rest = read_line(first), first[first.index(b",") : first.index(_RUN)]
+    each = [_phases(one) for one in line.each[: len(frames)]]
+    each += [b""] * (len(frames) - len(each))
+    return [
+        b"%b%d%b%b%b%b}\n" % (_FRAME, line.n + at, rest, phases, _JSON, data)
+        for at, (data, phases) in enumerate(zip(frames, each, strict=True))
+    ]
 
 
 def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
@@ -148,7 +169,7 @@ def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
 
     `whole` is all that is left of its bytes.
     """
-    head = _head(frame)
+    head = _head(frame) + _phases(frame.phases)
     if len(whole) == frame.size:
         is_value = b"\n" not in whole if is_json else _are_values([whole])
         return (head, _JSON, whole, b"}\n") if is_value else (head, _text(whole), b"}\n")
@@ -159,6 +180,10 @@ def _head(entry: Entry) -> bytes:
     """What every line of frames begins with."""
     word = _WORDS[entry.direction].encode()
     return b'%b%d,"t":%.6f,"c":%d,"d":"%b"' % (_FRAME, entry.number, entry.time, entry.connection, word)
+
+
+def _phases(phases: Phases | None) -> bytes:
+    return b"" if phases is None else b',"phases":' + _encoder.encode(phases)
 
 
 def _text(data: bytes) -> bytes:
@@ -260,7 +285,8 @@ def line_frame(line: Line) -> Frame:
         end = (line.end or "").encode()
     elif size > KEPT_BYTES:
         end = data[-END_BYTES:]
-    return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data[:KEPT_BYTES], size, end)
+    way = _DIRECTIONS.get(line.d, Direction.IN)
+    return Frame(line.n, line.t, line.c, way, data[:KEPT_BYTES], size, end, line.phases)
 
 
 def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
@@ -288,7 +314,8 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
     line = read_line(head[: start - len(_JSON)] + b"}")
     data = beginning(head[start:], KEPT_BYTES)
     end = tail[:-2][-END_BYTES:]
-    return Frame(line.n, line.t, line.c, _DIRECTIONS.get(line.d, Direction.IN), data, size - start - 2, end)
+    way = _DIRECTIONS.get(line.d, Direction.IN)
+    return Frame(line.n, line.t, line.c, way, data, size - start - 2, end, line.phases)
 
 
 GROUP_BYTES = 512 << 10

@@ -9,13 +9,14 @@ and every turn of the thread tries again; the file states which frames had to be
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
 from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
@@ -175,6 +176,7 @@ class Recording:
         is_json: bool = False,
         note: HttpNote | None = None,
         at: float | None = None,
+        phases: Phases | None = None,
         size: int = 0,
         end: bytes = b"",
     ) -> int:
@@ -184,7 +186,7 @@ class Recording:
             number = (store := self._store).count
             if not number & SEGMENT_MASK:
                 self._begin_segment(number)
-            frame = Frame(number, when, connection, direction, data, size, end)
+            frame = Frame(number, when, connection, direction, data, size, end, phases)
             self._append(frame if size <= KEPT_BYTES else self._cut(frame))
             if not is_json:
                 self._segment.doubtful.add(number)
@@ -200,6 +202,7 @@ class Recording:
         frames: Sequence[bytes],
         doubtful: Sequence[int] = (),
         note: HttpNote | None = None,
+        phases: Mapping[int, Phases] | None = None,
     ) -> int:
         """Record frames that came or left at one time and return the first one's number.
 
@@ -207,12 +210,12 @@ class Recording:
         an event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; `python -m tests.bench
         progress`). `doubtful` are places in `frames`, in order, of those not known to be JSON.
         """
-        when = time()
+        when, of = time(), (phases or {}).get
         if len(frames) == 1:
-            return self.frame(connection, direction, frames[0], not doubtful, note, when)
+            return self.frame(connection, direction, frames[0], not doubtful, note, when, phases=of(0))
         if doubtful or not make_a_run(frames):
             numbers = [
-                self.frame(connection, direction, frame, place not in doubtful, None, when)
+                self.frame(connection, direction, frame, place not in doubtful, None, when, phases=of(place))
                 for place, frame in enumerate(frames)
             ]
             return numbers[0]
@@ -225,7 +228,8 @@ class Recording:
                     self._begin_segment(number)
                 stop = min(end, (number | SEGMENT_MASK) + 1)
                 data = b"\n".join(frames[number - first : stop - first])
-                self._append(FrameRun(number, when, connection, direction, data, stop - number))
+                each = tuple(map(of, range(number - first, stop - first))) if phases else ()
+                self._append(FrameRun(number, when, connection, direction, data, stop - number, each))
                 store.count = number = stop
         return first
 

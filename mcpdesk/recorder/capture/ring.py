@@ -19,7 +19,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Entry, Frame, FrameRun, Gap,
 SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
-FRAME_COST: Final = 256
+FRAME_COST: Final = 320
 """Bytes a record costs besides its data: numbers, object headers, what the allocator adds."""
 _number = attrgetter("number")
 

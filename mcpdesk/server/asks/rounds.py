@@ -120,7 +120,7 @@ class Round:
         self._notify_follower()
         timer = loop.call_later(limit_s, self.resolve, name, unanswered(asking.method, limit_s))
         try:
-            with self._deadlines.paused(self.call):
+            with self._deadlines.paused(self.call, is_client=True):
                 answer: T = await pending.answer
                 return answer
         finally:
@@ -198,12 +198,14 @@ class Round:
             while not task.done() and self._departure is None:
                 if self._pending and await self._is_stuck(task):
                     self.call.outlet = NULL_OUTLET
+                    self._measure(outer)
                     return None
                 await self._stirred.wait()
                 self._stirred.clear()
         except asyncio.CancelledError:
             await self._give_up(outer.stop or "cancelled")
             raise
+        self._measure(outer)
         return task.result() if self._departure is None else self._departure
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
@@ -233,6 +235,11 @@ class Round:
             self.call.stop = self.call.stop or "finished"
             self.call.task = None
 
+    def _measure(self, outer: Call) -> None:
+        """Say where the time of a request went that is about to be answered."""
+        call = self.call
+        outer.began, outer.handled, outer.waits = max(outer.began, call.began), call.handled, call.waits
+
     def _notify_follower(self) -> None:
         if self._follower is not None:
             self._follower.asked()
@@ -257,6 +264,8 @@ class Round:
         call.connection = outer.connection
         call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
         call.progress_token, call.progress = outer.progress_token, -inf
+        if call.waits is not None:
+            call.waits.restart()
         # What came with an earlier request and was not asked for is not kept.
         self._given = self._kept | answers
         for name in list(self._pending):

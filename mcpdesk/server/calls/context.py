@@ -326,7 +326,7 @@ class Context(CallContext):
             return await call.round.ask(question, limit_s, key)
         if call.requests is None:
             raise ClientError(f"The client cannot be asked for {question.words} at this moment")
-        with self._services.deadlines.paused(call):
+        with self._services.deadlines.paused(call, is_client=True):
             return await call.requests.ask(call, question, limit_s)
 
     def resource_updated(self, uri: str) -> None:

@@ -31,8 +31,10 @@ from mcpdesk.protocol.jsonrpc import (
 )
 from mcpdesk.protocol.methods import METHODS, canonical
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.asks.client_requests import AskingCall, ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
+from mcpdesk.server.calls.call_phases import measured
 from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.running_call import Call, progress_token
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count
@@ -220,7 +222,10 @@ class Conversation:
         if row.list_key or method == "server/discover":
             if row.list_key == "tools":
                 self.tools_listed = self.dispatcher.server.tools.version
-            return (200, self.dispatcher.immediate(identifier, row, params, terms))
+            began = time.monotonic()
+            body = self.dispatcher.immediate(identifier, row, params, terms)
+            shaping = int((time.monotonic() - began) * 1e6)
+            return (200, body, Phases(time.time(), shaping=shaping))
         if identifier in self.in_flight:
             raise invalid(f"a request with id {identifier!r} is already in flight")
         if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
@@ -239,6 +244,7 @@ class Conversation:
 
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
+        call.began = time.monotonic()
         self.calls += 1
         try:
             if call.stop:
@@ -248,9 +254,9 @@ class Conversation:
                 return ACCEPTED
             if call.job is not None and call.dialect is not None:
                 call.dialect.report(call.job, call.progress_token, call.outlet)
-            return (200, frame)
+            return (200, frame, measured(call))
         except ProtocolError as error:
-            return self.refused(call.id, error, call.terms.revision.is_stateless)
+            return self.refused(call.id, error, call.terms.revision.is_stateless, measured(call))
         except asyncio.CancelledError:
             if not call.stop:
                 raise
@@ -316,8 +322,8 @@ class Conversation:
         answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
         at_once = [each for each in answers if isinstance(each, tuple)]
         later = await asyncio.gather(*(each for each in answers if not isinstance(each, tuple)))
-        bodies = [body for _, body in (*at_once, *later) if body is not None]
-        return (200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
+        bodies = [body for _, body, _ in (*at_once, *later) if body is not None]
+        return (200, b"[%b]" % b",".join(bodies), None) if bodies else ACCEPTED
 
     def _accept_member(
         self, message: Any, outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
@@ -328,10 +334,13 @@ class Conversation:
             return self.refused(readable_id(message), invalid("initialize inside a batch"), False)
         return self.accept_message(message, outlet, headers, principal)
 
-    def refused(self, identifier: Id | None, error: ProtocolError, is_stateless: bool) -> Reply:
-        """The answer that says what was wrong."""
+    def refused(
+        self, identifier: Id | None, error: ProtocolError, is_stateless: bool, phases: Phases | None = None
+    ) -> Reply:
+        """The answer that says what was wrong. Without `phases` nothing was run."""
         self.errors += 1
-        return (http_status(error, is_stateless), codec.error_response(identifier, error))
+        body = codec.error_response(identifier, error)
+        return (http_status(error, is_stateless), body, phases or Phases(time.time()))
 
     def announce(self, terms: Terms) -> None:
         self.terms = terms
@@ -367,7 +376,9 @@ class Conversation:
         revision = self.session.initialize(params)
         self.announce(self.session.terms)
         answer = codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision))
-        return ACCEPTED if self._dialect is not None and self._dialect.opens(answer) else (200, answer)
+        if self._dialect is not None and self._dialect.opens(answer):
+            return ACCEPTED
+        return (200, answer, Phases(time.time()))
 
     def _ping(self, identifier: Id, params: JSONObject) -> Reply:
         return _result(identifier, {})
@@ -399,7 +410,7 @@ def _version(headers: Mapping[str, str] | None) -> str:
 
 
 def _result(identifier: Id, body: JSONObject) -> Reply:
-    return (200, codec.response(identifier, body))
+    return (200, codec.response(identifier, body), Phases(time.time()))
 
 
 _Immediate = Callable[[Conversation, Id, JSONObject], Reply]

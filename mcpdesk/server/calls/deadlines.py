@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.server.calls.call_phases import Waits
 from mcpdesk.server.calls.outcomes import described
 from mcpdesk.server.calls.running_call import Call
 
@@ -102,8 +103,14 @@ class Deadlines:
             await asyncio.sleep(0)
 
     @contextmanager
-    def paused(self, call: Call) -> Iterator[None]:
-        """Time spent in here does not count: a person is being waited for. May be entered several times."""
+    def paused(self, call: Call, *, is_client: bool = False) -> Iterator[None]:
+        """Time spent in here does not count: a person, or the client, is being waited for.
+
+        May be entered several times.
+        """
+        if call.waits is None:
+            call.waits = Waits()
+        call.waits.change(1, is_client=is_client)
         if call.deadline is not None:
             call.left_s, call.deadline = call.deadline - time.monotonic(), None
         elif not call.pauses:
@@ -112,6 +119,7 @@ class Deadlines:
         try:
             yield
         finally:
+            call.waits.change(-1, is_client=is_client)
             call.pauses -= 1
             if not call.pauses:
                 call.deadline = time.monotonic() + call.left_s

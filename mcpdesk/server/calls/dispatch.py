@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
@@ -115,6 +116,7 @@ class Dispatcher:
             else:
                 is_plain = "task" not in params
             body = await (work(call) if is_plain or call.wants_job else self._in_rounds(call, work))
+            call.handled = call.handled or monotonic()
             try:
                 return self._response(call.id, call.method, body, terms)
             except LocalProtocolError as error:

@@ -15,6 +15,7 @@ from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.outlet import Outlet
+from mcpdesk.server.calls.call_phases import Waits
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
@@ -74,6 +75,11 @@ class Call(Struct, eq=False):
     peer: str = ""
     headers: Mapping[str, str] | None = None
     started: float = field(default_factory=time.monotonic)
+    began: float = 0.0
+    handled: float = 0.0
+    """When its handler began and when it was done, by the same clock."""
+    waits: Waits | None = None
+    """What it waited for; None: for nobody so far."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None

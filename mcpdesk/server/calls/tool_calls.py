@@ -185,6 +185,8 @@ class ToolCalls:
                     self._begin_job(call, plan, arguments)
                     return None
                 began = monotonic()
+                if call.waits is None:
+                    call.began = began
                 ended = await self._handled(call, plan, arguments, began)
         except BaseException as error:
             plan.figure.count(_how(error), began)
@@ -234,6 +236,7 @@ class ToolCalls:
             else:
                 work = self._handled_in_context(call, tool, arguments)
             output = await self._services.deadlines.run(work, call, limit_s)
+            call.handled = monotonic()
         except MissingCapability as error:
             if call.terms.revision.is_stateless:
                 raise

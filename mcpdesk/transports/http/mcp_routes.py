@@ -217,13 +217,13 @@ class McpRoutes:
         outlet.is_prompt = may_stream and (head.names_stream or head.wants_stream)
         answer = dialogue.accept_message(message, outlet, head.carried, caller)
         if isinstance(answer, tuple):
-            status, body = answer
+            status, body, phases = answer
         else:
             self._pulse.watch(outlet)
             if session is not None:
                 session.waiting.add(outlet)
             try:
-                status, body = await answer
+                status, body, phases = await answer
             finally:
                 self._pulse.forget(outlet)
                 if session is not None:
@@ -238,13 +238,14 @@ class McpRoutes:
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
             said = None if status == 200 and headers is None else answer_said(status, headers=headers)
-            recorder.frame(connection, Direction.OUT, body, True, said)
+            recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
             reply = json_answer(status, body, headers)
             if status != 200:
                 reply[IS_RECORDED] = True
             return reply
         outlet.flush()
-        recorder.frame(connection, Direction.OUT, body, True, answer_said(200, STREAM, outlet.headers))
+        said = answer_said(200, STREAM, outlet.headers)
+        recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
         return await outlet.conclude(body)
 
     def _settle(self, session: HttpSession, outlet: PostOutlet) -> None:
