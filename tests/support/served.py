@@ -100,13 +100,13 @@ def make_server() -> Server:
 class Peer:
     """Speaks with a server over the in-memory channel. `received` holds every message that came back."""
 
-    def __init__(self, server: Server | None = None) -> None:
+    def __init__(self, server: Server | None = None, recording: Recording | None = None) -> None:
         self.server = server or make_server()
         self.logged: list[tuple[str, str, str]] = []
         self.traces: list[str] = []
         self.services = Services(self._log)
         self.inbox = self.services.inbox
-        self.recording = Recording(None)
+        self.recording = recording or Recording(None)
         self.endpoint = HostedEndpoint(self.server, self.services, self.recording)
         self.received: list[dict[str, Any]] = []
         self.frames: list[bytes] = []
@@ -141,14 +141,14 @@ class Peer:
                 self._came.clear()
                 await self._came.wait()
 
-    async def shake_hands(self, revision: str = "2025-11-25") -> dict[str, Any]:
+    async def shake_hands(self, revision: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:
         """Open a session."""
         self.request(
             0,
             "initialize",
             {
                 "protocolVersion": revision,
-                "capabilities": {},
+                "capabilities": capabilities,
                 "clientInfo": {"name": "tester", "version": "1"},
             },
         )

@@ -210,12 +210,14 @@ class Recording:
         an event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; `python -m tests.bench
         progress`). `doubtful` are places in `frames`, in order, of those not known to be JSON.
         """
-        when, of = time(), (phases or {}).get
+        when = time()
         if len(frames) == 1:
-            return self.frame(connection, direction, frames[0], not doubtful, note, when, phases=of(0))
+            only = phases.get(0) if phases else None
+            return self.frame(connection, direction, frames[0], not doubtful, note, when, only)
+        of = (phases or {}).get
         if doubtful or not make_a_run(frames):
             numbers = [
-                self.frame(connection, direction, frame, place not in doubtful, None, when, phases=of(place))
+                self.frame(connection, direction, frame, place not in doubtful, None, when, of(place))
                 for place, frame in enumerate(frames)
             ]
             return numbers[0]

@@ -57,11 +57,12 @@ class MeasuredCall(Protocol):
 
 def measured(call: MeasuredCall) -> Phases:
     """The phases of a call whose answer is ready now."""
-    now = monotonic()
+    now, waits = monotonic(), call.waits
     handled = call.handled or now
-    spent, client, person = handled - call.began, 0, 0
-    if (waits := call.waits) is not None:
-        waits.count()
-        spent = max(0.0, spent - waits.client_s - waits.person_s)
-        client, person = int(waits.client_s * 1e6), int(waits.person_s * 1e6)
-    return Phases(time(), int(spent * 1e6), client, person, int((now - handled) * 1e6))
+    shaping = int((now - handled) * 1e6)
+    if waits is None:
+        return Phases(time(), int((handled - call.began) * 1e6), 0, 0, shaping)
+    waits.count()
+    client, person = waits.client_s, waits.person_s
+    spent = max(0.0, handled - call.began - client - person)
+    return Phases(time(), int(spent * 1e6), int(client * 1e6), int(person * 1e6), shaping)

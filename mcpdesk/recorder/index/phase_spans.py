@@ -1,0 +1,81 @@
+"""An exchange as a row of phases, in the order of time, that add up to what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.traffic_index import Index, is_round
+from mcpdesk.recorder.record import Frame
+
+
+class PhaseKind(StrEnum):
+    """What an exchange spent time on. Its value is what a person reads."""
+
+    QUEUE = "parse and queue"
+    HANDLER = "handler"
+    CLIENT = "waiting for the client"
+    PERSON = "waiting for a person"
+    SHAPING = "shaping"
+    WRITE = "write"
+    SERVER = "in the server"
+    """Seen from outside, or not measured: everything but waiting for the client."""
+
+
+class PhaseSpan(Struct, gc=False, frozen=True):
+    """One phase and its length in seconds."""
+
+    kind: PhaseKind
+    seconds: float
+
+
+def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]:
+    """The phases of a request, those of all its rounds; `now` is the end of one that is pending.
+
+    Empty for what is no request.
+    """
+    if exchange.kind is not ExchangeKind.REQUEST or exchange.started == 0:
+        return []
+    spans, until = list[PhaseSpan](), exchange.started
+    end = exchange.started + max(0.0, exchange.elapsed(now))
+    if exchange.rounds == 1:
+        return list(_split(_response(index, exchange), until, end, exchange.waiting(now)))
+    rounds = [exchange, *map(index.exchange, exchange.parts)]
+    for one in [one for one in rounds if is_round(one, exchange)]:
+        if one.started > until:
+            spans.append(PhaseSpan(PhaseKind.CLIENT, one.started - until))
+        answer = _response(index, one)
+        until = end if answer is None else min(end, answer.time)
+        spans += _split(answer, one.started, until, 0.0)
+    return spans
+
+
+def _response(index: Index, one: Exchange) -> Frame | None:
+    return None if one.response is None else index.frame(one.response)
+
+
+def _split(answer: Frame | None, started: float, ended: float, waited: float) -> Iterator[PhaseSpan]:
+    """The phases between two moments; without phases in the answer only what was waited for is known."""
+    took = max(0.0, ended - started)
+    phases = None if answer is None else answer.phases
+    if phases is None:
+        waited = min(waited, took)
+        known = [(PhaseKind.SERVER, took - waited), (PhaseKind.CLIENT, waited)]
+    else:
+        write = max(0.0, min(took, ended - phases.ready))
+        measured = [
+            (PhaseKind.HANDLER, phases.handler / 1e6),
+            (PhaseKind.CLIENT, phases.client / 1e6),
+            (PhaseKind.PERSON, phases.person / 1e6),
+            (PhaseKind.SHAPING, phases.shaping / 1e6),
+        ]
+        # Two clocks, one of which may be set while a call runs: what was measured never exceeds the whole.
+        left = took - write
+        total = sum(seconds for _, seconds in measured)
+        share = min(1.0, left / total) if total else 1.0
+        measured = [(kind, seconds * share) for kind, seconds in measured]
+        known = [(PhaseKind.QUEUE, max(0.0, left - total)), *measured, (PhaseKind.WRITE, write)]
+    return (PhaseSpan(kind, seconds) for kind, seconds in known if seconds > 0)
