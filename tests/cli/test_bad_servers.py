@@ -42,6 +42,7 @@ for line in sys.stdin:
     print(json.dumps(said), flush=True)
 """
 FLOOD = "import sys\nwhile True: sys.stderr.write('log ' * 1000 + chr(10))"
+LEAVES = "import os, time\nif os.fork(): os._exit(0)\ntime.sleep(60)"
 HABITS = {
     "another id": "said['id'] = 99",
     "refuses": "said = {'jsonrpc': '2.0', 'id': None, 'error': {'code': -32000, 'message': 'not today'}}",
@@ -67,6 +68,7 @@ PROGRAMS: list[tuple[list[str], int, str, str]] = [
         TALKS,
     ),
     ([sys.executable, "-c", FLOOD], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
+    ([sys.executable, "-c", LEAVES], 3, "ended with exit code 0", hints.ENDED),
     (["another id"], 4, "the answer is to request 99, not to", hints.NO_PROTOCOL),
     (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
     (["same cursor"], 4, "the pages have no end: 'again' follows itself", hints.TOO_MUCH),
