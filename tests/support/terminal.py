@@ -80,6 +80,12 @@ class Desk:
                 raise AssertionError(f"{what} did not appear:\n{self.text}")
         return self.text
 
+    def settle(self, for_s: float = 0.4) -> None:
+        """Take in what is drawn for so long."""
+        end = time.monotonic() + for_s
+        while time.monotonic() < end and self._read():
+            pass
+
     def end(self, within_s: float = WAIT_S) -> int:
         """Wait for the end of the program and return its exit code (negative: the signal it died of)."""
         end = time.monotonic() + within_s

@@ -273,6 +273,8 @@ def _widget(block: Block) -> Widget:
 _BAR = 20
 _LOG_LINES = 200
 """Log lines that are shown, the newest ones."""
+_COUNTS = 0.001
+"""Smaller progress without a total only says that the call goes on."""
 _PERIOD_S = 0.1
 
 
@@ -301,6 +303,8 @@ class RunningView(Static):
 def _progress(progress: Progress | None) -> Content:
     if progress is None:
         return Content("running …")
+    if progress.message and not progress.total and abs(progress.progress) < _COUNTS:
+        return Content(one_line(progress.message))
     message = Content(f"\n{one_line(progress.message)}" if progress.message else "")
     if not progress.total:
         return Content.assemble((f"{progress.progress:g}", "bold"), message)
