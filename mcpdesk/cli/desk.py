@@ -94,16 +94,24 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     if live:
         print_taps()
         return OK
+    return show_capture(file.expanduser() if file else Path(newest_tap().capture), theme)
+
+
+def show_capture(file: Path, theme: str | None, told: str = "") -> int:
+    """Show a capture until the person leaves, `told` first; returns the exit code.
+
+    Raises: DeskUserError when there is none.
+    """
     from mcpdesk.recorder.archive import Archive
 
-    archive = Archive(file.expanduser() if file else Path(newest_tap().capture))
+    archive = Archive(file)
     require_terminal("Only a terminal can show a capture; its lines are JSON for other programs.")
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.app import CaptureApp
 
-    link = CaptureLink(archive)
+    link = CaptureLink(archive, told)
     try:
         terminal = Terminal(sys.stderr.fileno())
         runs = ScreenRuns(partial(CaptureApp, link, theme), state_folder(), terminal)

@@ -21,11 +21,14 @@ class CaptureLink(Link):
     A capture that somebody writes is followed until that has ended.
     """
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, told: str = "") -> None:
+        """`told` is the first notice, if any."""
         self.path: Path = archive.path
         self.traffic = archive.index
         self._archive = archive
         self._notices: list[Notice] = []
+        if told:
+            self._add(told, Severity.INFO)
         self._tell()
         self._closed = Event()
         self._follower = Thread(target=self._follow, name="follow", daemon=True)
@@ -64,8 +67,8 @@ class CaptureLink(Link):
         for text in problems(self._archive):
             self._add(text)
 
-    def _add(self, text: str) -> None:
-        self._notices.append(Notice(len(self._notices), text, Severity.WARNING, "traffic"))
+    def _add(self, text: str, severity: Severity = Severity.WARNING) -> None:
+        self._notices.append(Notice(len(self._notices), text, severity, "traffic"))
 
 
 def problems(archive: Archive) -> Iterator[str]:

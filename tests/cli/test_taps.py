@@ -90,6 +90,23 @@ def test_a_desk_shows_what_passes_as_it_passes_and_its_end_is_not_noticed() -> N
         assert process.poll() is None
 
 
+def test_a_tap_is_listed_by_attach_and_attached_to_read_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with tap() as process:
+        assert run(["attach", "--list"]) == 0
+        titles, row = (line.split() for line in capsys.readouterr().out.splitlines())
+        assert dict(zip(titles, row, strict=False)) | {"SINCE": ""} == {
+            "NAME": "cat", "PID": str(process.pid), "KIND": "tap", "SINCE": "", "ADDRESS": row[4],
+        }  # fmt: skip
+        with Desk(["attach", "cat"], columns=100, rows=30) as desk:
+            desk.see("first")
+            desk.see("attached to tap cat .*, read only: it goes on when you leave")
+            say(process, call(2, "second"))
+            desk.see("second")
+            desk.press("\x11")
+            assert desk.end() == 0
+        say(process, call(3, "third"))
+
+
 def test_the_end_of_a_tap_is_told_on_a_desk_that_looks_on() -> None:
     with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
         desk.see("first")
