@@ -24,6 +24,7 @@ from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_mess
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError, UnknownMode
+from mcpdesk.protocol.token_cost import Cost, definition_cost
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ Examples:
 Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebody has to run the desk or
 `mcpdesk serve`; the key goes along when callers need it, so keep the text to yourself.
 """
-CHARACTERS_A_TOKEN = 3.6
-"""A rule of thumb; bytes beyond four a token count more."""
 APIS = ("openai", "anthropic")
 PLACES = {
     "claude-desktop": "Paste it into claude_desktop_config.json (Settings, Developer, Edit Config); restart.",
@@ -202,13 +201,6 @@ class _Report(NamedTuple):
     """The tools of each mode."""
 
 
-class Cost(NamedTuple):
-    """What a model pays for definitions; `tokens` is an estimate."""
-
-    bytes: int
-    tokens: int
-
-
 def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
     """Raises: DeskError when the server cannot be reached."""
     from mcpdesk.cli.command_client import client
@@ -273,9 +265,7 @@ def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
 
 def cost(item: CatalogueItem) -> Cost:
     """Return the bytes of the definition a client gets, and about how many tokens that is."""
-    text = json.dumps(item.definition, ensure_ascii=False, separators=(",", ":"))
-    size = len(text.encode("utf-8", "replace"))
-    return Cost(size, round(max(len(text) / CHARACTERS_A_TOKEN, size / 4)))
+    return definition_cost(item.definition)
 
 
 def total_cost(items: Sequence[CatalogueItem]) -> Cost:

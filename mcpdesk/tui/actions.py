@@ -69,6 +69,7 @@ _plan = partial(Action, scope="plan", group="Plan")
 _question = partial(Action, scope="question", group="Question")
 _clients = partial(Action, scope="clients", group="Clients")
 _logs = partial(Action, scope="logs", group="Logs")
+_statistics = partial(Action, scope="statistics", group="Statistics")
 _main_desk = partial(Action, scope="main", group="Desk")
 _main_screens = partial(Action, scope="main", group="Screens")
 _main_server = partial(Action, scope="main", group="Server")
@@ -196,6 +197,15 @@ ACTIONS: tuple[Action, ...] = (
     _clients("disconnect", "d", "disconnect", "End the session or connection of the client; asks once more."),
     _clients("back", "escape", "back", "To the list, then drop the filter.", footer=False),
 
+    _statistics("filter", "slash", "filter", "Words that must occur."),
+    _statistics("sort", "s", "sort", "Sort by the next column; a click on a head sorts by it."),
+    _statistics("open", "enter", "show the calls", "Show the messages behind the selected row in Traffic."),
+    _statistics("export", "x", "export", "Write the table to a file, as CSV or JSON."),
+    _statistics("copy", "y", "copy", "Copy the line, or the table as CSV or JSON.", footer=False),
+    _statistics("show_tab(-1)", "left_square_bracket", "previous table", footer=False),
+    _statistics("show_tab(1)", "right_square_bracket", "next table", "Tools, clients, methods."),
+    _statistics("back", "escape", "back", "To the list, then drop the filter.", footer=False),
+
     _logs("filter", "slash", "filter", "Words that must occur in text, source or place."),
     _logs("level", "l", "level", "Hide everything below a level; each press raises it."),
     _logs("source", "o", "source", "Show one source only: server, stderr, print, a logger."),
@@ -212,6 +222,9 @@ ACTIONS: tuple[Action, ...] = (
         "Questions, jobs, callbacks, tasks.", footer=False),
     _main_screens("show_screen('clients')", "4", "Clients", "Who is connected.", footer=False),
     _main_screens("show_screen('logs')", "5", "Logs", "What servers and tools say.", footer=False),
+
+    _main_screens("show_screen('statistics')", "6", "Statistics",
+        "Calls, errors, times, bytes and tokens by tool and by client.", footer=False),
 
     _main_desk("open_question", "a,f2", "answer",
         "Open the question of the banner, or the one that has waited longest; F2 works while typing.",

@@ -303,20 +303,20 @@ class CaptureScreen(MainScreen):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is one screen, and no server to do anything about."""
+        """There are few screens, and no server to do anything about."""
         if action == "show_screen":
             return parameters[0] in self.panes
         return action not in NEEDS_SERVER
 
 
 class CaptureApp(DeskApp):
-    """Shows a capture from disk: the traffic and nothing else."""
+    """Shows a capture from disk: the traffic and its statistics."""
 
     main_type = CaptureScreen
 
     def __init__(self, link: Link, theme: str | None = None, **options: Any) -> None:
         """`options` are those of `DeskApp`."""
-        super().__init__(link, theme, {"traffic": PANES["traffic"]}, **options)
+        super().__init__(link, theme, {name: PANES[name] for name in ("traffic", "statistics")}, **options)
 
     def frame_is_painted(self) -> None:
         """There is no server to wait for."""

@@ -50,7 +50,7 @@ def test_ids_keep_their_types() -> None:
 
 
 def test_responses_tell_how_they_ended() -> None:
-    assert head(text(1, "x")) == Head(ExchangeKind.RESPONSE, 1)
+    assert head(text(1, "x")) == Head(ExchangeKind.RESPONSE, 1, tokens=8)
     assert head(text(1, "x", is_error=True)).tool_failed
     assert head(error(1)).failed
     assert head(error(None)).id is None

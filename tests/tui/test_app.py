@@ -190,7 +190,7 @@ async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> 
         pane.show_view(app.link.view())
         assert len(pane.listing.view.lines) == 2
         assert "a.jsonl" in said(app.main.header) and "read only" in said(app.main.header)
-        assert said(app.main.tabs).split() == ["2", "Traffic"]
+        assert said(app.main.tabs).split() == ["2", "Traffic", "6", "Statistics"]
         await pilot.press("1", "4", "a", "u")
         assert app.main.shown == "traffic" and not app._notifications
 

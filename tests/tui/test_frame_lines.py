@@ -153,8 +153,8 @@ async def test_palette_and_help_stay_at_any_width(width: int) -> None:
 
 
 async def test_tabs_shrink_to_the_width_and_keep_the_current_one_whole() -> None:
-    async with running_frame(size=(44, 20)) as (app, pilot):
+    async with running_frame(size=(54, 20)) as (app, pilot):
         await pilot.press("3")
         await pilot.pause()
         text = app.main.query_one(DeskTabs).render().plain
-        assert len(text) <= 44 and "3 Activity" in text and "1 Work" in text
+        assert len(text) <= 54 and "3 Activity" in text and "1 Work" in text

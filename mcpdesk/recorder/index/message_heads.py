@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mcpdesk.protocol.token_cost import result_tokens
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63
@@ -46,6 +47,8 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     """The `requestState` a response hands out or a request brings back."""
     task: str = ""
     """The task a response creates or describes, or a request belongs to by its `_meta`."""
+    tokens: int = 0
+    """About what a model pays for the content of the result; 0 for a response that has none."""
 
 
 MALFORMED = Head(ExchangeKind.MALFORMED)
@@ -85,6 +88,7 @@ class _Result(msgspec.Struct, gc=False):
     state: str | None = msgspec.field(name="requestState", default=None)
     task_id: str | None = msgspec.field(name="taskId", default=None)
     task: _Task | None = None
+    content: msgspec.Raw = msgspec.Raw()
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -99,6 +103,7 @@ _Part = TypeVar("_Part", _Params, _Result)
 
 _one = msgspec.json.Decoder(_Message)
 _any = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
 
 
 def read_heads(data: bytes) -> list[Head]:
@@ -163,6 +168,7 @@ def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
         asks=result.kind == "input_required",
         state=result.state or "",
         task=_short(result.task_id or (result.task.id if result.task else "") or ""),
+        tokens=result_tokens(bytes(result.content)) if result.content else 0,
     )
 
 
@@ -208,6 +214,9 @@ def _taken(value: Any, kind: type[_Part]) -> _Part:
     taken = kind()
     for field in msgspec.structs.fields(kind):
         if isinstance(value, dict) and field.encode_name in value:
+            if field.type is msgspec.Raw:
+                setattr(taken, field.name, msgspec.Raw(_encode(value[field.encode_name])))
+                continue
             with suppress(msgspec.ValidationError):
                 setattr(taken, field.name, msgspec.convert(value[field.encode_name], field.type))
     return taken

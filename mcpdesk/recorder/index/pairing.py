@@ -14,6 +14,9 @@ from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from mcpdesk.protocol.token_cost import cost_of, has_base64
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
 from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues, RollingColumn, Table, column_of
@@ -286,7 +289,8 @@ class Pairing:
     def _large(self, frame: Frame) -> list[Head]:
         head = read_cut(frame.data, frame.end)
         if head.kind is not ExchangeKind.MALFORMED or frame.size > _LARGEST_READ:
-            return [head]
+            is_text = head.tokens and not has_base64(frame.data)
+            return [replace(head, tokens=cost_of(frame.size, frame.size).tokens) if is_text else head]
         return read_heads(self._source.whole(frame.number))
 
     def _flow(self, connection: int, direction: int) -> RequestFlow:
@@ -421,6 +425,7 @@ class Pairing:
         """Enter a response in time, with what it says."""
         status = _status(head)
         elapsed = self.table.answer(row, frame, status)
+        self.table.tokens[row] = head.tokens
         self.table.slow[row] = self._slow_calls.is_slow(self.table.label[row], elapsed)
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)

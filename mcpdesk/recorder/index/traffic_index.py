@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from math import inf
 from threading import Lock
 from time import perf_counter, time
 
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, dropped
 from mcpdesk.recorder.index.pairing import Pairing
+from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME
 from mcpdesk.recorder.record import Direction, Gap, Source
 
@@ -66,6 +68,7 @@ class Index:
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
+        self.statistics = CallStatistics(self)
         self.secret_headers: frozenset[str] = frozenset()
         """Names of headers to mask besides those known to be secret."""
         self.reveals_secrets = False
@@ -112,6 +115,9 @@ class Index:
             else:
                 self._pairing.give_up_closed()
             changed = (self.paired, len(self.altered)) != before
+            if changed and self._most is not None:
+                # Of a running core exchanges are dropped: they are counted as they come.
+                self.statistics.update(inf)
             if self._most is not None and len(self.table) - self.table.base > self._most + (self._most >> 2):
                 self._pairing.drop(len(self.table) - self._most)
             self.version += changed

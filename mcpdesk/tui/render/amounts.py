@@ -56,6 +56,20 @@ def sparkline(values: Sequence[float], ceiling: float = 0.0) -> str:
     return "".join(BARS[0 if value <= 0 else max(1, round(value / top * 8))] for value in values)
 
 
+def chart(values: Sequence[float], width: int, height: int) -> list[str]:
+    """Bars in `width` cells and `height` lines, from the top down; anything above zero shows at least `▁`.
+
+    Where there are more values than cells, a bar shows the largest of its values.
+    """
+    edges = [(len(values) * at // width, len(values) * (at + 1) // width) for at in range(width)]
+    bars = [max(values[start : max(stop, start + 1)], default=0.0) for start, stop in edges]
+    top = max(bars, default=0.0) or 1.0
+    eighths = [0 if bar <= 0 else max(1, round(bar / top * 8 * height)) for bar in bars]
+    return [
+        "".join(BARS[max(0, min(8, bar - 8 * line))] for bar in eighths) for line in reversed(range(height))
+    ]
+
+
 def rate(per_second: float) -> str:
     """`14/s`, `0.4/s`, `12k/s`."""
     if per_second >= 10_000:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
-from rich.cells import cell_len
 from textual import work
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import (
@@ -31,9 +28,9 @@ from mcpdesk.recorder.index.query import quoted
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration, since, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
-from mcpdesk.tui.widgets.line_list import Span
+from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
-from mcpdesk.tui.widgets.section import Section, SectionLesson
+from mcpdesk.tui.widgets.section import SectionLesson
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Over
@@ -161,52 +158,27 @@ def _cut(lines: list[str]) -> list[str]:
     return [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
 
 
-class Column(NamedTuple):
-    """A column of the list."""
-
-    name: str
-    text: Callable[[ClientView, float], str]
-    """Its cell, for a client at a Unix time in seconds."""
-    order: Callable[[ClientView], Any]
-    """What the rows are sorted by."""
-    style: str = ""
-    is_number: bool = False
-    """Whether it is aligned to the right."""
-
-    @property
-    def mark(self) -> str:
-        """What the head shows where the rows are sorted by this column."""
-        return "↓" if self.is_number or self.name == "last seen" else "↑"
-
-    def aligned(self, cell: str, width: int) -> str:
-        """A cell, with the gap that follows it."""
-        pad = " " * max(0, width - cell_len(cell))
-        return (pad + cell if self.is_number else cell + pad) + " " * GAP
-
-
-GAP = 2
-_MUTED = "lines--muted"
-COLUMNS = (
+COLUMNS: tuple[Column[ClientView], ...] = (
     Column("name", lambda one, _: one_line(one.name, 26), lambda one: one.name, "lines--key"),
-    Column("last seen", seen_text, lambda one: -(one.seen or math.inf)),
+    Column("last seen", seen_text, lambda one: -(one.seen or math.inf), falls=True),
     Column(
         "server",
         lambda one, _: one_line(f"{one.server} · {one.mode}" if one.mode else one.server, 24),
         lambda one: one.server,
-        _MUTED,
+        MUTED,
     ),
-    Column("transport", lambda one, _: one.transport, lambda one: one.transport, _MUTED),
+    Column("transport", lambda one, _: one.transport, lambda one: one.transport, MUTED),
     Column("revision", lambda one, _: one_line(one.revision, 12) or "…", lambda one: one.revision),
-    Column("era", lambda one, _: era(one.revision), lambda one: one.revision, _MUTED),
+    Column("era", lambda one, _: era(one.revision), lambda one: one.revision, MUTED),
     Column(
-        "since", lambda one, now: since((one.left or now) - one.opened), lambda one: -one.opened, _MUTED, True
+        "since", lambda one, now: since((one.left or now) - one.opened), lambda one: -one.opened, MUTED, True
     ),
     Column("calls", lambda one, _: str(one.calls), lambda one: -one.calls, "", True),
     Column("errors", lambda one, _: str(one.errors), lambda one: -one.errors, "", True),
     Column("p50", lambda one, _: duration_or_dash(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
     Column("p95", lambda one, _: duration_or_dash(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
     Column("tools", lambda one, _: one.tools.value, lambda one: one.tools),
-    Column("caller", lambda one, _: one_line(one.caller, 24) or "–", lambda one: one.caller, _MUTED),
+    Column("caller", lambda one, _: one_line(one.caller, 24) or "–", lambda one: one.caller, MUTED),
 )
 GIVING_WAY = ("era", "server", "caller", "tools", "p50", "transport", "p95", "revision", "since")
 """Columns that are left out where there is little room, the first one first."""
@@ -222,7 +194,7 @@ def cells_of(client: ClientView, now: float) -> tuple[str, ...]:
     return tuple(column.text(client, now) for column in COLUMNS)
 
 
-def _style(column: Column, cell: str) -> str:
+def _style(column: Column[ClientView], cell: str) -> str:
     if column.name == "last seen":
         return SEEN_STYLES[cell[0]]
     if column.name == "errors" and cell != "0":
@@ -230,32 +202,24 @@ def _style(column: Column, cell: str) -> str:
     return "lines--warn" if cell == ToolsSeen.STALE and column.name == "tools" else column.style
 
 
-class ClientsPane(Section[ClientView]):
-    """The list in columns as wide as their contents, the selected client in full, or how to connect one."""
+class ClientsPane(ColumnSection[ClientView]):
+    """The list of clients, the selected one in full, or how to connect one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("clients")
     DEFAULT_CSS = """
     ClientsPane { padding: 1 1 0 1; }
-    ClientsPane .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
     ClientsPane.-alone > .lesson { display: block; }
     ClientsPane.-alone > .body { height: auto; }
     """
     lesson = ("Nobody is connected yet", "")
     beside_from = math.inf
+    table = COLUMNS
+    giving_way = GIVING_WAY
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self._order = 0
-        """The place of the column that the rows are sorted by."""
         self._clients: list[ClientView] = []
-        self._cells: dict[int, tuple[str, ...]] = {}
-        """Connection -> the texts of its row, one for every column."""
-        self.widths = [len(column.name) + 1 for column in COLUMNS]
         self._lesson_about: tuple[ServerView, int] | None = None
-
-    def parts(self) -> Iterable[Widget]:
-        yield Static(classes="heads", markup=False)
-        yield from super().parts()
 
     def show_view(self, view: CoreView) -> None:
         """Show the clients there are now."""
@@ -270,10 +234,10 @@ class ClientsPane(Section[ClientView]):
                 lesson.update(self._how_to_connect(server, view.api_key, lesson.content_size.width))
 
     def version_of(self, view: CoreView) -> object:
-        now, order = time.time(), COLUMNS[self._order].order
+        now, order = time.time(), COLUMNS[self.order].order
         self._clients = sorted(view.clients, key=lambda one: (one.left is not None, order(one)))
-        self._cells = {client.connection: cells_of(client, now) for client in self._clients}
-        return self._order, list(self._cells.items())
+        self.cells = {client.connection: cells_of(client, now) for client in self._clients}
+        return self.order, list(self.cells.items())
 
     def fetch(self) -> Sequence[ClientView]:
         """Those who left come last."""
@@ -282,33 +246,15 @@ class ClientsPane(Section[ClientView]):
     def load(self) -> None:
         self.set_class(all(client.transport == "memory" for client in self._clients), "-alone")
         super().load()
-        self.widths = [
-            max([len(column.name) + 1, *(cell_len(row[at]) for row in self._cells.values())])
-            for at, column in enumerate(COLUMNS)
-        ]
-        self._show_heads()
 
     def keys_of(self, row: ClientView) -> tuple[int]:
         return (row.connection,)
 
-    def columns(self, width: int) -> list[tuple[int, Column]]:
-        """The columns that fit into so many cells, with their places in `COLUMNS`."""
-        has_callers = any(client.caller for client in self.rows)
-        left = [each for each in enumerate(COLUMNS) if each[1].name != "caller" or has_callers]
-        for name in GIVING_WAY:
-            if 1 + sum(self.widths[at] + GAP for at, _ in left) <= width:
-                break
-            left = [each for each in left if each[1].name != name]
-        return left
+    def lacks(self, column: Column[ClientView]) -> bool:
+        return column.name == "caller" and not any(client.caller for client in self.rows)
 
-    def spans(self, row: ClientView, width: int) -> Iterable[Span]:
-        yield " ", ""
-        for at, column in self.columns(width):
-            cell = self._cells[row.connection][at]
-            yield column.aligned(cell, self.widths[at]), _style(column, cell)
-
-    def texts_of(self, row: ClientView) -> Iterable[str]:
-        return self._cells[row.connection]
+    def style_of(self, column: Column[ClientView], cell: str) -> str:
+        return _style(column, cell)
 
     def detail_of(self, row: ClientView) -> tuple[str, Content]:
         return title_of(row), self._text_of(row, self.size.width - 6)
@@ -319,7 +265,7 @@ class ClientsPane(Section[ClientView]):
         return Content("") if detail is None else client_text(client, detail, time.time(), width)
 
     def copies_of(self, row: ClientView) -> list[Choice]:
-        line = "  ".join(self._cells[row.connection])
+        line = "  ".join(self.cells[row.connection])
         details = f"{title_of(row)}\n{self._text_of(row)}"
         return [
             Choice("name", row.name, row.name, "n"),
@@ -336,20 +282,7 @@ class ClientsPane(Section[ClientView]):
         if self.has_class("-alone"):
             self.query_one(".detail").display = False
 
-    def _show_heads(self) -> None:
-        titles = (
-            column.aligned(column.name + column.mark * (at == self._order), self.widths[at])
-            for at, column in self.columns(self.listing.size.width or self.size.width)
-        )
-        self.query_one(".heads", Static).update(Content(" " + "".join(titles)))
-
-    def on_resize(self) -> None:
-        """Other columns may fit."""
-        self.call_after_refresh(self._show_heads)
-
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        self._order = (self._order + 1) % len(COLUMNS)
+    def show_order(self) -> None:
         self.show_view(self.link.view())
 
     async def action_open(self) -> None:

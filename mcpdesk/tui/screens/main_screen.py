@@ -1,4 +1,4 @@
-"""The main screen: header, tabs, the five panes, footer, and what keeps them up to date 20 times a second.
+"""The main screen: header, tabs, the six panes, footer, and what keeps them up to date 20 times a second.
 
 `ScreenRefresher` is the only place of the screen that catches any exception: a pane that fails is logged and
 named in a toast, and the rest goes on.
@@ -51,6 +51,7 @@ PANES: Panes = {
     "activity": _pane("mcpdesk.tui.screens.activity", "ActivityPane"),
     "clients": _pane("mcpdesk.tui.screens.clients", "ClientsPane"),
     "logs": _pane("mcpdesk.tui.screens.logs", "LogsPane"),
+    "statistics": _pane("mcpdesk.tui.screens.statistics", "StatisticsPane"),
 }
 MINIMUM = (40, 10)
 """Cells across and down below which only a message is shown."""

@@ -1,0 +1,52 @@
+"""About how many tokens a model pays for a definition or a result, by a rule of thumb."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+CHARACTERS_A_TOKEN: Final = 3.6
+"""A rule of thumb; bytes beyond four a token count more."""
+_BASE64: Final = ("data", "blob")
+"""Members with the bytes of a picture or a file, which a model does not read as text."""
+_decode = msgspec.json.Decoder().decode
+
+
+class Cost(NamedTuple):
+    """What a model pays; `tokens` is an estimate."""
+
+    bytes: int
+    tokens: int
+
+
+def cost_of(characters: int, size: int) -> Cost:
+    """The cost of a text with so many characters in so many bytes."""
+    return Cost(size, round(max(characters / CHARACTERS_A_TOKEN, size / 4)))
+
+
+def definition_cost(definition: Any) -> Cost:
+    """The cost of the definition of a tool, resource or prompt as a client gets it."""
+    text = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
+    return cost_of(len(text), len(text.encode("utf-8", "replace")))
+
+
+def result_tokens(content: bytes) -> int:
+    """The tokens of a tool result's content, an encoded array. Bytes of pictures and files do not count."""
+    left_out = _base64_characters(_decode(content)) if has_base64(content) else 0
+    if content.isascii():
+        return round((len(content) - left_out) / CHARACTERS_A_TOKEN)
+    return cost_of(len(content.decode("utf-8", "replace")) - left_out, len(content) - left_out).tokens
+
+
+def has_base64(content: bytes) -> bool:
+    """Whether an encoded result may contain pictures or files."""
+    return b'"data"' in content or b'"blob"' in content
+
+
+def _base64_characters(content: Any) -> int:
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    inner = [block["resource"] for block in blocks if isinstance(block.get("resource"), dict)]
+    texts = (block.get(name) for block in (*blocks, *inner) for name in _BASE64)
+    return sum(len(text) for text in texts if isinstance(text, str))

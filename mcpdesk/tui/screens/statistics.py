@@ -1,0 +1,306 @@
+"""How often tools, clients and methods were called, how long that took and what it cost, and when."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import on, work
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widget import Widget
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView, ItemKind
+from mcpdesk.protocol.token_cost import definition_cost
+from mcpdesk.recorder.index.query import quoted
+from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
+from mcpdesk.recorder.index.statistics_rows import ALL, StatisticsRow, as_csv, as_json, rows_of
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import chart, clock, duration, rate, size_text
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.choice_box import TabStrip
+from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.traffic.traffic_pane import TrafficPane
+
+COUNT_S = 0.02
+"""What one look may spend on counting; of a capture the rest waits for the next."""
+LOOK_S = 1.0
+"""Seconds between two looks at the numbers while calls come."""
+SUBJECTS = tuple(Subject)
+TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Methods"}
+_FILTERS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
+_USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools used", Subject.TOOL)}
+_MOST_USERS = 12
+_LEAST_LINES, _MOST_LINES = 2, 16
+"""Of a chart, without its head and its axis."""
+_SIDE_BY_SIDE = 70
+"""Cells from which on the two charts stand beside each other."""
+
+
+def _took(seconds: float | None) -> str:
+    return "–" if seconds is None else duration(seconds)
+
+
+def _tokens(count: int | None) -> str:
+    return "–" if count is None else f"{count:,}"
+
+
+def _falling(value: float | None) -> float:
+    return -math.inf if value is None else -value
+
+
+COLUMNS: tuple[Column[StatisticsRow], ...] = (
+    Column("name", lambda one, _: one_line(one.name, 30), lambda one: one.name.lower(), "lines--key"),
+    Column("server", lambda one, _: one_line(one.server, 20), lambda one: one.server, MUTED),
+    Column("calls", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
+    Column("errors", lambda one, _: f"{one.errors:,}", lambda one: -one.errors, "", True),
+    Column("p50", lambda one, _: _took(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
+    Column("p95", lambda one, _: _took(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
+    Column("p99", lambda one, _: _took(one.p99_s), lambda one: -(one.p99_s or 0), "", True),
+    Column("in", lambda one, _: size_text(one.bytes_in), lambda one: -one.bytes_in, "", True),
+    Column("out", lambda one, _: size_text(one.bytes_out), lambda one: -one.bytes_out, "", True),
+    Column("result tok", lambda one, _: _tokens(one.result_tokens), lambda one: -one.result_tokens, "", True),
+    Column(
+        "def tok",
+        lambda one, _: _tokens(one.definition_tokens),
+        lambda one: -(one.definition_tokens or 0),
+        "",
+        True,
+    ),
+)
+GIVING_WAY = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
+"""Columns that are left out where there is little room, the first one first."""
+
+
+class StatisticsPane(ColumnSection[StatisticsRow]):
+    """One row a tool, client or method, and of the selected one a chart over time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("statistics")
+    DEFAULT_CSS = """
+    StatisticsPane > .body > .detail { min-height: 9; }
+    StatisticsPane TabStrip { background: $surface; }
+    """
+    lesson = (
+        "Nothing was called yet",
+        "Calls are counted here by tool, by client and by method: how many, how many failed, how long they "
+        "took, their bytes, and about how many tokens definitions and results cost a model.\n\n"
+        "Call a tool in the workbench (1), or connect a client (4).",
+    )
+    beside_from = math.inf
+    table = COLUMNS
+    giving_way = GIVING_WAY
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self.order = 2
+        self._statistics = link.traffic.statistics
+        self._looked = -math.inf
+        self._more = False
+        """Whether exchanges are left to count."""
+        self._definitions: dict[str, tuple[int, dict[tuple[str, str], int]]] = {}
+        """Server -> the version of its catalogue, and the tokens of its tools."""
+
+    @property
+    def subject(self) -> Subject:
+        """By what the calls are added up."""
+        return SUBJECTS[self.query_one(TabStrip).current]
+
+    def parts(self) -> Iterable[Widget]:
+        yield TabStrip(tuple(TITLES.values()))
+        yield from super().parts()
+
+    def show_view(self, view: CoreView) -> None:
+        """Count what came, and show it once a second."""
+        self._more = self._statistics.update(COUNT_S)
+        if (now := time.monotonic()) >= self._looked + LOOK_S:
+            self._looked = now
+            self.update_data(view)
+        if self.screen.focused is None:
+            self.entry.focus()
+
+    def version_of(self, view: CoreView) -> object:
+        catalogues = tuple(self.link.catalogue(server.name).version for server in view.servers)
+        return self._statistics.version, self._more, catalogues, self.subject, self.order
+
+    def fetch(self) -> Sequence[StatisticsRow]:
+        """The sum of all first."""
+        found = rows_of(self._statistics, self.subject, self._definition_tokens())
+        first, *others = found
+        column = self.table[self.order]
+        rows = [first, *sorted(others, key=column.order)] if others else []
+        self.cells = {self.keys_of(row)[0]: tuple(each.text(row, 0.0) for each in self.table) for row in rows}
+        self._show_titles(len(others))
+        return rows
+
+    def keys_of(self, row: StatisticsRow) -> tuple[tuple[str, str]]:
+        return ((row.server, row.name),)
+
+    def lacks(self, column: Column[StatisticsRow]) -> bool:
+        if column.name == "server":
+            return len({row.server for row in self.rows if row.server}) < 2
+        return column.name == "def tok" and self.subject is Subject.METHOD
+
+    def style_of(self, column: Column[StatisticsRow], cell: str) -> str:
+        return "lines--bad" if column.name == "errors" and cell != "0" else column.style
+
+    def detail_of(self, row: StatisticsRow) -> tuple[str, Content]:
+        title = row.name if not row.server else f"{one_line(row.name, 60)} · {one_line(row.server, 30)}"
+        tally = self._tally(row)
+        room = self.query_one(".detail").content_size
+        facts = self._facts(row, tally)
+        width = max(20, (room.width or self.size.width - 2) - 1)
+        height = room.height - sum(1 + fact.cell_length // width for fact in facts)
+        return one_line(title), Content("\n").join([*facts, *self._charts(tally, width, height)])
+
+    def copies_of(self, row: StatisticsRow) -> list[Choice]:
+        line = "  ".join(self.cells[self.keys_of(row)[0]])
+        return [
+            Choice("name", row.name, row.name, "n"),
+            Choice("line", line, line, "l"),
+            Choice("table as CSV", as_csv(self.rows), f"{len(self.rows)} rows", "c"),
+            Choice("table as JSON", as_json(self.rows), f"{len(self.rows)} rows", "j"),
+        ]
+
+    def on_resize(self) -> None:
+        """Charts are drawn for the room there is."""
+        super().on_resize()
+        self.call_after_refresh(self.show_detail)
+
+    def show_order(self) -> None:
+        self.update_data(self.link.view())
+
+    def action_show_tab(self, by: int) -> None:
+        """Go to another subject."""
+        self.query_one(TabStrip).action_step(by)
+
+    @on(TabStrip.Picked)
+    def _picked(self) -> None:
+        self.update_data(self.link.view())
+
+    async def action_open(self) -> None:
+        """Show the calls behind the selected row."""
+        row = self.listing.selected
+        if row is None or row.name == OTHER:
+            return
+        await self.app.main.show_screen("traffic")
+        query = "" if row.name == ALL else f"{_FILTERS[self.subject]}:{quoted(row.name)}"
+        cast("TrafficPane", self.app.main.pane).set_filter(query)
+
+    @work
+    async def action_export(self) -> None:
+        """Write the table to a file."""
+        choices = [
+            Choice(f"{len(self.rows)} rows as CSV", ("csv", as_csv), "for a spreadsheet", "c"),
+            Choice(f"{len(self.rows)} rows as JSON", ("json", as_json), "for a program", "j"),
+        ]
+        chosen = await self.app.push_screen_wait(Menu(f"Export {TITLES[self.subject].lower()}", choices))
+        if chosen is None:
+            return
+        ending, written = chosen
+        path = Path.cwd() / f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(written(self.rows))
+        except OSError as error:
+            self.notify(f"Not exported: {error.strerror} ({error.filename})", severity="error", markup=False)
+        else:
+            self.notify(f"{len(self.rows)} rows written to {path}", markup=False)
+
+    def _show_titles(self, rows: int) -> None:
+        titles = [title if each is not self.subject else f"{title} {rows}" for each, title in TITLES.items()]
+        if self._more:
+            titles.append(f"counted {self._statistics.done:.0%}")
+        self.query_one(TabStrip).show(titles)
+
+    def _definition_tokens(self) -> dict[tuple[str, str], int]:
+        """Server and tool -> tokens of its definition: as offered now, or as a capture has it."""
+        servers = self.link.view().servers
+        if not servers:
+            return self._statistics.definitions()
+        for server in servers:
+            catalogue = self.link.catalogue(server.name)
+            if self._definitions.get(server.name, (-1, {}))[0] != catalogue.version:
+                tools = (item for item in catalogue.items if item.kind is ItemKind.TOOL and item.definition)
+                costs = {(server.name, tool.name): definition_cost(tool.definition).tokens for tool in tools}
+                self._definitions[server.name] = catalogue.version, costs
+        return {key: cost for server in servers for key, cost in self._definitions[server.name][1].items()}
+
+    def _tally(self, row: StatisticsRow) -> CallTally | None:
+        if row.name == ALL and not row.server:
+            return self._statistics.whole(self.subject)
+        return self._statistics.sums(self.subject).get((row.server, row.name))
+
+    def _facts(self, row: StatisticsRow, tally: CallTally | None) -> list[Content]:
+        if tally is None or not row.calls:
+            tokens = (
+                ""
+                if row.definition_tokens is None
+                else f" · definition about {row.definition_tokens:,} tokens"
+            )
+            return [Content(f"never called{tokens}")]
+        share = f" ({row.errors / row.calls:.1%})" if row.errors else ""
+        took = (
+            f" · p50 {_took(row.p50_s)} · p95 {_took(row.p95_s)} · p99 {_took(row.p99_s)}"
+            f" · slowest {duration(tally.slowest_s)}"
+            if row.p50_s is not None
+            else ""
+        )
+        lines = [
+            f"{row.calls:,} calls · {row.errors:,} errors{share}{took}",
+            f"in {size_text(row.bytes_in)} · out {size_text(row.bytes_out)}"
+            f" · results about {row.result_tokens:,} tokens"
+            + (
+                ""
+                if row.definition_tokens is None
+                else f" · definitions about {row.definition_tokens:,} tokens"
+            ),
+        ]
+        if row.server and self.subject in _USERS:
+            word, _ = _USERS[self.subject]
+            used = (
+                self._statistics.clients_of(row.server, row.name)
+                if self.subject is Subject.TOOL
+                else self._statistics.tools_of(row.server, row.name)
+            )
+            named = [f"{one_line(name, 40)} {each.calls:,}" for name, each in used[:_MOST_USERS]]
+            more = [f"and {len(used) - _MOST_USERS} more"] if len(used) > _MOST_USERS else []
+            lines.append(f"{word}: {' · '.join([*named, *more]) or 'none'}")
+        return [*map(Content, lines), Content("")]
+
+    def _charts(self, tally: CallTally | None, width: int, height: int) -> list[Content]:
+        """Calls and the slowest call over time, beside each other where there is room."""
+        times = self._statistics.times
+        if tally is None or times.began is None or not tally.calls:
+            return []
+        slots, length_s = len(self._statistics.whole().rates), times.length_s
+        is_wide = width >= _SIDE_BY_SIDE
+        high = max(_LEAST_LINES, min(_MOST_LINES, (height if is_wide else height // 2) - 2))
+        cells = (width - 3) // 2 if is_wide else width
+        rates = [count / length_s for count in tally.rates]
+        slowest = list(tally.longest)
+        ends = clock(times.began)[:8], clock(times.began + slots * length_s)[:8]
+        axis = f"{ends[0]}{ends[1]:>{max(9, cells - 8)}}"
+        blocks = []
+        for head, values, style in (
+            (f"calls a second, at most {rate(max(rates, default=0))}", rates, "$text-primary"),
+            (f"slowest call, at most {duration(max(slowest, default=0))}", slowest, "$text-warning"),
+        ):
+            values += [0.0] * (slots - len(values))
+            lines = chart(values, cells, high)
+            blocks.append(
+                [
+                    Content.styled(f"{one_line(head, cells):<{cells}}", "$text-muted"),
+                    *(Content.styled(f"{line:<{cells}}", style) for line in lines),
+                    Content.styled(f"{axis:<{cells}}", "$text-muted"),
+                ]
+            )
+        if is_wide:
+            return [Content("   ").join(pair) for pair in zip(*blocks, strict=True)]
+        return [line for block in blocks for line in block]

@@ -1,0 +1,138 @@
+"""A section whose list has columns as wide as their contents, under heads that say and change the order."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from rich.cells import cell_len
+from textual import events, on
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from mcpdesk.link.link import Link
+from mcpdesk.tui.widgets.line_list import Span
+from mcpdesk.tui.widgets.section import Section
+
+Row = TypeVar("Row")
+GAP = 2
+"""Cells between two columns."""
+MUTED = "lines--muted"
+
+
+class Column(NamedTuple, Generic[Row]):
+    """A column of the list."""
+
+    name: str
+    text: Callable[[Row, float], str]
+    """Its cell, for a row at a Unix time in seconds."""
+    order: Callable[[Row], Any]
+    """What the rows are sorted by."""
+    style: str = ""
+    is_number: bool = False
+    """Whether it is aligned to the right."""
+    falls: bool = False
+    """Whether the largest comes first."""
+
+    @property
+    def mark(self) -> str:
+        """What the head shows where the rows are sorted by this column."""
+        return "↓" if self.is_number or self.falls else "↑"
+
+    def aligned(self, cell: str, width: int) -> str:
+        """A cell, with the gap that follows it."""
+        pad = " " * max(0, width - cell_len(cell))
+        return (pad + cell if self.is_number else cell + pad) + " " * GAP
+
+
+class ColumnSection(Section[Row]):
+    """Columns give way where there is little room; `s` and a click on a head sort."""
+
+    DEFAULT_CSS = """
+    ColumnSection .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
+    """
+    table: ClassVar[Sequence[Column[Any]]]
+    giving_way: ClassVar[Sequence[str]]
+    """Columns that are left out where there is little room, the first one first."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self.order = 0
+        """The place of the column that the rows are sorted by."""
+        self.cells: dict[Hashable, tuple[str, ...]] = {}
+        """What identifies a row -> its texts, one for every column."""
+        self.widths = [len(column.name) + 1 for column in self.table]
+
+    def parts(self) -> Iterable[Widget]:
+        yield Static(classes="heads", markup=False)
+        yield from super().parts()
+
+    @abstractmethod
+    def show_order(self) -> None:
+        """Sort the rows by `order`, and show them."""
+
+    def style_of(self, column: Column[Row], cell: str) -> str:
+        """The component class of a cell."""
+        return column.style
+
+    def lacks(self, column: Column[Row]) -> bool:
+        """Whether a column has nothing to say of any row."""
+        return False
+
+    def load(self) -> None:
+        super().load()
+        self.widths = [
+            max([len(column.name) + 1, *(cell_len(row[at]) for row in self.cells.values())])
+            for at, column in enumerate(self.table)
+        ]
+        self.show_heads()
+
+    def columns(self, width: int) -> list[tuple[int, Column[Row]]]:
+        """The columns that fit into so many cells, with their places in `table`."""
+        left = [each for each in enumerate(self.table) if not self.lacks(each[1])]
+        for name in self.giving_way:
+            if 1 + sum(self.widths[at] + GAP for at, _ in left) <= width:
+                break
+            left = [each for each in left if each[1].name != name]
+        return left
+
+    def spans(self, row: Row, width: int) -> Iterable[Span]:
+        yield " ", ""
+        cells = self.cells[self.keys_of(row)[0]]
+        for at, column in self.columns(width):
+            yield column.aligned(cells[at], self.widths[at]), self.style_of(column, cells[at])
+
+    def texts_of(self, row: Row) -> Iterable[str]:
+        return self.cells[self.keys_of(row)[0]]
+
+    def show_heads(self) -> None:
+        """Draw the heads above the columns that fit."""
+        self.query_one(".heads", Static).update(Content(" " + "".join(title for _, title in self._titles())))
+
+    def _titles(self) -> Iterator[tuple[int, str]]:
+        for at, column in self.columns(self.listing.size.width or self.size.width):
+            yield at, column.aligned(column.name + column.mark * (at == self.order), self.widths[at])
+
+    def on_resize(self) -> None:
+        """Other columns may fit."""
+        super().on_resize()
+        self.call_after_refresh(self.show_heads)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        shown = [at for at, column in enumerate(self.table) if not self.lacks(column)]
+        self.order = next((at for at in shown if at > self.order), shown[0])
+        self.show_order()
+
+    @on(events.Click, ".heads")
+    def _head_clicked(self, event: events.Click) -> None:
+        """Sort by the column whose head is clicked."""
+        end = 1
+        for at, title in self._titles():
+            end += cell_len(title)
+            if event.x < end:
+                self.order = at
+                self.show_order()
+                return

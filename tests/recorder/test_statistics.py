@@ -1,0 +1,158 @@
+"""Calls counted by tool and by client, the same for a running core and for a capture of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index import statistics
+from mcpdesk.recorder.index.statistics import OTHER, SLOTS, CallTally, SlotTimes, Subject
+from mcpdesk.recorder.index.statistics_rows import ALL, as_csv, as_json, rows_of
+from tests.support.traffic import (
+    IN,
+    OPENED,
+    OUT,
+    asks,
+    call,
+    connection,
+    error,
+    notification,
+    request,
+    result,
+    retry,
+    settle,
+    text,
+)
+
+SCHEMA = {"name": "echo", "description": "Say it again.", "inputSchema": {"type": "object"}}
+
+
+def exchange(
+    recording: Recording, number: int, asked: bytes, answer: bytes, began: float, took: float
+) -> None:
+    recording.frame(number, IN, asked, at=began)
+    recording.frame(number, OUT, answer, at=began + took)
+
+
+def two_clients(recording: Recording) -> Recording:
+    """Ten calls of two tools by two clients, one of each kind of failure, and what is no call."""
+    recording.connect(connection(1, "claude"))
+    recording.connect(connection(2, "cursor"))
+    exchange(recording, 1, request(0, "tools/list"), result(0, {"tools": [SCHEMA]}), OPENED, 0.001)
+    for at in range(1, 7):
+        exchange(recording, 1, call(at, "echo"), text(at, "x" * 36), OPENED + at, at / 1000)
+    exchange(recording, 2, call(1, "echo"), text(1, "no", is_error=True), OPENED + 7, 0.5)
+    exchange(recording, 2, call(2, "other"), error(2), OPENED + 8, 0.25)
+    recording.frame(2, IN, call(3, "other"), at=OPENED + 9)
+    recording.frame(2, IN, notification("notifications/cancelled", {"requestId": 3}), at=OPENED + 9.5)
+    recording.frame(2, IN, call(4, "other"), at=OPENED + 9)
+    recording.connect(connection(2, "cursor", closed=OPENED + 11))
+    recording.frame(1, OUT, request(9, "ping"), at=OPENED + 10)
+    settle(recording)
+    return recording
+
+
+def test_calls_are_counted_by_tool_and_by_client() -> None:
+    counted = two_clients(Recording(None)).index.statistics
+    echo, other = (counted.sums(Subject.TOOL)["profiles", name] for name in ("echo", "other"))
+    assert (echo.calls, echo.errors, other.calls, other.errors) == (7, 1, 3, 2)
+    assert echo.received == sum(len(call(at, "echo")) for at in (1, 2, 3, 4, 5, 6, 1))
+    assert echo.sent == 6 * len(text(1, "x" * 36)) + len(text(1, "no", is_error=True))
+    assert echo.tokens == 6 * round(len('[{"type":"text","text":""}]') / 3.6 + 10) + 8
+    assert echo.at(0.5) == pytest.approx(0.004, rel=0.1) and echo.slowest_s == pytest.approx(0.5)
+    assert echo.at(0.99) == pytest.approx(0.5, rel=0.1)
+    clients = counted.sums(Subject.CLIENT)
+    assert {name: tally.calls for (_, name), tally in clients.items()} == {"claude": 7, "cursor": 4}
+    assert [(name, tally.calls) for name, tally in counted.tools_of("profiles", "cursor")] == [
+        ("other", 3),
+        ("echo", 1),
+    ]
+    assert [name for name, _ in counted.clients_of("profiles", "echo")] == ["claude", "cursor"]
+    assert {name for _, name in counted.sums(Subject.METHOD)} == {"tools/list", "tools/call"}
+
+
+def test_a_capture_has_the_same_numbers_with_the_cost_of_definitions(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "one.jsonl")
+    recording.start()
+    two_clients(recording)
+    recording.close()
+    index = Archive(tmp_path / "one.jsonl").index
+    index.catch_up(float("inf"))
+    while index.statistics.update(0.0):
+        assert index.statistics.done < 1
+    for subject in Subject:
+        live, read = (rows_of(each.statistics, subject, {}) for each in (recording.index, index))
+        assert live == read
+    definitions = index.statistics.definitions()
+    assert definitions == {("profiles", "echo"): 21}
+    rows = {row.name: row for row in rows_of(index.statistics, Subject.TOOL, definitions)}
+    assert (rows["echo"].definition_tokens, rows["other"].definition_tokens) == (21, None)
+    assert (rows[ALL].calls, rows[ALL].definition_tokens) == (10, 21)
+    clients = rows_of(index.statistics, Subject.CLIENT, definitions)
+    assert {row.definition_tokens for row in clients} == {21}
+
+
+def test_an_operation_in_rounds_is_one_call() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "order"), at=OPENED)
+    recording.frame(1, OUT, asks(1, "state", size="How large?"), at=OPENED + 1)
+    settle(recording)
+    assert recording.index.statistics.sums(Subject.TOOL) == {}
+    recording.frame(1, IN, retry(2, "order", "state", size={"cups": 1}), at=OPENED + 9)
+    recording.frame(1, OUT, text(2, "done"), at=OPENED + 10)
+    settle(recording)
+    (tally,) = recording.index.statistics.sums(Subject.TOOL).values()
+    assert tally.calls == 1 and tally.slowest_s == pytest.approx(10)
+    assert tally.received == len(call(1, "order")) + len(retry(2, "order", "state", size={"cups": 1}))
+
+
+def test_pictures_and_files_cost_no_text_tokens() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    picture = {"type": "image", "data": "A" * 30_000, "mimeType": "image/png"}
+    exchange(recording, 1, call(1, "draw"), result(1, {"content": [picture]}), OPENED, 0.1)
+    exchange(recording, 1, call(2, "read"), text(2, "é" * 180_000), OPENED, 0.1)
+    settle(recording)
+    tools = {name: tally.tokens for (_, name), tally in recording.index.statistics.sums(Subject.TOOL).items()}
+    assert tools["draw"] < 30 and tools["read"] == pytest.approx(100_000, rel=0.01)
+
+
+def test_names_that_strangers_make_up_cost_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "MOST_TALLIES", 5)
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for at in range(50):
+        exchange(recording, 1, call(at, f"tool {at}"), error(at), OPENED, 0.1)
+    settle(recording)
+    tools = recording.index.statistics.sums(Subject.TOOL)
+    assert len(tools) == 6 and tools["profiles", OTHER].calls == 45
+
+
+def test_slots_become_longer_and_lose_nothing() -> None:
+    times = SlotTimes()
+    tally, late = CallTally(times), CallTally(times)
+    for second in range(10 * SLOTS):
+        tally.add(1, OPENED + second, 0.001 * second, 1, 1, 0)
+    late.add(1, OPENED + 10 * SLOTS - 1, 9.0, 1, 1, 0)
+    assert times.length_s == 16 and len(tally.rates) <= SLOTS
+    assert sum(tally.rates) == 10 * SLOTS and set(tally.rates[:-1]) == {16}
+    assert list(tally.longest) == sorted(tally.longest)
+    tally.join(late)
+    assert tally.longest[-1] == 9.0 and tally.calls == 10 * SLOTS + 1
+
+
+def test_the_table_is_written_as_csv_and_json() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    exchange(recording, 1, call(1, "=HYPERLINK()"), text(1, "x"), OPENED, 0.1)
+    settle(recording)
+    rows = rows_of(recording.index.statistics, Subject.TOOL, {})
+    whole, evil = csv.DictReader(as_csv(rows).splitlines())
+    assert (whole["name"], whole["calls"], evil["name"]) == (ALL, "1", "'=HYPERLINK()")
+    assert json.loads(as_json(rows))[1]["name"] == "=HYPERLINK()"

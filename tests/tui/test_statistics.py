@@ -1,0 +1,118 @@
+"""The table of calls on the screen: by tool and by client, sorted, exported, with charts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mcpdesk.link.capture_link import CaptureLink
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.tui.app import CaptureApp, DeskApp
+from mcpdesk.tui.render.amounts import chart
+from mcpdesk.tui.screens.statistics import StatisticsPane
+from tests.recorder.test_statistics import two_clients
+from tests.support.frame import StubPane, quiet_link, running_frame, toasts
+from tests.support.widgets import until
+
+
+def lines(pane: StatisticsPane, width: int = 118) -> list[str]:
+    return [
+        "".join(text for text, _ in pane.listing.spans(at, width)) for at in range(pane.listing.row_count)
+    ]
+
+
+def detail(pane: StatisticsPane) -> str:
+    return str(pane.query_one(".detail Static", Static).content)
+
+
+async def shown(app: DeskApp, pilot: Pilot[None]) -> StatisticsPane:
+    await until(pilot, lambda: app.main.pane is not None)
+    await pilot.press("6")
+    await until(pilot, lambda: any(pane.rows for pane in app.main.query(StatisticsPane)))
+    return app.main.query_one(StatisticsPane)
+
+
+async def test_one_row_a_tool_and_below_it_who_calls_and_when() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        rows = [line.split()[0] for line in lines(pane)]
+        assert rows[0] == "all" and set(rows) > {"user-profile", "slow-report"}
+        at = rows.index("user-profile")
+        pane.listing.cursor = at
+        await pilot.pause()
+        assert "called by: claude-code 2.1" in detail(pane) and "slowest call, at most" in detail(pane)
+        assert "█" in detail(pane)
+        await pilot.press("right_square_bracket")
+        await pilot.pause()
+        assert {line.split()[0] for line in lines(pane)} >= {"all", "claude-code"}
+
+
+async def test_heads_and_keys_sort_and_enter_leads_to_the_calls() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        heads = pane.query_one(".heads", Static)
+        await pilot.click(heads, offset=(str(heads.content).index("name") + 1, 0))
+        names = [row.name for row in pane.listing.rows[1:]]
+        assert names == sorted(names, key=str.lower) and "name↑" in str(heads.content)
+        pane.listing.cursor = 1 + names.index("user-profile")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.main.pane, StubPane) and app.main.pane.query_text == 'tool:"user-profile"'
+
+
+async def test_the_table_is_exported_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press("x", "j")
+        await until(pilot, lambda: any("written to" in toast for toast in toasts(app)))
+        (file,) = tmp_path.glob("mcpdesk-tools-*.json")
+        assert [row["name"] for row in json.loads(file.read_text())] == [row.name for row in pane.rows]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+async def test_name_calls_and_errors_are_seen_at_every_width(width: int) -> None:
+    async with running_frame(size=(width, 24)) as (app, pilot):
+        pane = await shown(app, pilot)
+        heads = str(pane.query_one(".heads", Static).content)
+        assert [word for word in ("name", "calls", "errors", "p50", "p95") if word not in heads] == []
+        assert len(heads.rstrip()) <= width
+        assert all(len(line) <= width for line in detail(pane).splitlines()[3:])
+
+
+async def test_a_capture_has_them_too(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "one.jsonl")
+    recording.start()
+    two_clients(recording)
+    recording.close()
+    app = CaptureApp(CaptureLink(Archive(tmp_path / "one.jsonl")))
+    async with app.run_test(size=(100, 30)) as pilot:
+        pane = await shown(app, pilot)
+        await until(pilot, lambda: len(pane.rows) == 3)
+        assert [(row.name, row.calls, row.definition_tokens) for row in pane.rows] == [
+            ("all calls", 10, 21),
+            ("echo", 7, 21),
+            ("other", 3, None),
+        ]
+
+
+async def test_before_any_call_the_screen_says_what_comes_here() -> None:
+    link = quiet_link()
+    link.traffic = Recording(None).index
+    link.catalogues = {}
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("6")
+        pane = app.main.query_one(StatisticsPane)
+        await until(pilot, lambda: not pane.rows)
+
+
+def test_a_chart_has_a_bar_a_cell_and_shows_everything_above_zero() -> None:
+    assert chart([0.0, 1.0, 16.0], 3, 2) == ["  █", " ▁█"]
+    assert chart([1.0, 2.0], 4, 1) == ["▄▄██"]
+    assert chart([0.0, 5.0, 0.0, 0.0], 2, 1) == ["█ "]
+    assert chart([], 3, 1) == ["   "]
