@@ -15,18 +15,21 @@ def folder_roots(folders: Iterable[Path]) -> list[JSONObject]:
 
 
 class DeskRoots:
-    """The roots of the desk. Until a person chooses others they are those of the connection that is asked."""
+    """The roots of the desk: those a person chose.
+
+    Until then a hosted folder hears of itself, and a server elsewhere of none: some serve the roots they hear
+    of in place of what their command line says.
+    """
 
     def __init__(self) -> None:
-        self._working = tuple(each["uri"] for each in folder_roots([Path.cwd()]))
         self._chosen: tuple[str, ...] | None = None
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """Those that servers get that are not ours: the working folder, unless others were chosen."""
-        return self._working if self._chosen is None else self._chosen
+        """Those that servers get that are not ours."""
+        return self._chosen or ()
 
-    def offered(self, folders: Iterable[Path]) -> list[JSONObject]:
+    def offered(self, folders: Iterable[Path] = ()) -> list[JSONObject]:
         """As `roots/list` has them; `folders` are named where none were chosen."""
         if self._chosen is None:
             return folder_roots(folders)

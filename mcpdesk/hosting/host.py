@@ -343,8 +343,8 @@ class Host:
         """What a server that is not ours may ask: answered in the inbox."""
         from mcpdesk.client.person_answers import PersonAnswers
 
-        timeout_s, folders = self.settings.question_timeout_ms / 1000, [Path.cwd()]
-        return PersonAnswers(name, self.inbox, lambda: timeout_s, lambda: self.roots.offered(folders)).offered
+        timeout_s = self.settings.question_timeout_ms / 1000
+        return PersonAnswers(name, self.inbox, lambda: timeout_s, self.roots.offered).offered
 
     def choose_roots(self, texts: Sequence[str]) -> None:
         """Name other roots to servers from now on, and tell them. Raises: ValueError for what is no root."""

@@ -142,11 +142,8 @@ async def call(desk: RunningDesk, server: str, method: str, **params: Any) -> st
 
 
 @pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.package.rpartition("/")[2])
-async def test_a_published_program_is_called_from_the_desk(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_published_program_is_called_from_the_desk(case: Case, tmp_path: Path) -> None:
     needs_package(case.package)
-    monkeypatch.chdir(tmp_path)  # the desk's root, to which the files are limited
     (tmp_path / "note").touch()
     filled = [word.format(folder=tmp_path) for word in case.arguments]
     async with desk_with(command_text(["npx", "-y", case.package, *filled])) as desk:
