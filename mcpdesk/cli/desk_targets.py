@@ -19,6 +19,7 @@ from mcpdesk.client.targets import (
     FolderTarget,
     RemoteTarget,
     Target,
+    UrlTarget,
     command_text,
     configured_targets,
     find_target,
@@ -91,7 +92,7 @@ def desk_targets(texts: Sequence[str], reach: Reach, others: Collection[str] = (
         own = (
             reach
             if not isinstance(target, CommandTarget)
-            else reach._replace(headers=(), token=None, key=None)
+            else reach._replace(headers=(), token=None, key=None, account="")
         )
         upstreams.append(UpstreamPlan(_free(name, taken), target, own._replace(mode="")))
     return DeskTargets(tuple(folders), tuple(upstreams))
@@ -104,7 +105,8 @@ def _named(text: str, reach: Reach) -> Iterator[tuple[str, Target | RemoteTarget
     target = find_target(text, os.environ, ask_input, reach.packages)
     if isinstance(target, FolderTarget):
         target = FolderTarget(server_folder(text))
-    yield server_name(text, target), target
+    name = server_name(text, target)
+    yield f"{name}-{reach.account}" if reach.account and isinstance(target, UrlTarget) else name, target
 
 
 def server_name(text: str, target: Target) -> str:

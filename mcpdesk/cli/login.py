@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
-from mcpdesk.cli.reach import secret
+from mcpdesk.cli.reach import account_name, secret
 from mcpdesk.errors import AuthorizationError, DeskUserError
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 LOGIN_EXAMPLES = """\b
 Examples:
   mcpdesk login https://mcp.example.com/mcp
+  mcpdesk login https://mcp.example.com/mcp --account work
   mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET
 
+With --account a person keeps several logins for one URL; `mcpdesk URL --account work` uses one of them.
 The browser opens by itself where there is one; over ssh the address is printed, and the answer has to reach
 this machine: ssh -L 33427:127.0.0.1:33427.
 """
@@ -33,14 +35,18 @@ Example:
 """
 
 
+ACCOUNT = click.option("--account", default="", metavar="NAME", help="One of several logins for that URL.")
+
+
 @click.command(name="login", epilog=LOGIN_EXAMPLES, short_help="Log in to a remote server.")
 @click.argument("url")
+@ACCOUNT
 @click.option("--client-id", default="", metavar="ID", help="What this program is registered as there.")
 @click.option("--client-secret-env", metavar="VAR", help="The variable with the secret of that client.")
 @click.option("--scope", default="", metavar="SCOPES", help="Ask for these; else for what the server says.")
 @click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, help="Seconds to wait.")
 def login_command(
-    url: str, client_id: str, client_secret_env: str | None, scope: str, timeout_s: float
+    url: str, account: str, client_id: str, client_secret_env: str | None, scope: str, timeout_s: float
 ) -> None:
     """Log in to the server at URL with a browser, and keep its token for the desk and all commands."""
     client_secret = secret(client_secret_env, "--client-secret-env") or ""
@@ -49,7 +55,7 @@ def login_command(
     from mcpdesk.client.oauth.browser_login import log_in
     from mcpdesk.client.oauth.values import ClientRegistration
 
-    store = _store()
+    store = _store(account)
     client = ClientRegistration(client_id, client_secret) if client_id else None
     try:
         grant = asyncio.run(
@@ -58,25 +64,26 @@ def login_command(
     except AuthorizationError as error:
         hint = "" if error.clause else "Ask who runs the server, or give --client-id."
         raise DeskUserError(str(error), hint, CANNOT_CONNECT) from None
-    print_text("\n".join(_facts(grant, store)))
+    print_text("\n".join(_facts(grant, store, account)))
 
 
 @click.command(name="logout", epilog=LOGOUT_EXAMPLES, short_help="Forget the token of a remote server.")
 @click.argument("url")
-def logout_command(url: str) -> None:
+@ACCOUNT
+def logout_command(url: str, account: str) -> None:
     """Forget the token of the server at URL."""
-    store = _store()
+    store, of = _store(account), f" of the account {account}" if account else ""
     if store.grant(url) is None:
-        raise DeskUserError(f"There is no token for {url}.", f"Tokens are in {store.where}.")
+        raise DeskUserError(f"There is no token{of} for {url}.", f"Tokens are in {store.where}.")
     store.forget(url)
-    print_text(f"The token for {url} is forgotten.")
+    print_text(f"The token{of} for {url} is forgotten.")
 
 
-def _store() -> StoredGrants:
+def _store(account: str) -> StoredGrants:
     from mcpdesk.client.oauth.stored_grants import open_grants
     from mcpdesk.settings import resolve
 
-    return open_grants(resolve({}, os.environ).settings.state_dir)
+    return open_grants(resolve({}, os.environ).settings.state_dir, account_name(account))
 
 
 def show_address(url: str) -> None:
@@ -87,9 +94,9 @@ def show_address(url: str) -> None:
         webbrowser.open(url)
 
 
-def _facts(grant: Grant, store: StoredGrants) -> list[str]:
+def _facts(grant: Grant, store: StoredGrants, account: str) -> list[str]:
     """What a person wants to know of the token they got."""
-    lines = [f"Logged in to {grant.resource} by {grant.issuer}."]
+    lines = [f"Logged in to {grant.resource} by {grant.issuer}{f', as {account}' if account else ''}."]
     if grant.scopes:
         lines.append(f"Scopes: {' '.join(grant.scopes)}.")
     if grant.expires is not None:

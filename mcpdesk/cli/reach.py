@@ -39,6 +39,7 @@ ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 """Era -> the newest revision of it."""
 MOST_HELD_LINES = 200
 MOST_STRAY_LINES = 20
+_ACCOUNT = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
 TOKEN_HINTS: dict[int, str] = {
@@ -54,6 +55,7 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--token-env", metavar="VAR", help="The variable with the bearer token.")
     @click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key.")
     @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="For a URL: a header.")
+    @click.option("--account", default="", metavar="NAME", help="For a URL: whose login to use.")
     @click.option("--revision", type=click.Choice([*BY_NAME]), default=None, help="Speak this revision.")
     @click.option("--era", type=click.Choice([*ERAS]), default=None, help="Speak the newest one of this era.")
     @click.option(
@@ -71,7 +73,9 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return reached
 
 
-REACH_OPTIONS = frozenset({"mode", "token_env", "key_env", "headers", "revision", "era", "packages"})
+REACH_OPTIONS = frozenset(
+    {"mode", "token_env", "key_env", "headers", "revision", "era", "packages", "account"}
+)
 
 
 def given_reach(values: Mapping[str, Any]) -> Reach:
@@ -83,7 +87,16 @@ def given_reach(values: Mapping[str, Any]) -> Reach:
         tuple(map(_header, values.get("headers") or ())),
         values.get("revision") or ERAS.get(values.get("era") or "", ""),
         tuple(values.get("packages") or ()),
+        account_name(values.get("account") or ""),
     )
+
+
+def account_name(text: str) -> str:
+    """Return the name of an account. Raises: DeskUserError for what cannot be one."""
+    if text and not _ACCOUNT.fullmatch(text):
+        hint = "Use letters, digits and @ . _ + -, 64 at most."
+        raise DeskUserError(f"--account: {text[:80]!r} is no name of an account.", hint)
+    return text
 
 
 def _header(text: str) -> tuple[str, str]:

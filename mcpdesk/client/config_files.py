@@ -16,7 +16,19 @@ from msgspec import Struct
 from mcpdesk.errors import DeskUserError
 
 KEYS = frozenset(
-    {"command", "args", "env", "cwd", "type", "transport", "url", "serverUrl", "headers", "envFile"}
+    {
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "type",
+        "transport",
+        "url",
+        "serverUrl",
+        "headers",
+        "envFile",
+        "account",
+    }
 )
 """Keys of a server that mean something here."""
 IGNORED = frozenset(
@@ -61,6 +73,8 @@ class ConfiguredServer(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     kind: str = ""
     """`http`, `sse` or `ws` where the file says so; empty: it is found out."""
+    account: str = ""
+    """Whose login is used, where a person has several for one URL."""
     problem: str = ""
     """Why it cannot be used; empty when it can."""
     remarks: tuple[str, ...] = ()
@@ -194,6 +208,7 @@ def expanded(
         replaced(server.url),
         {name: replaced(text) for name, text in server.headers.items()},
         server.kind,
+        replaced(server.account),
         server.problem,
         server.remarks,
     )
@@ -230,6 +245,7 @@ def _server(name: str, given: Any) -> ConfiguredServer:
         given.get("url") or given.get("serverUrl") or "",
         {key: str(value) for key, value in (given.get("headers") or {}).items()},
         kind,
+        given.get("account") or "",
         remarks=tuple(f"{key[:80]!r} means nothing here" for key in unknown),
     )
 
@@ -244,7 +260,15 @@ def _problem(given: Any) -> str:
         return f"type is {str(kind)[:80]!r}; known are {', '.join(KINDS)}"
     if ("command" in given) == (place is not None):
         return "it needs either a command or a url"
-    shapes = {"command": str, "url": str, "args": list, "env": dict, "headers": dict, "cwd": str}
+    shapes = {
+        "command": str,
+        "url": str,
+        "account": str,
+        "args": list,
+        "env": dict,
+        "headers": dict,
+        "cwd": str,
+    }
     for key, shape in shapes.items():
         if given.get(key) is not None and not isinstance(given[key], shape):
             return f"{key} has to be {_NAMES[shape]}"

@@ -36,6 +36,8 @@ class UrlTarget(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     kind: str = ""
     """`http`, `sse` or `ws`; empty: it is found out."""
+    account: str = ""
+    """Whose login is used, where a configuration file says so."""
 
 
 class CommandTarget(Struct, frozen=True):
@@ -136,7 +138,7 @@ def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | Comm
     if server.problem:
         raise DeskUserError(f"{server.name}: {server.problem}.")
     if server.url:
-        return UrlTarget(server.url, server.headers, server.kind)
+        return UrlTarget(server.url, server.headers, server.kind, server.account)
     folder = config.workspace if config.is_of_project else None
     if server.folder:
         folder = config.workspace / Path(server.folder).expanduser()

@@ -44,7 +44,7 @@ class UrlPassThrough:
         authorizer = None
         if "authorization" not in self._ours:
             # Settled once: whether callers need a key depends on it.
-            store = open_grants(place.state_dir)
+            store = open_grants(place.state_dir, target.account or reach.account)
             if store.grant(target.url) is not None:
                 authorizer = Authorizer(target.url, ClientSetup(), store)
         self.holds_credentials = bool(self._ours) or authorizer is not None

@@ -28,11 +28,13 @@ class Reach(NamedTuple):
     """The revision to speak; empty: the newest both know."""
     packages: tuple[str, ...] = ()
     """What a Python file needs besides what it says itself."""
+    account: str = ""
+    """Whose login is used, where a person has several for one URL."""
 
     @property
     def is_remote(self) -> bool:
         """Whether anything was said that only counts for a server that is not a folder."""
-        return bool(self.key or self.headers or self.revision or self.packages)
+        return bool(self.key or self.headers or self.revision or self.packages or self.account)
 
 
 class ClientPlace(NamedTuple):
@@ -102,7 +104,8 @@ def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport
         return WebSocket(target.url, headers)
     authorizer = None
     if not any(name.lower() == "authorization" for name in headers):
-        authorizer = Authorizer(target.url, ClientSetup(), open_grants(place.state_dir))
+        grants = open_grants(place.state_dir, target.account or reach.account)
+        authorizer = Authorizer(target.url, ClientSetup(), grants)
     if target.kind == "sse":
         return HttpSse(HttpRequests(target.url, headers, reach.mode, authorizer=authorizer))
     return StreamableHttp(target.url, headers, reach.mode, authorizer=authorizer)
@@ -117,8 +120,8 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
     from mcpdesk.jobs.child import GUARD
     from mcpdesk.jobs.process_table import with_mark
 
-    if reach.mode or reach.token or reach.key or reach.headers:
-        message = "A program gets no mode, no token, no key and no header."
+    if reach.mode or reach.token or reach.key or reach.headers or reach.account:
+        message = "A program gets no mode, no token, no key, no header and no account."
         raise DeskUserError(message, "Give it what it needs in its arguments or its environment.")
     groups: list[int] = []
 

@@ -57,6 +57,11 @@ class UpstreamPlan(Struct, frozen=True):
     reach: Reach = Reach()
 
     @property
+    def account(self) -> str:
+        """Whose login is used; empty for the only one."""
+        return (self.target.account if isinstance(self.target, UrlTarget) else "") or self.reach.account
+
+    @property
     def place(self) -> str:
         """Its command or its URL, for a person to read."""
         if isinstance(self.target, CommandTarget):
@@ -161,7 +166,7 @@ class Upstream:
             questions.append(asked)
 
         try:
-            store = open_grants(site.place.state_dir)
+            store = open_grants(site.place.state_dir, self.plan.account)
             await log_in(target.url, store, show, watch=self._transport.record_fetch)
             site.notify(f"Logged in to {self.name}; the token is kept in {store.where}.", False)
         except DeskError as error:
@@ -242,9 +247,11 @@ class Upstream:
         """Whose token is used for it, if one is."""
         if not isinstance(self.plan.target, UrlTarget):
             return ""
-        store = open_grants(self._site.place.state_dir)
+        account = self.plan.account
+        store = open_grants(self._site.place.state_dir, account)
         grant = store.grant(self.plan.target.url)
-        return "" if grant is None else login_text(grant, store.where)
+        told = "" if grant is None else login_text(grant, store.where)
+        return f"account {account}: {told or 'not logged in'}" if account else told
 
     async def _read(self, agreement: Agreement) -> None:
         """Read what it offers."""
@@ -331,6 +338,7 @@ class Upstream:
                 problems=(message,),
                 hint=hint,
                 offers=(),
+                login=self._login(),
                 steps=tuple(self._steps),
             )
         )

@@ -64,6 +64,24 @@ async def test_who_logged_in_is_served_by_every_command_until_logout(tmp_path: P
     assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
 
 
+async def test_several_accounts_of_one_url_are_kept_apart(tmp_path: Path) -> None:
+    async with GuardedServer().running() as server:
+        for account in ("work", "home"):
+            login = ("login", server.url, "--account", account)
+            code, out, err = await _mcpdesk(tmp_path, *login, logs_in=True)
+            assert code == 0, err
+            assert f"by {server.origin}, as {account}." in out
+        assert (await _mcpdesk(tmp_path, "list", server.url))[0] == 3
+        assert (await _mcpdesk(tmp_path, "list", server.url, "--account", "home"))[0] == 0
+        assert (await _mcpdesk(tmp_path, "logout", server.url, "--account", "home"))[0] == 0
+        assert (await _mcpdesk(tmp_path, "list", server.url, "--account", "home"))[0] == 3
+        assert (await _mcpdesk(tmp_path, "list", server.url, "--account", "work"))[0] == 0
+        code, _, err = await _mcpdesk(tmp_path, "logout", server.url, "--account", "home")
+        assert (code, "no token of the account home for" in err) == (2, True)
+    code, _, err = await _mcpdesk(tmp_path, "login", "https://a.test", "--account", "a b")
+    assert (code, "'a b' is no name of an account" in err) == (2, True)
+
+
 async def test_a_broken_authorization_server_is_named_with_its_rule(tmp_path: Path) -> None:
     changes = {"server": lambda document: document.update(issuer="https://evil.test")}
     async with GuardedServer(changes).running() as server:

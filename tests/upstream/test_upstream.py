@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.cli.serve import greeting
 from mcpdesk.client import child_process
 from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link.values import Protection, ServerView, UpstreamView
 from mcpdesk.paths import sample_servers
+from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import odd_server
 from tests.support.desk import RunningDesk, running_desk, until
@@ -209,6 +212,28 @@ async def test_a_person_logs_in_from_the_desk(tmp_path: Path, monkeypatch: pytes
         names = [index.exchange(number).name for number in range(len(index.exchanges))]
         assert f"POST {server.origin}/token" in names and f"POST {server.origin}/register" in names
         assert "token-1" not in str(names)
+
+
+async def test_each_account_of_a_url_has_its_own_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    async with GuardedServer().running() as server:
+        config = tmp_path / ".mcp.json"
+        entries = {name: {"url": server.url, "account": name} for name in ("work", "home")}
+        config.write_text(json.dumps({"mcpServers": entries}))
+        plans = desk_targets([str(config)], Reach()).upstreams
+        async with running_desk(upstreams=plans, state_dir=tmp_path / "state") as desk:
+            await until(lambda: {upstream(desk, name).state for name in entries} == {"failed"})
+            assert upstream(desk, "work").login == "account work: not logged in"
+            desk.log_in("work")
+            await until(desk.questions)
+            link = desk.questions()[0].pages[0].link
+            async with aiohttp.ClientSession() as browser, browser.get(link) as page:
+                assert page.status == 200
+            await until(lambda: upstream(desk, "work").state == "ready")
+            assert upstream(desk, "work").login.startswith(f"account work: token of {server.origin}")
+            assert upstream(desk, "home").state == "failed"
 
 
 async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:

@@ -39,8 +39,10 @@ class TextStore(Protocol):
 class StoredGrants:
     """Implements `GrantStore`: a token for each server, a registration for each authorization server."""
 
-    def __init__(self, texts: TextStore) -> None:
+    def __init__(self, texts: TextStore, account: str = "") -> None:
+        """`account` is whose tokens they are, where a person has several at one server."""
         self._texts = texts
+        self._account = f" {account}" if account else ""
 
     @property
     def where(self) -> str:
@@ -49,16 +51,16 @@ class StoredGrants:
 
     def grant(self, server_url: str) -> Grant | None:
         """The token for a server."""
-        return self._decoded(f"token {server_url}", Grant)
+        return self._decoded(f"token {server_url}{self._account}", Grant)
 
     def keep(self, server_url: str, grant: Grant) -> None:
         """Keep a token, and the client it was given to."""
-        self._texts.write(f"token {server_url}", msgspec.json.encode(grant).decode())
+        self._texts.write(f"token {server_url}{self._account}", msgspec.json.encode(grant).decode())
         self._texts.write(f"client {grant.issuer}", msgspec.json.encode(grant.client).decode())
 
     def forget(self, server_url: str) -> None:
         """Forget the token for a server."""
-        self._texts.delete(f"token {server_url}")
+        self._texts.delete(f"token {server_url}{self._account}")
 
     def client(self, issuer: str) -> ClientRegistration | None:
         """What this client was registered as at an authorization server."""
@@ -154,9 +156,9 @@ class Keyring:
             keyring.delete_password(SERVICE, name)
 
 
-def open_grants(state_dir: Path) -> StoredGrants:
+def open_grants(state_dir: Path, account: str = "") -> StoredGrants:
     """The tokens of this user: in the keyring where there is one that works, else below `state_dir`."""
-    return StoredGrants(Keyring() if _has_keyring() else PrivateFile(state_dir / FILE_NAME))
+    return StoredGrants(Keyring() if _has_keyring() else PrivateFile(state_dir / FILE_NAME), account)
 
 
 def _has_keyring() -> bool:
