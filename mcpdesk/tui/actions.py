@@ -131,7 +131,11 @@ ACTIONS: tuple[Action, ...] = (
     _traffic_list("mark", "m", "mark", "Mark the line and go on to the next."),
     _traffic_list("next_mark(1)", "apostrophe", "next mark", footer=False),
     _traffic_list("next_mark(-1)", "quotation_mark", "previous mark", footer=False),
-    _traffic_list("raw", "w", "raw frames", "Every frame for itself, or exchanges."),
+    _traffic_list("waterfall", "w", "waterfall",
+        "Where the time of each exchange went, on one time axis: in its handler, waiting, writing."),
+    _traffic_list("zoom(1)", "plus,equals_sign", "zoom in", "A shorter time axis.", footer=False),
+    _traffic_list("zoom(-1)", "minus", "zoom out", footer=False),
+    _traffic_list("raw", "b", "raw frames", "Every frame for itself, or exchanges."),
 
     _traffic("filter", "slash", "filter",
         "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( )."),

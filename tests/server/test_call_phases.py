@@ -50,6 +50,10 @@ async def test_what_a_handler_takes_is_told_from_what_the_desk_does() -> None:
     assert NAP_S <= spans[PhaseKind.HANDLER] < NAP_S + 0.5
     assert spans[PhaseKind.SHAPING] > 0 and spans[PhaseKind.QUEUE] > 0
     assert spans[PhaseKind.CLIENT] == spans[PhaseKind.PERSON] == spans[PhaseKind.SERVER] == 0
+    peer.modern(2, "tools/call", {"name": "nobody"})
+    await peer.response(2)
+    refused = spans_of(peer.recording.index, calls_of(peer.recording)[1])
+    assert refused[PhaseKind.QUEUE] > 0 == refused[PhaseKind.HANDLER] + refused[PhaseKind.SERVER]
 
 
 async def test_waiting_for_the_client_and_for_a_person_are_phases_of_their_own() -> None:

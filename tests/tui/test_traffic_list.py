@@ -174,13 +174,13 @@ async def test_marks_toggle_and_are_found_again() -> None:
 
 async def test_raw_frames_and_back_keep_the_place() -> None:
     async with running(many(50)) as (app, pilot):
-        await pilot.press("g", "j", "j", "w")
+        await pilot.press("g", "j", "j", "b")
         await app.workers.wait_for_complete()
         assert app.listing.view.raw and app.listing.selected == 2
         assert '{"jsonrpc"' in app.shown()[1]
         await pilot.press("j")
         assert app.listing.selected == 2
-        await pilot.press("j", "w")
+        await pilot.press("j", "b")
         await app.workers.wait_for_complete()
         assert not app.listing.view.raw and app.listing.selected == 3
 
@@ -241,7 +241,7 @@ async def test_an_empty_list_teaches() -> None:
     async with running(Recording(None)) as (app, pilot):
         app.listing.empty_text = [("connect a client:", ""), ("claude mcp add", "traffic--peer")]
         assert app.shown()[1:3] == ["connect a client:", "claude mcp add"]
-        await pilot.press("j", "G", "g", "enter", "m", "w", "p", "f", "pagedown")
+        await pilot.press("j", "G", "g", "enter", "m", "b", "p", "f", "pagedown")
         assert app.heard == []
 
 

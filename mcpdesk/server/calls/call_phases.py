@@ -49,7 +49,7 @@ class MeasuredCall(Protocol):
     """What is needed of a call; times by `time.monotonic`."""
 
     began: float
-    """When its handler began."""
+    """When its handler began, or it had to wait before; 0: it never did."""
     handled: float
     """When its handler was done; 0: it came to no end."""
     waits: Waits | None
@@ -59,10 +59,11 @@ def measured(call: MeasuredCall) -> Phases:
     """The phases of a call whose answer is ready now."""
     now, waits = monotonic(), call.waits
     handled = call.handled or now
+    began = call.began or handled
     shaping = int((now - handled) * 1e6)
     if waits is None:
-        return Phases(time(), int((handled - call.began) * 1e6), 0, 0, shaping)
+        return Phases(time(), int((handled - began) * 1e6), 0, 0, shaping)
     waits.count()
     client, person = waits.client_s, waits.person_s
-    spent = max(0.0, handled - call.began - client - person)
+    spent = max(0.0, handled - began - client - person)
     return Phases(time(), int(spent * 1e6), int(client * 1e6), int(person * 1e6), shaping)

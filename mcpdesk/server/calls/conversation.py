@@ -244,7 +244,6 @@ class Conversation:
 
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
-        call.began = time.monotonic()
         self.calls += 1
         try:
             if call.stop:

@@ -110,6 +110,8 @@ class Dispatcher:
         work = self.methods[call.method]
         try:
             params, terms = call.params, call.terms
+            if call.method != "tools/call":
+                call.began = monotonic()
             # Most requests can neither take several rounds nor go on as a task, which is quickly seen.
             if terms.revision.is_stateless:
                 is_plain = not (terms.capabilities or "inputResponses" in params or "requestState" in params)

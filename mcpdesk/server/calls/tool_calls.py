@@ -179,6 +179,7 @@ class ToolCalls:
             elif ended is None and check is not None and not check.accepts(arguments):
                 ended = outcomes.unfit_arguments(plan.tool, check.failures(arguments))
             if ended is None and not plan.is_free:
+                call.began = monotonic()
                 ended = await self._disapproval(call, plan, arguments)
             if ended is None:
                 if call.wants_job:

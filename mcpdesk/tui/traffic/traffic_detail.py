@@ -29,6 +29,7 @@ from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.traffic_lines import operation_words
+from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
 
 TABS = ("messages", "steps", "http", "events")
@@ -55,7 +56,7 @@ class TrafficDetail(Vertical):
     DEFAULT_CSS = """
     TrafficDetail {
         & > .title { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        & > .facts { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
+        & > .facts { height: auto; max-height: 6; padding: 0 1; color: $text-muted; }
         & > ContentSwitcher { height: 1fr; }
         & .sides { layout: horizontal; height: 1fr; }
         &.-beside .sides { layout: vertical; }
@@ -245,6 +246,8 @@ class TrafficDetail(Vertical):
         self.query_one(".title", Static).update(_title(exchange, time()), layout=False)
         info = self.index.connections.get(exchange.connection)
         facts = _facts(exchange, info.transport if info else "", time())
+        if words := phases_in_words(self.index, exchange, time()):
+            facts += f"\n{words}"
         self.query_one(".facts", Static).update(Content(facts))
         counts = {
             "steps": f" {len(exchange.parts) + 1}",

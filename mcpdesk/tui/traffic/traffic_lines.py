@@ -19,6 +19,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.traffic.waterfall import Waterfall
 
 Cell = tuple[str, str]
 """Text, and the component class that styles it (empty: the line's own style)."""
@@ -87,6 +88,24 @@ def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
             columns[at : at + 1] = [replace(columns[at], width=narrower, title=title)] * bool(narrower)
     left = max(1, _left(columns, width))
     return tuple(column if column.width else replace(column, width=left) for column in columns)
+
+
+def bar_columns(width: int) -> tuple[LineColumn, ...]:
+    """The columns beside the bars of the waterfall, which take what is left of `width` cells."""
+    columns = [
+        LineColumn("mark", 1, ""),
+        LineColumn("way", 1, ""),
+        LineColumn("what", min(44, max(16, width // 3)), "message"),
+        LineColumn("status", 9 if width >= _WIDE_BARS else 1, "status" if width >= _WIDE_BARS else ""),
+        LineColumn("took", 8, "took", right=True),
+        LineColumn("bar", 0, ""),
+    ]
+    columns[-1] = replace(columns[-1], width=max(1, _left(columns, width)))
+    return tuple(columns)
+
+
+_WIDE_BARS = 90
+"""Cells from which the status stands in words beside the bars."""
 
 
 def _left(columns: list[LineColumn], width: int) -> int:
@@ -298,13 +317,15 @@ STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))
 class TrafficStrips:
     """Draws for one widget, in its styles and its width; the last column is left to the scroll bar."""
 
-    def __init__(self, widget: Widget, index: Index) -> None:
+    def __init__(self, widget: Widget, index: Index, waterfall: Waterfall) -> None:
         self.has_clock = False
         """Whether a line with a running clock was drawn since this was last set to False."""
         self._widget = widget
         self._index = index
         self._width = 0
         self._raw = False
+        self._waterfall = waterfall
+        self._has_bars = False
         self._columns: tuple[LineColumn, ...] = ()
         self._styles: dict[str, Style] = {}
 
@@ -314,13 +335,17 @@ class TrafficStrips:
 
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
-        if (width, raw) != (self._width, self._raw):
-            self._width, self._raw = width, raw
-            self._columns = columns_for(width - 2, raw=raw)
+        bars = self._waterfall.is_on and not raw
+        if (width, raw, bars) != (self._width, self._raw, self._has_bars):
+            self._width, self._raw, self._has_bars = width, raw, bars
+            self._columns = bar_columns(width - 2) if bars else columns_for(width - 2, raw=raw)
 
     def head(self) -> Strip:
         """The titles of the columns."""
-        return self._strip(heading(self._columns), "traffic--head")
+        columns = self._columns
+        if self._has_bars:
+            columns = (*columns[:-1], replace(columns[-1], title=self._waterfall.head(columns[-1].width)))
+        return self._strip(heading(columns), "traffic--head")
 
     def text(self, cells: Sequence[Cell] = ()) -> Strip:
         """A line that is not one of the traffic."""
@@ -331,7 +356,10 @@ class TrafficStrips:
         exchange = self._index.exchange(number)
         if exchange.ended is None or exchange.asked_at is not None:
             self.has_clock = True
-        cells = exchange_cells(exchange, self._columns, time(), marked=marked)
+        columns = self._columns[:-1] if self._has_bars else self._columns
+        cells = exchange_cells(exchange, columns, time(), marked=marked)
+        if self._has_bars:
+            cells += self._waterfall.bar(exchange, self._columns[-1].width)
         return self._strip(cells, "traffic--cursor" if cursor else "")
 
     def frame(self, number: int, *, cursor: bool, marked: bool) -> Strip:

@@ -25,6 +25,7 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, TrafficStrips
+from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
 _CLOCK_S = 0.1
@@ -118,7 +119,8 @@ class TrafficList(Widget, can_focus=True):
         self._line: int | None = None
         self._clock_at = 0.0
         self._seen = -1
-        self._strips = TrafficStrips(self, index)
+        self.waterfall = Waterfall(index)
+        self._strips = TrafficStrips(self, index, self.waterfall)
 
     def compose(self) -> ComposeResult:
         """Only the scroll bar is a widget."""
@@ -236,6 +238,22 @@ class TrafficList(Widget, can_focus=True):
         if chosen is not None and not self.following:
             self.select(chosen)
         self.post_message(self.Shifted(self))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The axis of the bars is zoomed where there are bars."""
+        return action != "zoom" or self.waterfall.is_on
+
+    def action_waterfall(self) -> None:
+        """Show where the time of each exchange went, on one time axis, or the columns again."""
+        self.waterfall.is_on = not self.waterfall.is_on
+        self._place_lines()
+        self.refresh_bindings()
+        self.post_message(self.Shifted(self))
+
+    def action_zoom(self, by: int) -> None:
+        """Make the time axis shorter, around the selected exchange, or longer."""
+        self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MOST_ZOOM))
+        self._place_lines()
 
     # Mouse
 
@@ -368,6 +386,8 @@ class TrafficList(Widget, can_focus=True):
         elif lines:
             self._keep_place(lines, reveal=reveal)
         self._remember_top()
+        if self.waterfall.is_on and not self.view.raw:
+            self.waterfall.place(lines[self._offset : self._offset + self.rows_visible], self._line)
         self._clock_at, self._strips.has_clock = monotonic(), False
         if self._bar.visible != (self._end() > 0):
             self._bar.visible = not self._bar.visible

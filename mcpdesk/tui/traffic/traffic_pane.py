@@ -35,6 +35,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
+from mcpdesk.tui.traffic.waterfall import legend
 from mcpdesk.tui.widgets.section import FilterPane
 from mcpdesk.tui.workbench.item_requests import Request, item_of
 
@@ -64,6 +65,8 @@ class TrafficPane(FilterPane):
         &.-beside .panes > TrafficDetail {
             display: block; width: 2fr; height: 1fr; border-top: none; border-left: solid $border-blurred;
         }
+        & > .legend { display: none; height: 1; padding: 0 1; text-wrap: nowrap; }
+        &.-bars > .legend { display: block; }
         & > .status { height: 1; color: $text-muted; background: $surface; padding: 0 1; text-wrap: nowrap; }
     }
     """
@@ -84,6 +87,7 @@ class TrafficPane(FilterPane):
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic)
             yield TrafficDetail(self.link.traffic, self._schema_of)
+        yield Static(Content.assemble(*legend()), classes="legend")
         yield Static(classes="status", markup=False)
 
     @property
@@ -254,7 +258,8 @@ class TrafficPane(FilterPane):
 
     @on(TrafficList.Shifted)
     def shifted(self) -> None:
-        """Show at once that following or pausing changed."""
+        """Show at once that following, pausing or the bars changed."""
+        self.set_class(self.listing.waterfall.is_on and not self.listing.view.raw, "-bars")
         self._show_status()
 
     @on(JsonTree.CopyRequested)
