@@ -162,6 +162,7 @@ METHODS: Final[dict[str, LinkMethod]] = {
     "cancel": LinkMethod(tuple[int], None),  # the id of a request
     "look": LinkMethod(tuple[int], None),  # at one client, by its connection
     "whole": LinkMethod(tuple[int], bytes),  # all bytes of a frame
+    "ping": LinkMethod(tuple[()], None),  # whether the core still answers
 }
 """What a screen may ask for."""
 _encoder = msgspec.msgpack.Encoder()

@@ -146,6 +146,7 @@ class _AttachedScreen:
                 "cancel": self._cancel,
                 "look": self._look,
                 "whole": self._link.traffic.whole,
+                "ping": lambda: None,
             }
             value = (own.get(ask.method) or getattr(self._link, ask.method))(*arguments)
         except Exception as error:
@@ -227,9 +228,11 @@ class _AttachedScreen:
             self._send(each)
             if each.outcome is not None:
                 del self._calls[each.id]
+        is_quiet = self._is_quiet
         while self._replies:
             self._send(self._replies.popleft())
             self._room.release()
+        self._is_quiet = is_quiet  # what an answer changed is news of its own
 
     def _send_snapshots(self, view: CoreView) -> None:
         work, is_due = view.work, time.monotonic() >= self._slow_due

@@ -79,6 +79,10 @@ WAIT_S = 2.0
 """How long `WAITED` methods wait."""
 SEARCH_S = 0.5
 """Seconds between two looks for a core that has ended."""
+BEAT_S = 1.0
+"""Seconds between two questions whether the core still answers."""
+SILENT_S = 3.0
+"""Seconds without a word of it, after which the screen says so."""
 HELD_BYTES = 64 << 20
 """Bytes of frames that stay in memory."""
 EXCHANGES = 100_000
@@ -221,6 +225,8 @@ class RemoteLink(Link):
         self._checks = SchemaChecks()
         self._epoch = 0
         self._looked_at = 0
+        self._heard = time.monotonic()
+        """When the core last said something."""
         self._asked: dict[int, tuple[str, Future[Any]]] = {}
         self._calls: dict[int, RemoteCall] = {}
         self._ids = iter(range(1, 1 << 62))
@@ -242,8 +248,10 @@ class RemoteLink(Link):
         self._thread.join(WAIT_S)
 
     def view(self) -> CoreView:
-        """The last copy; `gone` says so once the core has ended."""
-        return self._view
+        """The last copy; `gone` says so once the core has ended, `silent_s` while it does not answer."""
+        silent_s = time.monotonic() - self._heard
+        is_silent = silent_s >= SILENT_S and not self._view.gone
+        return replace(self._view, silent_s=max(1, int(silent_s))) if is_silent else self._view
 
     def catalogue(self, server: str) -> Catalogue:
         """What a server offers now."""
@@ -404,11 +412,34 @@ class RemoteLink(Link):
             async with asyncio.timeout(GREET_S):
                 self.core = _welcome.decode(await _message(reader))
             self._writer = writer
-            while True:
-                self._take(_of_core.decode(await _message(reader)))
+            watching = asyncio.create_task(self._watch_silence())
+            try:
+                while True:
+                    news = await _message(reader)
+                    self._heard = time.monotonic()
+                    self._take(_of_core.decode(news))
+            finally:
+                watching.cancel()
         finally:
             self._writer = None
             writer.close()
+
+    async def _watch_silence(self) -> None:
+        """Ask the core again and again whether it answers, and note when it does not."""
+        self._heard = beat = time.monotonic()
+        was_silent = False
+        while True:
+            self._ask("ping", ())
+            await asyncio.sleep(BEAT_S)
+            last, beat = beat, time.monotonic()
+            if beat - last > BEAT_S + SILENT_S / 2:
+                self._heard = beat  # it was this process that stood still
+            is_silent = beat - self._heard >= SILENT_S
+            if is_silent and not was_silent:
+                self._note(f"{self.core.title} does not answer: it hangs, or was stopped", Severity.WARNING)
+            elif was_silent and not is_silent:
+                self._note(f"{self.core.title} answers again", Severity.INFO)
+            was_silent = is_silent
 
     def _take(self, news: FromCore) -> None:
         """Bring the copy up to date."""

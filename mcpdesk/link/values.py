@@ -470,6 +470,8 @@ class CoreView:
     """What servers do on their own."""
     gone: str = ""
     """Why this is what was seen last of a core in another process; empty while it is there."""
+    silent_s: int = 0
+    """For how many seconds a core in another process has not answered; 0 while it answers."""
 
 
 @dataclass(frozen=True, slots=True)

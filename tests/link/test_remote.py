@@ -19,6 +19,7 @@ import pytest
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.link import remote
 from mcpdesk.link.attach_messages import Ask, Join, TrafficBatch, Welcome, framed, pack, read_message
 from mcpdesk.link.link import Link
 from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
@@ -209,6 +210,25 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
 def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:
     names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic"}
     assert {name for name in names if getattr(RemoteLink, name) is getattr(Link, name)} == set()
+
+
+def test_a_core_that_hangs_is_told_until_it_answers_again(
+    serve: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "BEAT_S", 0.05)
+    monkeypatch.setattr(remote, "SILENT_S", 0.5)
+    service = serve()
+    link = attach()
+    service.process.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: link.view().silent_s)
+        until(lambda: any("does not answer: it hangs" in each.text for each in link.notices()))
+        assert link.view().servers[0].name == "far", "what was seen stays"
+    finally:
+        service.process.send_signal(signal.SIGCONT)
+    until(lambda: not link.view().silent_s)
+    until(lambda: any("answers again" in each.text for each in link.notices()))
+    assert text(call(link, "add", a=2, b=3).outcome.result(WITHIN_S)) == "5"
 
 
 def test_the_first_of_two_screens_answers(serve: Start, attach: Attach) -> None:

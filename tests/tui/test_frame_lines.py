@@ -69,6 +69,8 @@ async def test_stuck_loop_takes_the_place_of_the_url() -> None:
     text = await line(replace(VIEW, stuck=Stuck(3.21, "slow_tool", "tools/slow.py:14")))
     assert "loop stuck 3.2 s in slow_tool tools/slow.py:14" in text and "http" not in text
     assert "loop stuck 12.0 s " in await line(replace(VIEW, stuck=Stuck(12, "", "")))
+    text = await line(replace(VIEW, silent_s=4))
+    assert "no answer for 4 s" in text and "http" not in text
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 60, 40])

@@ -96,6 +96,11 @@ def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
         tip = "What was seen of it stays here; it is looked for again"
         yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
         return
+    if view.silent_s:
+        tip = "The core hangs, or was stopped: what is shown is what it said last"
+        told = f"▲ no answer for {view.silent_s} s"
+        yield _part(told, "bold $text-error", SHOW_LOGS, tip, told, 100)
+        return
     if view.capture_failing:
         tip = one_line(view.capture_failing, 300)
         yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)
