@@ -25,6 +25,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.query import quoted
+from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration, since, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
@@ -50,13 +51,19 @@ def era(revision: str) -> str:
     return with_era(revision).removeprefix(revision).strip()
 
 
-def client_text(client: ClientView, detail: ClientDetail, now: float, width: int = 0) -> Content:
+Used = Sequence[tuple[str, CallTally]]
+"""Tools a client called, and how often."""
+
+
+def client_text(
+    client: ClientView, detail: ClientDetail, now: float, width: int = 0, used: Used = ()
+) -> Content:
     """Everything about one client, a label and a line each, wrapped into `width` cells (0: not wrapped).
 
     `now` is Unix time in seconds.
     """
     lines: list[Content] = []
-    for label, texts in _client_facts(client, detail, now):
+    for label, texts in _client_facts(client, detail, used, now):
         for at, text in enumerate(_wrapped(texts, width - LABEL_CELLS)):
             head = label if at == 0 else ""
             lines.append(
@@ -93,7 +100,9 @@ def duration_or_dash(seconds: float | None) -> str:
     return "–" if seconds is None else duration(seconds)
 
 
-def _client_facts(client: ClientView, detail: ClientDetail, now: float) -> Iterator[tuple[str, list[str]]]:
+def _client_facts(
+    client: ClientView, detail: ClientDetail, used: Used, now: float
+) -> Iterator[tuple[str, list[str]]]:
     if client.left is not None:
         yield "left", [f"{since(now - client.left)} ago"]
     if client.caller:
@@ -112,6 +121,8 @@ def _client_facts(client: ClientView, detail: ClientDetail, now: float) -> Itera
         "tools",
         [f"last listed: {client.tools.value}" if client.tools != "never listed" else "never listed"],
     )
+    if used:
+        yield "tools used", [" · ".join(_cut([_used(*each) for each in used]))]
     if detail.session is not None:
         yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
     else:
@@ -128,6 +139,15 @@ def _client_facts(client: ClientView, detail: ClientDetail, now: float) -> Itera
             "waited for",
             _cut([f"{one.method} {one.name}: {', '.join(one.asks) or 'a retry'}" for one in detail.parked]),
         )
+
+
+def _used(tool: str, tally: CallTally) -> str:
+    """`Bash 12 (2 failed, p95 1.2 s)`."""
+    failed = [f"{tally.errors:,} failed"] if tally.errors else []
+    p95_s = tally.at(0.95)
+    took = [f"p95 {duration(p95_s)}"] if p95_s is not None else []
+    about = ", ".join([*failed, *took])
+    return f"{one_line(tool, 40)} {tally.calls:,}{about and f' ({about})'}"
 
 
 def _wrapped(texts: list[str], width: int) -> list[str]:
@@ -262,7 +282,8 @@ class ClientsPane(ColumnSection[ClientView]):
     def _text_of(self, client: ClientView, width: int = 0) -> Content:
         """Everything that is known of a client; empty when it is gone. A width of 0 wraps no line."""
         detail = self.link.client(client.connection)
-        return Content("") if detail is None else client_text(client, detail, time.time(), width)
+        used = self.link.traffic.statistics.tools_of(client.server, client.name)
+        return Content("") if detail is None else client_text(client, detail, time.time(), width, used)
 
     def copies_of(self, row: ClientView) -> list[Choice]:
         line = "  ".join(self.cells[row.connection])
