@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from mcpdesk.protocol.jsonrpc import Id
+
 KEPT_LINES = 20_000
 KEPT_NOTICES = 200
 LONGEST_LINE = 16_384
@@ -54,6 +56,8 @@ class LogLine(Struct, frozen=True):
     server: str = ""
     trace: str = ""
     """The id of the trace its request belongs to."""
+    call: tuple[int, Id] | None = None
+    """Connection and id of the request it belongs to, where that is known."""
 
 
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
@@ -78,11 +82,21 @@ class Journal:
         self._notice_numbers = count()
 
     def log(
-        self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
+        self,
+        level: str,
+        source: str,
+        text: str,
+        where: str = "",
+        server: str = "",
+        trace: str = "",
+        call: tuple[int, Id] | None = None,
     ) -> None:
-        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
+        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace.
+
+        `call` are connection and id of the request it belongs to, where that is known.
+        """
         cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
-        self.keep_line(LogLine(0, time.time(), level, source, cut, where, server, trace))
+        self.keep_line(LogLine(0, time.time(), level, source, cut, where, server, trace, call))
 
     def keep_line(self, line: LogLine) -> None:
         """Keep a line, under a number of our own."""

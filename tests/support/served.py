@@ -163,7 +163,14 @@ class Peer:
         self._came.set()
 
     def _log(
-        self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
+        self,
+        level: str,
+        source: str,
+        text: str,
+        where: str = "",
+        server: str = "",
+        trace: str = "",
+        call: object = None,
     ) -> None:
         self.logged.append((level, source, text))
         self.traces.append(trace)

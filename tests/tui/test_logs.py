@@ -8,11 +8,15 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mcpdesk.link.values import LogLine
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens import logs
 from mcpdesk.tui.screens.logs import LogFilter, LogList, LogsPane, rank
+from mcpdesk.tui.screens.main_screen import PANES
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
-from tests.support.frame import quiet_link, running_frame
+from tests.support.frame import STUBS, quiet_link, running_frame, toasts
+from tests.support.traffic import IN, OUT, call, connection, text
 
 
 async def shown(app: DeskApp, pilot: Pilot[None]) -> LogsPane:
@@ -34,20 +38,20 @@ async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
         pane = await shown(app, pilot)
         for _ in range(3):
             app.main.refresher.refresh()
-        assert pane.listing.row_count == len(link.log_lines), "each line arrives once"
+        assert pane.listing.shown == len(link.log_lines), "each line arrives once"
         assert status(pane) == "following · 6 lines · level debug+ · source all"
         await pilot.press("slash", *"orders.py", "enter")
         await pilot.pause()
-        assert pane.listing.row_count == 2 and app.focused is pane.listing
+        assert pane.listing.shown == 2 and app.focused is pane.listing
         assert "2 of 6 lines" in status(pane) and status(pane).endswith("with orders.py")
         await pilot.press("escape")
         await pilot.pause()
         assert not pane.has_class("-filtering")
         counts = []
         for _ in range(5):
-            counts.append(pane.listing.row_count)
+            counts.append(pane.listing.shown)
             await pilot.press("l")
-        assert counts == [6, 5, 3, 3, 1] and pane.listing.row_count == 6
+        assert counts == [6, 5, 3, 3, 1] and pane.listing.shown == 6
 
 
 @pytest.mark.parametrize(
@@ -75,10 +79,10 @@ async def test_one_source_can_be_picked() -> None:
         ]  # fmt: skip
         await pilot.press("down", "enter")
         await pilot.pause()
-        assert pane.listing.row_count == 2
+        assert pane.listing.shown == 2
         await pilot.press("o", "enter")
         await pilot.pause()
-        assert pane.listing.row_count == 6
+        assert pane.listing.shown == 6
 
 
 async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
@@ -198,6 +202,7 @@ async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
     async with app.run_test(size=(width, 5)):
         rows = app.query_one(LogList)
         rows.extend([entry(1, "error", "a long logger's name", "first\nsecond\nthird [b]語", "tools/x.py:3")])
+        rows.fold(True)
         text = "".join(part for part, _ in rows.spans(0, width))
         assert "✕ error" in text
         assert rows.render_line(0).cell_length == width
@@ -206,10 +211,10 @@ async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("words", "told"),
     [
         ("\x1b[31mred\x07", "␛[31mred␇"),
-        ("one\ntwo\n", "one (+2 lines)"),
+        ("one\ntwo\n", "one (+1 line)"),
         (
             '  File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money',
             "HandlerError: no money (+2 lines)",
@@ -217,9 +222,66 @@ async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
         ('  File "/s/a.py", line 3', 'File "/s/a.py", line 3'),
     ],
 )
-async def test_of_a_stack_the_row_says_what_happened(text: str, told: str) -> None:
+async def test_of_a_stack_the_row_says_what_happened(words: str, told: str) -> None:
     app = ListApp()
     async with app.run_test(size=(80, 10)):
         rows = app.query_one(LogList)
-        rows.extend([entry(0, "error", text=text)])
+        rows.extend([entry(0, "error", text=words)])
+        rows.fold(True)
         assert "".join(part for part, _ in rows.spans(0, 80)).split(maxsplit=4)[-1].rstrip() == told
+
+
+async def test_the_lines_of_an_error_are_unfolded_and_the_cursor_passes_over_them() -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 12)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        stack = 'File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money'
+        rows.extend([entry(0), entry(1, "error", text=stack), entry(2, text="one\ntwo")])
+        shown = ["".join(part for part, _ in rows.spans(at, 80)).rstrip() for at in range(rows.row_count)]
+        assert shown[1].endswith("HandlerError: no money") and shown[2].endswith("line 3, in pay")
+        assert shown[3].endswith("│     fail()") and shown[4].endswith("one (+1 line)") and len(shown) == 5
+        await pilot.press("k")
+        assert number_of(rows) == 1 and not rows.following
+        rows.fold(True)
+        assert rows.row_count == 3 and number_of(rows) == 1
+        await pilot.press("j")
+        rows.fold(False)
+        assert rows.row_count == 4
+        await pilot.press("k", "j")
+        assert rows.following
+
+
+async def test_from_a_line_to_its_call_and_back() -> None:
+    """A line that names its call leads to it; one that does not leads to what ran at its time."""
+    link = quiet_link()
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "echo"), at=100.0)
+    recording.frame(1, OUT, text(1, "x"), at=101.0)
+    recording.frame(1, IN, call("two", "pay"), at=102.0)
+    recording.frame(1, OUT, text("two", "x"), at=104.0)
+    link.traffic = recording.index
+    link.log_lines = [
+        LogLine(0, 100.5, "info", "print", "early", server="profiles"),
+        LogLine(1, 103.0, "info", "pay", "late", server="profiles", call=(1, "two")),
+        LogLine(2, 110.0, "info", "server", "later", server="profiles"),
+    ]
+    async with running_frame(link, panes={**STUBS, "traffic": PANES["traffic"]}) as (app, pilot):
+        pane = await shown(app, pilot)
+        for cursor, number in ((1, 1), (0, 0)):
+            await pilot.press("escape")
+            pane.listing.cursor = cursor
+            await pilot.press("c")
+            await pilot.pause()
+            traffic = app.main.query_one(TrafficPane)
+            assert app.main.shown == "traffic" and traffic.detail.shown is not None
+            assert traffic.detail.shown.number == number
+            await pilot.press("L")
+            await pilot.pause()
+            assert app.main.shown == "logs" and pane.listing.selected is link.log_lines[cursor]
+            assert pane.listing.shown == (1 if number else 3)
+        pane.listing.cursor = 2
+        await pilot.press("c")
+        await pilot.pause()
+        assert app.main.shown == "logs" and "no client's call ran then" in toasts(app)[-1]

@@ -184,7 +184,8 @@ class Context(CallContext):
         """
         severity = log_level(level)
         text = data if isinstance(data, str) else codec.encode(data).decode()
-        self._services.log(level, logger or self.tool or "server", text, "", self.server.name, self.trace.id)
+        source = logger or self.tool or "server"
+        self._services.log(level, source, text, "", self.server.name, self.trace.id, self._call.place)
         wanted = self._call.terms.log_level
         if wanted is None or severity < wanted or self._call.stop:
             return

@@ -157,7 +157,7 @@ class Dispatcher:
         from mcpdesk.server.calls import outcomes
 
         text, where = outcomes.author_lines(error, self.server.folder)
-        self.services.log("error", call.method, text, where, self.server.name, call.trace.id)
+        self.services.log("error", call.method, text, where, self.server.name, call.trace.id, call.place)
         reason = f"Internal error in {call.method}: {outcomes.described(error)}"
         return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
 

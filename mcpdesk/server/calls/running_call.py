@@ -124,6 +124,11 @@ class Call(Struct, eq=False):
         return self.requests.owner if self.requests is not None else f"{self.principal.identity}|{self.peer}"
 
     @property
+    def place(self) -> tuple[int, Id]:
+        """Where it is found in the record: its connection and its id."""
+        return self.connection, self.id
+
+    @property
     def lasting_connection(self) -> int:
         """The connection that its client cannot leave without being gone; 0: it may come back by another."""
         return 0 if self.transport == "http" and self.requests is None else self.connection

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
@@ -35,9 +36,19 @@ class Log(Protocol):
     """Where log lines of hosted code go besides the wire."""
 
     def __call__(
-        self, level: str, source: str, text: str, where: str = "", server: str = "", trace: str = ""
+        self,
+        level: str,
+        source: str,
+        text: str,
+        where: str = "",
+        server: str = "",
+        trace: str = "",
+        call: tuple[int, Id] | None = None,
     ) -> None:
-        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace."""
+        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace.
+
+        `call` are connection and id of the request it belongs to, where that is known.
+        """
 
 
 class Mask(Protocol):

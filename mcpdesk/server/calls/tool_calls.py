@@ -248,7 +248,7 @@ class ToolCalls:
             return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
         except Exception as error:  # a handler is hosted code
             text, where = outcomes.author_lines(error, server.folder)
-            self._services.log("error", tool.name, text, where, server.name, call.trace.id)
+            self._services.log("error", tool.name, text, where, server.name, call.trace.id, call.place)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
             said = isinstance(error, HandlerError)
             how = OutcomeKind.TIMEOUT if is_late else OutcomeKind.TOOL_ERROR if said else OutcomeKind.CRASH

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
 from textual import on, work
@@ -18,6 +20,8 @@ from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
+from mcpdesk.recorder.index.call_lookup import call_at, call_of
+from mcpdesk.recorder.index.exchange import Exchange, Id
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.render.safe_text import clean, one_line
@@ -27,6 +31,7 @@ from mcpdesk.tui.widgets.section import FilterPane, has_words
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
+    from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -47,9 +52,13 @@ class LogFilter:
     level: str = LEVELS[0]
     source: str = ""
     words: tuple[str, ...] = ()
+    call: tuple[int, Id] | None = None
+    """Connection and id of the one request whose lines are shown; None: those of all."""
 
     def admits(self, line: LogLine) -> bool:
         """Whether a line is shown."""
+        if self.call is not None and line.call != self.call:
+            return False
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
             return False
         return has_words(self.words, (line.text, line.source, line.where, line.server, line.trace))
@@ -60,8 +69,12 @@ def rank(level: str) -> int:
     return LEVELS.index(level) if level in LEVELS else 1
 
 
+MOST_UNFOLDED = 30
+"""Lines of one entry that are shown below it; Enter shows all."""
+
+
 class LogList(RowList[LogLine]):
-    """Keeps the last `BOUND` lines; shows those the filter admits."""
+    """Keeps the last `BOUND` lines; shows those the filter admits. Errors of several lines are unfolded."""
 
     DEFAULT_CSS = """
     LogList { height: 1fr; }
@@ -73,13 +86,20 @@ class LogList(RowList[LogLine]):
         super().__init__()
         self.lines: list[LogLine] = []
         self.rows = []
+        """An entry once, and once more for each line below it that is unfolded."""
+        self._parts: list[int] = []
+        """Of each row, which line of its entry it shows: 0 is the entry itself."""
+        self._folds: dict[int, bool] = {}
+        """Number of an entry -> whether a person unfolded or folded it."""
+        self.shown = 0
+        """How many entries the filter admits."""
         self.filter = LogFilter()
 
     def extend(self, lines: Sequence[LogLine]) -> None:
         """Add newer lines."""
         chosen = self.selected
         self.lines.extend(lines)
-        self.rows.extend(line for line in lines if self.filter.admits(line))
+        self._add(lines)
         if len(self.lines) > BOUND:
             del self.lines[: len(self.lines) - BOUND * 4 // 5]
             self.narrow(self.filter)
@@ -89,11 +109,40 @@ class LogList(RowList[LogLine]):
     def narrow(self, wanted: LogFilter) -> None:
         """Show other lines; the selected one stays selected if it is still shown."""
         chosen, self.filter = self.selected, wanted
-        self.rows = [line for line in self.lines if wanted.admits(line)]
+        self.rows, self._parts, self.shown = [], [], 0
+        self._add(self.lines)
         self._restore_cursor(chosen)
 
+    def fold(self, folded: bool) -> None:
+        """Hide the lines below the selected entry, or show them."""
+        if (line := self.selected) is not None and len(_below(line.text)) > 0:
+            self._folds[line.number] = not folded
+            self.following = False
+            self.narrow(self.filter)
+
+    def _add(self, lines: Iterable[LogLine]) -> None:
+        for line in filter(self.filter.admits, lines):
+            self.shown += 1
+            below = min(len(_below(line.text)), MOST_UNFOLDED) if self._is_unfolded(line) else 0
+            self.rows.extend([line] * (1 + below))
+            self._parts.extend(range(1 + below))
+
+    def _is_unfolded(self, line: LogLine) -> bool:
+        return self._folds.get(line.number, rank(line.level) >= rank("error"))
+
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        line = self.rows[index]
+        line, part = self.rows[index], self._parts[index]
+        if part:
+            below = _below(line.text)
+            last = part == MOST_UNFOLDED < len(below)
+            text = f"… {len(below) - part + 1} more lines: enter" if last else below[part - 1]
+            yield " " * (24 if width >= 70 else 12), ""
+            yield "│ ", "lines--muted"
+            yield (
+                one_line(text.expandtabs(4), max(1, width)),
+                "" if text.startswith("    ") else "lines--muted",
+            )
+            return
         glyph, style = _LEVEL_STYLES.get(line.level, (" ", ""))
         is_wide = width >= 70
         yield f" {clock(line.time)[: 12 if is_wide else 8]} ", "lines--muted"
@@ -101,15 +150,23 @@ class LogList(RowList[LogLine]):
         yield column(line.source, 10) + " ", "lines--key"
         where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
         room = max(10, width - (36 if is_wide else 32) - cell_len(where))
-        others = line.text.count("\n")
-        more = f" (+{others} lines)" if others else ""
+        others = len(_below(line.text))
+        more = f" (+{others} line{'s' * (others > 1)})" if others and not self._is_unfolded(line) else ""
         text = one_line(_main_line(line.text), room - len(more)) + more
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield where, "lines--muted"
 
+    def action_cursor(self, by: int) -> None:
+        """Move by entries: the lines below one are passed over."""
+        heads = [at for at, part in enumerate(self._parts) if part == 0]
+        chosen = bisect_right(heads, self.cursor) - 1
+        if heads and chosen + by < len(heads):
+            self.cursor = heads[max(0, chosen + by)]
+        self.cursor_was_moved()
+
     def cursor_was_moved(self) -> None:
-        """On the last line following goes on, elsewhere it ends."""
-        self.following = self.cursor >= len(self.rows) - 1
+        """On the last entry following goes on, elsewhere it ends."""
+        self.following = bool(self.rows) and self.selected is self.rows[-1]
 
     def on_mouse_scroll_up(self) -> None:
         """Reading further up ends following."""
@@ -133,8 +190,17 @@ class LogList(RowList[LogLine]):
 def _main_line(text: str) -> str:
     """The most telling line: the first, or the last line of a traceback, which names the exception."""
     first, *others = text.rstrip().split("\n")
-    is_stack = first.lstrip().startswith(('File "', "Traceback (most recent"))
-    return others[-1] if is_stack and others else first
+    return others[-1] if others and _is_stack(first) else first
+
+
+def _below(text: str) -> list[str]:
+    """The other lines, in order."""
+    first, *others = text.rstrip().split("\n")
+    return [first, *others[:-1]] if others and _is_stack(first) else others
+
+
+def _is_stack(first: str) -> bool:
+    return first.lstrip().startswith(('File "', "Traceback (most recent"))
 
 
 class LogsPane(FilterPane):
@@ -202,6 +268,52 @@ class LogsPane(FilterPane):
         """Stay at the newest line, or stop."""
         self.listing.following = not self.listing.following
 
+    def action_fold(self) -> None:
+        """Hide the lines below an entry."""
+        self.listing.fold(True)
+
+    def action_unfold(self) -> None:
+        """Show the lines below an entry."""
+        self.listing.fold(False)
+
+    async def action_show_call(self) -> None:
+        """Show the call that wrote the selected line: the one it names, else what its server did then."""
+        line, index = self.listing.selected, self.link.traffic
+        if line is None:
+            return
+        index.catch_up()
+        number = call_of(index, *line.call) if line.call else call_at(index, line.server, line.time)
+        if number is None:
+            why = "is no longer in the traffic" if line.call else "is not known: no client's call ran then"
+            self.notify(f"The call of this line {why}.", markup=False)
+            return
+        await self.app.main.show_screen("traffic")
+        pane = cast("TrafficPane", self.app.main.pane)
+        pane.set_filter("")
+        pane.open_exchange(number)
+
+    def show_lines_of(self, exchange: Exchange) -> None:
+        """Show only the lines of a call; where none names it, select the first its server wrote meanwhile."""
+        self.show_view(self.link.view())
+        call = (exchange.connection, exchange.id)
+        if any(line.call == call for line in self.listing.lines):
+            self._narrow(call=call, level=LEVELS[0], source="", words=())
+            self.listing.cursor = 0
+            return
+        self._narrow(call=None)
+        ended = exchange.ended or time.time()
+        meanwhile = (
+            at
+            for at, line in enumerate(self.listing.rows)
+            if exchange.started <= line.time <= ended and line.server in (exchange.server, "")
+        )
+        at = next(meanwhile, None)
+        if at is None:
+            self.notify("Nothing was logged while this call ran.", markup=False)
+        else:
+            self.listing.cursor = at
+            self.listing.cursor_was_moved()
+
     @on(LogList.Opened)
     def action_details(self) -> None:
         """Show all lines of an entry, or hide them."""
@@ -247,14 +359,16 @@ class LogsPane(FilterPane):
 
 def _status(rows: LogList) -> Content:
     wanted = rows.filter
-    hidden = len(rows.lines) - len(rows.rows)
-    count = f"{len(rows.rows)} of {len(rows.lines)}" if hidden else f"{len(rows.rows)}"
+    hidden = len(rows.lines) - rows.shown
+    count = f"{rows.shown} of {len(rows.lines)}" if hidden else f"{rows.shown}"
     pieces = [
         "following" if rows.following else "not following",
         f"{count} lines",
         f"level {wanted.level}+",
         f"source {one_line(wanted.source, 20) or 'all'}",
     ]
+    if wanted.call is not None:
+        pieces.append(f"of call #{one_line(str(wanted.call[1]), 20)}")
     if wanted.words:
         pieces.append("with " + one_line(" ".join(wanted.words), 40))
     return Content(" · ".join(pieces))

@@ -41,6 +41,7 @@ from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
+    from mcpdesk.tui.screens.logs import LogsPane
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
 BESIDE = 110
@@ -135,7 +136,7 @@ class TrafficPane(FilterPane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Sending needs a server."""
-        return action not in ("replay", "edit") or bool(self.link.view().servers)
+        return action not in ("replay", "edit", "logs") or bool(self.link.view().servers)
 
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
@@ -186,6 +187,13 @@ class TrafficPane(FilterPane):
         except OSError as error:
             message, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
         self.app.call_from_thread(self.notify, message, severity=severity, markup=False)
+
+    async def action_logs(self) -> None:
+        """Show the log lines of the chosen call."""
+        if (chosen := self._chosen()) is not None:
+            exchange = self.link.traffic.exchange(chosen)
+            await self.app.main.show_screen("logs")
+            cast("LogsPane", self.app.main.pane).show_lines_of(exchange)
 
     def action_compare(self) -> None:
         """Show in what two exchanges differ: the two marked, or the one marked and the selected."""
