@@ -236,7 +236,7 @@ class DeskApp(App[None]):
         """Find any action by name."""
         if self.screen is not self.main:
             return
-        from mcpdesk.tui.screens.overlays import open_palette
+        from mcpdesk.tui.screens.palette import open_palette
 
         await open_palette(self)
 

@@ -170,7 +170,8 @@ class ThemeChoice:
 
     async def pick(self, app: App[None]) -> None:
         """Let the person choose; each theme under the cursor is applied."""
-        from mcpdesk.tui.widgets.menu import Choice, Menu
+        from mcpdesk.tui.screens.theme_menu import ThemeMenu
+        from mcpdesk.tui.widgets.menu import Choice
 
         before, own = app.theme, {path.stem for folder in self._folders for path in folder.glob("*.toml")}
         names = sorted(app.available_themes, key=lambda name: (name not in own, name))
@@ -179,7 +180,7 @@ class ThemeChoice:
         def preview(name: str) -> None:
             app.theme = name
 
-        menu = Menu("Theme", choices, filtered=True, cursor=names.index(before), passed=preview)
+        menu = ThemeMenu("Theme", choices, filtered=True, cursor=names.index(before), passed=preview)
         chosen = await app.push_screen_wait(menu)
         if chosen:
             self.use(app, chosen)

@@ -11,7 +11,8 @@ from textual.dom import DOMNode
 
 import mcpdesk.tui
 from mcpdesk.tui.actions import ACTIONS, BY_ID, Action, key_names, reachable
-from mcpdesk.tui.screens.overlays import HelpScreen, action_choices
+from mcpdesk.tui.screens.overlays import HelpScreen
+from mcpdesk.tui.screens.palette import NAMES, action_choices, name_of
 from tests.support.frame import quiet_link, running_frame
 
 
@@ -67,8 +68,9 @@ async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
         await app.main.show_screen(screen)
         await pilot.pause()
         expected = {action for action in ACTIONS if action.scope in (screen, "main", "app")}
-        offered = {(choice.label, choice.help) for choice in action_choices(app)}
-        assert {(a.title, a.help) for a in expected if a.name != "palette"} <= offered
+        offered = {choice.label: choice.help for choice in action_choices(app)}
+        for action in expected:
+            assert action.name == "palette" or offered[name_of(action)].endswith(action.help or action.title)
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
         rows = {row for rows in app.screen.groups.values() for row in rows}
@@ -104,3 +106,10 @@ async def test_what_can_be_done_is_that_of_the_pane_that_is_up_inner_widgets_fir
         app.main.set_focus(None)
         ids = {one.action.id for one in reachable(app.main, app.main.pane)}
         assert {"logs.follow", "main.jump"} <= ids
+
+
+def test_in_the_palette_every_action_has_a_name_that_stands_alone() -> None:
+    assert set(NAMES) <= set(BY_ID)
+    named = [name_of(action) for action in ACTIONS if action.scope != "question" and action.name != "palette"]
+    assert len(set(named)) == len(named)
+    assert [name for name in named if not name[0].isupper() or len(name.split()) < 2] == []

@@ -7,7 +7,9 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.screens.logs import LogList
-from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, action_choices, item_choices, theme_choices
+from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
+from mcpdesk.tui.screens.palette import action_choices, item_choices, theme_choices
+from mcpdesk.tui.screens.theme_menu import ThemeMenu
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, running_frame
 from tests.support.widgets import until
@@ -93,12 +95,12 @@ async def test_the_palette_offers_what_the_focused_pane_can_do_first_then_items_
     async with running_frame() as (app, pilot):
         await pilot.press("5")
         await pilot.pause()
-        groups = [choice.hint for choice in action_choices(app)]
+        groups = [choice.help.partition(" ·")[0] for choice in action_choices(app)]
         assert groups[0] == "Logs" and groups.index("Desk") > groups.count("Logs") - 1
         labels = {choice.label for choice in item_choices(app)}
-        assert {"call user-profile", "read resource://clock", "render summarize"} <= labels
-        assert "call send-mail" not in labels
-        assert {"theme night", "theme nord"} <= {choice.label for choice in theme_choices(app)}
+        assert {"Call user-profile", "Read resource://clock", "Render summarize"} <= labels
+        assert "Call send-mail" not in labels
+        assert {"Theme night", "Theme nord"} <= {choice.label for choice in theme_choices(app)}
         app.main.server = ""
         assert not list(item_choices(app))
 
@@ -126,3 +128,16 @@ async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.main
+
+
+async def test_the_menu_of_themes_leaves_the_screen_in_sight_and_shows_the_theme() -> None:
+    async with running_frame() as (app, pilot):
+        before = app.theme
+        await pilot.press("t", "down")
+        await pilot.pause()
+        assert isinstance(app.screen, ThemeMenu) and app.theme != before
+        assert app.screen.styles.background.a == 0
+        assert "selected" in str(app.screen.query_one(".sample", Static).content)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.theme == before

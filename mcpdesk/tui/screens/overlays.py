@@ -1,11 +1,10 @@
-"""Dialogs over the main screen that lead somewhere: the help, letters to jump to a pane, and the palette."""
+"""Dialogs over the main screen that lead somewhere: the help, and letters to jump to a pane."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from rich.table import Column, Table
 from rich.text import Text
@@ -17,13 +16,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.link.values import ItemKind
-from mcpdesk.tui.actions import SCREENS, Reachable, key_name, key_names, reachable
-from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, PageDialog
-
-if TYPE_CHECKING:
-    from mcpdesk.tui.app import DeskApp
-    from mcpdesk.tui.screens.workbench import WorkbenchPane
+from mcpdesk.tui.actions import SCREENS, key_names, reachable
+from mcpdesk.tui.widgets.menu import Dialog, PageDialog
 
 Row = tuple[str, str, str]
 """Keys, title, sentence."""
@@ -116,60 +110,3 @@ class JumpScreen(Dialog["Widget | str | None"]):
         elif name := next((name for name, action in SCREENS.items() if action.keys == letter), ""):
             event.stop()
             self.dismiss(name)
-
-
-VERBS = {
-    ItemKind.TOOL: "call",
-    ItemKind.RESOURCE: "read",
-    ItemKind.TEMPLATE: "read",
-    ItemKind.PROMPT: "render",
-}
-
-Command = Callable[[], Awaitable[object]]
-
-
-async def open_palette(app: DeskApp) -> None:
-    """Let the person choose a command and run it."""
-    choices = [*action_choices(app), *item_choices(app), *theme_choices(app)]
-    command: Command | None = await app.push_screen_wait(Menu("Palette", choices, filtered=True))
-    if command is not None:
-        await command()
-
-
-def action_choices(app: DeskApp) -> Iterator[Choice]:
-    """One line an action that can be done now, context first."""
-    for found in reachable(app.main, app.main.pane):
-        if found.action.name != "palette":
-            action = found.action
-            keys = key_name(action.keys.partition(",")[0])
-            yield Choice(action.title, partial(_run, app, found), action.group, keys, action.help)
-
-
-def item_choices(app: DeskApp) -> Iterator[Choice]:
-    """One line a working item of the catalogue: `call user-profile`."""
-    if not app.server:
-        return
-    for item in app.link.catalogue(app.server).items:
-        if not item.problem or item.stale:
-            label = f"{VERBS[item.kind]} {item.name}"
-            hint = item.title if item.title != item.name else item.kind.value
-            yield Choice(label, partial(_open, app, item.kind, item.name), hint, help=item.description)
-
-
-def theme_choices(app: DeskApp) -> Iterator[Choice]:
-    """One line a theme."""
-    for name in sorted(app.available_themes):
-        yield Choice(f"theme {name}", partial(_use_theme, app, name), "Theme")
-
-
-async def _run(app: DeskApp, found: Reachable) -> None:
-    await app.run_action(found.action.name, default_namespace=found.owner)
-
-
-async def _open(app: DeskApp, kind: ItemKind, name: str) -> None:
-    await app.main.show_screen("workbench")
-    cast("WorkbenchPane", app.main.pane).open_item(kind, name)
-
-
-async def _use_theme(app: DeskApp, name: str) -> None:
-    app.themes.use(app, name)

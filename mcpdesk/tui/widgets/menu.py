@@ -261,16 +261,23 @@ async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -
     return bool(await app.push_screen_wait(Menu(question, [do, Choice(instead, False, key="n")])))
 
 
+_WORDS_SCORE = 0.01
+"""Of a choice whose hint has the words but whose label does not match: after all that do."""
+
+
 def search(choices: Sequence[Choice], query: str) -> list[Choice]:
-    """Fuzzy search over labels and hints, best first; equally good ones keep their order."""
+    """Fuzzy search over labels, then words in hints, best first; equally good ones keep their order."""
     if not query.strip():
         return list(choices)
     matcher = Matcher(query.strip())
-    scored = [
-        (max(matcher.match(choice.label), 0.7 * matcher.match(f"{choice.hint} {choice.label}")), choice)
-        for choice in choices
-    ]
+    words = query.lower().split()
+    scored = [(matcher.match(one.label) or _WORDS_SCORE * _has_words(one, words), one) for one in choices]
     return [choice for score, choice in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+
+
+def _has_words(choice: Choice, words: Sequence[str]) -> bool:
+    text = f"{choice.label} {choice.hint} {choice.help}".lower()
+    return all(word in text for word in words)
 
 
 LONGEST = 40

@@ -1,0 +1,210 @@
+"""The palette: everything that can be done, under names that stand alone, each with what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from mcpdesk.link.values import ItemKind
+from mcpdesk.tui.actions import Action, Reachable, key_name, reachable
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
+    from mcpdesk.tui.screens.workbench import WorkbenchPane
+
+NAMES = {
+    "workbench.call": "Call the tool, read the resource, get the prompt",
+    "workbench.again": "Call with the same arguments again",
+    "workbench.cancel": "Cancel the running call",
+    "workbench.toggle_json": "Edit the arguments as JSON, or as a form",
+    "workbench.history": "Show earlier calls of this item",
+    "workbench.saved": "Use or keep saved arguments",
+    "workbench.clear_form": "Reset the form to its defaults",
+    "workbench.filter": "Filter the catalogue",
+    "workbench.copy": "Copy the result",
+    "workbench.save": "Save the result to a file",
+    "workbench.watch": "Watch this resource, or stop",
+    "workbench.back": "Go back to the catalogue",
+    "catalogue.fold": "Fold this group of the catalogue",
+    "catalogue.unfold": "Unfold this group of the catalogue",
+    "catalogue.cycle_policy": "Change who may call this tool",
+    "catalogue.pick_mode": "Show the tools of one mode",
+    "form.add_item": "Add an item to this list of the form",
+    "form.remove_item": "Remove this item of the form",
+    "form.move_item(-1)": "Move this item of the form up",
+    "form.move_item(1)": "Move this item of the form down",
+    "form_fields.suggest": "Show what the server suggests for this field",
+    "result.show_tab(-1)": "Show the previous tab of the result",
+    "result.show_tab(1)": "Show the next tab of the result",
+    "json.unfold": "Unfold this value",
+    "json.fold": "Fold this value",
+    "json.unfold_all": "Unfold all values",
+    "json.fold_all": "Fold all values",
+    "json.search": "Search keys and values",
+    "json.next_hit": "Go to the next hit",
+    "json.next_hit(-1)": "Go to the previous hit",
+    "json.copy_value": "Copy this value",
+    "json.copy_path": "Copy the path of this value",
+    "traffic_list.follow": "Follow the newest traffic, or stop",
+    "traffic_list.pause": "Pause the traffic, or go on",
+    "traffic_list.mark": "Mark this exchange",
+    "traffic_list.next_mark(1)": "Go to the next marked exchange",
+    "traffic_list.next_mark(-1)": "Go to the previous marked exchange",
+    "traffic_list.waterfall": "Show where the time went, as a waterfall",
+    "traffic_list.zoom(1)": "Zoom into the waterfall",
+    "traffic_list.zoom(-1)": "Zoom out of the waterfall",
+    "traffic_list.raw": "Show raw frames, or exchanges",
+    "traffic.filter": "Filter the traffic",
+    "traffic.copy": "Copy this exchange",
+    "traffic.filters": "Use or keep a filter of the traffic",
+    "traffic.replay": "Send this request again",
+    "traffic.edit": "Edit this request in the workbench",
+    "traffic.logs": "Show the log lines of this call",
+    "traffic.compare": "Compare two marked exchanges",
+    "traffic.export": "Export traffic to a file",
+    "traffic.back": "Close the details of the exchange",
+    "traffic_detail.show_tab(-1)": "Show the previous tab of the exchange",
+    "traffic_detail.show_tab(1)": "Show the next tab of the exchange",
+    "activity.show_tab(-1)": "Show the previous part of Activity",
+    "activity.show_tab(1)": "Show the next part of Activity",
+    "activity.filter": "Filter this part of Activity",
+    "activity.back": "Drop the filter of Activity",
+    "inbox.open": "Open this question",
+    "inbox.decline": "Decline this question",
+    "inbox.copy": "Copy this question",
+    "jobs.open": "Show this job's output",
+    "jobs.kill": "Kill this job",
+    "jobs.follow": "Follow this job's output, or stop",
+    "jobs.copy": "Copy this job's command or output",
+    "callbacks.open": "Show the whole message of this callback",
+    "callbacks.fire": "Fire this callback now",
+    "callbacks.cancel": "Cancel this callback",
+    "callbacks.copy": "Copy this callback",
+    "todo.fold": "Fold the steps of this task, or show them",
+    "todo.copy": "Copy this task",
+    "plan.copy": "Copy this plan",
+    "clients.filter": "Filter the clients",
+    "clients.copy": "Copy what is known of this client",
+    "clients.open": "Show this client's traffic",
+    "clients.sort": "Sort the clients by the next column",
+    "clients.disconnect": "Disconnect this client",
+    "clients.back": "Drop the filter of the clients",
+    "statistics.filter": "Filter the statistics",
+    "statistics.sort": "Sort the statistics by the next column",
+    "statistics.open": "Show the calls behind this row",
+    "statistics.export": "Export the statistics as CSV or JSON",
+    "statistics.copy": "Copy the statistics or this row",
+    "statistics.show_tab(-1)": "Show the previous table of the statistics",
+    "statistics.show_tab(1)": "Show the next table of the statistics",
+    "statistics.back": "Drop the filter of the statistics",
+    "logs.filter": "Filter the log",
+    "logs.level": "Hide log lines below a level",
+    "logs.source": "Show one source of the log",
+    "logs.follow": "Follow the log, or stop",
+    "logs.show_call": "Show the call that wrote this line",
+    "logs.unfold": "Show the lines below this log entry",
+    "logs.fold": "Hide the lines below this log entry",
+    "logs.copy": "Copy this log line",
+    "logs.details": "Show the whole text of this log entry",
+    "logs.reset": "Show the whole log",
+    "main.jump": "Jump to a pane by a letter",
+    "main.show_screen('workbench')": "Go to the workbench",
+    "main.show_screen('traffic')": "Go to the traffic",
+    "main.show_screen('activity')": "Go to the activity",
+    "main.show_screen('clients')": "Go to the clients",
+    "main.show_screen('logs')": "Go to the log",
+    "main.show_screen('statistics')": "Go to the statistics",
+    "main.open_question": "Answer the waiting question",
+    "main.standing_approvals": "Review standing approvals",
+    "main.zoom": "Maximise this pane, or restore it",
+    "main.copy_url": "Copy the server's URL",
+    "main.client_config": "Copy the configuration for a client",
+    "main.pick_server": "Pick another server",
+    "main.add_server": "Add a server to the desk",
+    "main.remove_server": "Remove this server from the desk",
+    "main.log_level": "Choose the log level of the server",
+    "main.edit_roots": "Choose the roots of the desk",
+    "main.about_server": "Show what is known of the server",
+    "main.give_token": "Give a token for the server, or log in",
+    "main.reload": "Reload the server, or connect anew",
+    "app.show_help": "Show the keys of this pane",
+    "app.pick_theme": "Choose a theme",
+    "app.ask_quit": "Quit mcpdesk",
+    "app.interrupt": "Copy the selected text, or quit",
+}
+"""Id of an action -> what it is called where nothing around it says what it is about."""
+VERBS = {
+    ItemKind.TOOL: "Call",
+    ItemKind.RESOURCE: "Read",
+    ItemKind.TEMPLATE: "Read",
+    ItemKind.PROMPT: "Render",
+}
+
+
+class Palette(Menu):
+    """A menu with room for a sentence beside each name."""
+
+    DEFAULT_CSS = """
+    Palette > .box { width: 110; height: 80%; }
+    Palette ChoiceList { height: 1fr; }
+    Palette .help { height: 2; text-wrap: wrap; }
+    """
+
+
+def name_of(action: Action) -> str:
+    """What an action is called in the palette."""
+    return NAMES.get(action.id, f"{action.group}: {action.title}")
+
+
+Command = Callable[[], Awaitable[object]]
+
+
+async def open_palette(app: DeskApp) -> None:
+    """Let the person choose a command and run it."""
+    choices = [*action_choices(app), *item_choices(app), *theme_choices(app)]
+    command: Command | None = await app.push_screen_wait(Palette("Palette", choices, filtered=True))
+    if command is not None:
+        await command()
+
+
+def action_choices(app: DeskApp) -> Iterator[Choice]:
+    """One line an action that can be done now, context first."""
+    for found in reachable(app.main, app.main.pane):
+        if found.action.name != "palette":
+            action = found.action
+            keys = key_name(action.keys.partition(",")[0])
+            told = f"{action.group} · {action.help or action.title}"
+            yield Choice(name_of(action), partial(_run, app, found), action.help or action.group, keys, told)
+
+
+def item_choices(app: DeskApp) -> Iterator[Choice]:
+    """One line a working item of the catalogue: `call user-profile`."""
+    if not app.server:
+        return
+    for item in app.link.catalogue(app.server).items:
+        if not item.problem or item.stale:
+            label = f"{VERBS[item.kind]} {item.name}"
+            title = item.title if item.title != item.name else item.kind.value
+            told = item.description or title
+            yield Choice(label, partial(_open, app, item.kind, item.name), told, help=f"{title} · {told}")
+
+
+def theme_choices(app: DeskApp) -> Iterator[Choice]:
+    """One line a theme."""
+    for name in sorted(app.available_themes):
+        yield Choice(f"Theme {name}", partial(_use_theme, app, name), "Draw the screen in this theme")
+
+
+async def _run(app: DeskApp, found: Reachable) -> None:
+    await app.run_action(found.action.name, default_namespace=found.owner)
+
+
+async def _open(app: DeskApp, kind: ItemKind, name: str) -> None:
+    await app.main.show_screen("workbench")
+    cast("WorkbenchPane", app.main.pane).open_item(kind, name)
+
+
+async def _use_theme(app: DeskApp, name: str) -> None:
+    app.themes.use(app, name)
