@@ -144,7 +144,7 @@ ACTIONS: tuple[Action, ...] = (
     _traffic("filters", "F", "filters", "Use a kept filter, keep this one.", footer=False),
     _traffic("replay", "r", "send again", "Send the request again, as the desk."),
     _traffic("edit", "e", "edit", "Take the request into the form of the workbench.", footer=False),
-    _traffic("logs", "l", "log lines", "Show in Logs what the call wrote; there c leads back.", footer=False),
+    _traffic("logs", "c", "log lines", "Show in Logs what the call wrote; there c leads back.", footer=False),
     _traffic("compare", "d", "compare", "Show in what two marked exchanges differ.", footer=False),
     _traffic("export", "x", "export",
         "Write the shown or marked exchanges to a file; secrets masked.", footer=False),

@@ -277,7 +277,7 @@ async def test_from_a_line_to_its_call_and_back() -> None:
             traffic = app.main.query_one(TrafficPane)
             assert app.main.shown == "traffic" and traffic.detail.shown is not None
             assert traffic.detail.shown.number == number
-            await pilot.press("l")
+            await pilot.press("c")
             await pilot.pause()
             assert app.main.shown == "logs" and pane.listing.selected is link.log_lines[cursor]
             assert pane.listing.shown == (1 if number else 3)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
 from textual.widget import Widget
@@ -46,8 +46,6 @@ SAMPLE_S = 1.0
 """Seconds between two measurements of what programs use; made only while the section is shown."""
 READ_S = 0.15
 """Seconds between two reads of the output."""
-COMMAND_LINES = 3
-"""Lines of a command shown above its output."""
 _ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
 
 
@@ -55,13 +53,15 @@ class JobDetail(Vertical):
     """The facts of a job above its output."""
 
     DEFAULT_CSS = """
-    JobDetail > .facts { height: auto; }
+    JobDetail > VerticalScroll { height: auto; max-height: 60%; scrollbar-size-vertical: 1; }
+    JobDetail > VerticalScroll:focus { background: $surface; }
     JobDetail > OutputView { margin-top: 0; }
     JobDetail.-silent > OutputView { display: none; }
     """
 
     def compose(self) -> ComposeResult:
-        yield Static(classes="facts", markup=False)
+        with VerticalScroll():
+            yield Static(classes="facts", markup=False)
         yield OutputView()
 
 
@@ -234,13 +234,8 @@ class JobPanel(Section[JobView]):
 
 
 def _facts(job: JobView, processes: int, width: int) -> Content:
-    """The command, cut to `COMMAND_LINES` lines, and the other facts; a width of 0 cuts no line."""
+    """The whole command, and the other facts; a width of 0 cuts no line of theirs."""
     room = max(0, width - 4)
-    lines = clean(job.name).splitlines() or [""]
-    if len(lines) > COMMAND_LINES:
-        lines = [*lines[: COMMAND_LINES - 1], f"… {len(lines) - COMMAND_LINES + 1} more lines"]
-    longest = max(0, width * COMMAND_LINES - 8)
-    command = "\n".join(one_line(line, longest) if longest else line for line in lines)
     known = [
         f"{job.state}{': ' + job.message if job.message else ''}",
         f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}",
@@ -254,7 +249,10 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
             known.append(f"{processes} processes")
     if job.has_output:
         known.append(size_text(job.size))
-    facts = [Content.styled(command, "bold"), Content.styled(one_line(" · ".join(known)), "$text-muted")]
+    facts = [
+        Content.styled(clean(job.name), "bold"),
+        Content.styled(one_line(" · ".join(known)), "$text-muted"),
+    ]
     if job.made:
         names = ", ".join(file.name for file in job.made)
         facts.append(Content.styled(one_line(f"made {names}", room), "$text-muted"))
