@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct, field
 
@@ -80,7 +81,7 @@ class ChildProcess(ClientTransport):
         self._on_started, self._on_ended = on_started, on_ended
         self._replies = PendingReplies()
         self._receive: Receive = lambda message: None
-        self._run: _Run | None = None
+        self._run: ProgramRun | None = None
         self._end: ProgramEnded | None = None
 
     @property
@@ -98,17 +99,9 @@ class ChildProcess(ClientTransport):
         self._receive = receive
         if self._run is not None:
             return
-        loop, program = asyncio.get_running_loop(), self._program
-        try:
-            _, self._run = await loop.subprocess_exec(
-                lambda: _Run(self._received, self._too_long, self._on_log, self._ended),
-                *program.argv,
-                cwd=program.folder,
-                env=dict(program.environment),
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise Unreachable(_cannot_start(program, error)) from None
+        self._run = await ProgramRun.start(
+            self._program, self._received, self._too_long, self._on_log, self._ended
+        )
         self._on_started(self._run.pid)
 
     async def exchange(
@@ -131,17 +124,8 @@ class ChildProcess(ClientTransport):
 
     async def close(self) -> None:
         """End the program: first by closing its stdin, then by signals to its process group."""
-        run = self._run
-        if run is None:
-            return
-        run.close_stdin()
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
-            if number is not None:
-                _signal_group(run.pid, number)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE_S):
-                    await run.is_over.wait()
-                return
+        if self._run is not None:
+            await self._run.end()
 
     def _ended(self, code: int, last_lines: Sequence[str]) -> None:
         self._run = None
@@ -157,8 +141,8 @@ class ChildProcess(ClientTransport):
             self._on_stray(line)
 
 
-class _Run(asyncio.SubprocessProtocol):
-    """One run of a program: its pipes, until it and its output have ended."""
+class ProgramRun(asyncio.SubprocessProtocol):
+    """One run of a program, in a process group of its own, until it and its output have ended."""
 
     def __init__(
         self,
@@ -176,6 +160,33 @@ class _Run(asyncio.SubprocessProtocol):
         self._lingering: asyncio.TimerHandle | None = None
         self.is_over = asyncio.Event()
 
+    @classmethod
+    async def start(
+        cls,
+        program: Program,
+        on_line: Callable[[bytes], None],
+        on_long_line: Callable[[], None],
+        on_log: Callable[[str], None],
+        on_end: Callable[[int, Sequence[str]], None],
+    ) -> Self:
+        """Start a program. Raises: Unreachable when it cannot be started.
+
+        `on_line` gets each line of its stdout, `on_log` of its stderr; `on_end` its exit code, negative for a
+        signal, and its last lines of stderr.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            _, run = await loop.subprocess_exec(
+                lambda: cls(on_line, on_long_line, on_log, on_end),
+                *program.argv,
+                cwd=program.folder,
+                env=dict(program.environment),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise Unreachable(_cannot_start(program, error)) from None
+        return run
+
     @property
     def pid(self) -> int:
         """The program's process, and its process group."""
@@ -188,10 +199,17 @@ class _Run(asyncio.SubprocessProtocol):
             stdin.write(line)
             await self._may_write.wait()
 
-    def close_stdin(self) -> None:
-        """Say that no more messages come."""
+    async def end(self) -> None:
+        """End it: first by closing its stdin, then by signals to its process group."""
         if stdin := self._transport.get_pipe_transport(STDIN):
             stdin.close()
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
+            if number is not None:
+                _signal_group(self.pid, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_S):
+                    await self.is_over.wait()
+                return
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The program has started."""

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
+    from mcpdesk.transports.http.passed_clients import PassedClient
     from mcpdesk.upstream.pass_through import UrlPassThrough
+    from mcpdesk.upstream.program_pass_through import ProgramPassThrough
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan, UpstreamSite
 
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
@@ -84,7 +86,7 @@ class Host:
         self.folders: dict[str, HostedFolder] = {}
         self.upstreams: dict[str, Upstream] = {}
         """Servers that are not ours, by name."""
-        self.passed: dict[str, UrlPassThrough] = {}
+        self.passed: dict[str, UrlPassThrough | ProgramPassThrough] = {}
         """Those of them that clients reach through this core."""
         self.roots = DeskRoots()
         """What the desk names to servers as its roots."""
@@ -312,13 +314,22 @@ class Host:
 
     def _pass_on(self, plan: UpstreamPlan) -> None:
         """Open the way of clients to a server, with the token of a login if there is one."""
-        from mcpdesk.client.targets import UrlTarget
+        from mcpdesk.client.targets import CommandTarget, UrlTarget
         from mcpdesk.hosting.channel import next_connection
         from mcpdesk.upstream.pass_through import UrlPassThrough
+        from mcpdesk.upstream.program_pass_through import ProgramPassThrough
+        from mcpdesk.upstream.target_transport import guarded_program
 
-        if self.plan.http and isinstance(plan.target, UrlTarget) and plan.target.kind in ("", "http"):
+        target = plan.target
+        if not self.plan.http:
+            return
+        if isinstance(target, CommandTarget):
+            program, ttl_s = guarded_program(target), self.settings.session_ttl_s
+            heard = self.upstreams[plan.name].program_output
+            self.passed[plan.name] = ProgramPassThrough(plan.name, program, heard, next_connection, ttl_s)
+        elif isinstance(target, UrlTarget) and target.kind in ("", "http"):
             self.passed[plan.name] = UrlPassThrough(
-                plan.name, plan.target, plan.reach, self._upstream_site.place, next_connection
+                plan.name, target, plan.reach, self._upstream_site.place, next_connection
             )
 
     @cached_property
@@ -460,12 +471,16 @@ class Host:
             raise TransportError(f"no server is called {server!r}")
         return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes)
 
+    def passed_clients(self) -> list[PassedClient]:
+        """The clients of servers that are not ours. From any thread."""
+        return [] if self.http is None else self.http.passed_clients()
+
     def disconnect(self, connection: int) -> bool:
         """End the session or connection of a peer. Returns False when there is none of that number."""
         dialogues = (endpoint.dialogues.get(connection) for endpoint in self.by_name.values())
         dialogue = next((each for each in dialogues if each is not None), None)
         if dialogue is None:
-            return False
+            return self.http is not None and self.http.hang_up(connection)
         is_http = self.http is not None and self.http.hang_up(connection)
         if not is_http and not self._pumps.hang_up(connection):
             dialogue.close("disconnected at the desk")

@@ -64,12 +64,34 @@ class LocalClients(ClientFacet):
             ]
             for endpoint in list(self._host.by_name.values()):
                 found += [_gone_view(endpoint, each) for each in list(endpoint.gone.values())]
+            found += self._passed_views()
             self._kept = tuple(sorted(_current(found), key=lambda view: view.connection))
             self._looked = now
         return self._kept
 
+    def _passed_views(self) -> list[ClientView]:
+        """The clients of servers elsewhere."""
+        return [
+            ClientView(
+                connection=each.info.number,
+                server=each.info.server,
+                name=each.info.peer,
+                transport=each.info.transport,
+                revision=each.info.revision,
+                opened=each.info.opened,
+                calls=each.calls,
+                errors=each.errors,
+                seen=None if each.works else each.seen,
+            )
+            for each in self._host.passed_clients()
+        ]
+
     def client(self, connection: int) -> ClientDetail | None:
         """More about one; None when it is gone."""
+        for one in self._host.passed_clients():
+            if one.info.number == connection:
+                ttl_s = self._host.rules.session_ttl_s
+                return ClientDetail(one.capabilities, None, ttl_s, (), (), False, (), ())
         for endpoint in list(self._host.by_name.values()):
             dialogue = endpoint.dialogues.get(connection)
             if dialogue is not None:

@@ -309,7 +309,7 @@ class PassThrough(Protocol):
     def ask(
         self, method: str, headers: Sequence[tuple[str, str]], body: bytes
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
-        """Send a request on; leaving the block early ends it. Raises: HttpError when no answer comes."""
+        """Send a request on; leaving the block early ends it. Raises: CallError when no answer comes."""
 
 
 class Site(Protocol):

@@ -13,7 +13,7 @@ from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 if TYPE_CHECKING:
-    from mcpdesk.client.child_process import ProgramEnded
+    from mcpdesk.client.child_process import Program, ProgramEnded
 
 
 class Reach(NamedTuple):
@@ -116,12 +116,11 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
 
     Raises: DeskUserError for options that mean nothing to a program.
     """
-    from mcpdesk.client.child_process import ChildProcess, Program
+    from mcpdesk.client.child_process import ChildProcess
     from mcpdesk.jobs.child import GUARD
-    from mcpdesk.jobs.process_table import with_mark
 
-    if reach.mode or reach.token or reach.key or reach.headers or reach.account:
-        message = "A program gets no mode, no token, no key, no header and no account."
+    if reach.mode or reach.token or reach.key or reach.headers:
+        message = "A program gets no mode, no token, no key and no header."
         raise DeskUserError(message, "Give it what it needs in its arguments or its environment.")
     groups: list[int] = []
 
@@ -133,11 +132,20 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
         GUARD.release(groups.pop())
         events.on_ended(how)
 
-    environment = with_mark({**os.environ, **target.environment}, GUARD.mark())
     return ChildProcess(
-        Program(target.argv, environment, target.folder),
+        guarded_program(target),
         on_log=events.on_log,
         on_stray=events.on_stray,
         on_started=started,
         on_ended=ended,
     )
+
+
+def guarded_program(target: CommandTarget) -> Program:
+    """The program of a target, marked so that the guard ends it and what it started when we are gone."""
+    from mcpdesk.client.child_process import Program
+    from mcpdesk.jobs.child import GUARD
+    from mcpdesk.jobs.process_table import with_mark
+
+    environment = with_mark({**os.environ, **target.environment}, GUARD.mark())
+    return Program(target.argv, environment, target.folder)

@@ -135,6 +135,11 @@ class Upstream:
         """The server's name on the desk."""
         return self.plan.name
 
+    @property
+    def program_output(self) -> ProgramEvents:
+        """Takes what runs of its program say besides messages, if it is one."""
+        return ProgramEvents(self._logged, self._strayed)
+
     def start(self) -> None:
         """Begin to connect, and to watch the files its command names."""
         self._begin(self._connect())
@@ -205,7 +210,7 @@ class Upstream:
         kind = (plan.target.kind or "http") if isinstance(plan.target, UrlTarget) else "stdio"
         spoken = BY_NAME.get(plan.reach.revision)
         info = ConnectionInfo(self.number, plan.name, kind, "desk", plan.reach.revision, time.time())
-        events = ProgramEvents(self._logged, self._strayed, self._program_ended)
+        events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.place, events)
         self._transport = RecordedTransport(transport, site.recorder, info, self._answered)
         self.connection = ServerConnection(

@@ -237,13 +237,14 @@ async def test_each_account_of_a_url_has_its_own_login(
 
 
 async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:
-    plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp"))]
+    socket = UrlTarget("ws://127.0.0.1:1/ws", kind="ws")
+    plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp")), UpstreamPlan("line", socket)]
     async with running_desk(HELLO, upstreams=plans, http=True) as desk, aiohttp.ClientSession() as client:
         address = desk.host.url("far").removesuffix("/mcp/far")
         async with client.get(f"{address}/status") as answer:
-            assert (await answer.json())["passed_on"] == ["far"]
+            assert (await answer.json())["passed_on"] == ["odd", "far"]
         async with client.get(f"{address}/") as answer:
             assert "/mcp/far" in await answer.text()
         told = "\n".join(greeting(desk.host))
         assert f"passing far on at {address}/mcp/far" in told
-        assert "odd is not served to clients; `mcpdesk attach` shows it" in told
+        assert "line is not served to clients; `mcpdesk attach` shows it" in told

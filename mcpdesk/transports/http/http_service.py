@@ -23,6 +23,7 @@ from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
 from mcpdesk.transports.http.pass_through_routes import PassThroughRoutes
+from mcpdesk.transports.http.passed_clients import PassedClient
 from mcpdesk.transports.http.request_guard import (
     FACT_PATHS,
     RefusalLog,
@@ -125,13 +126,17 @@ class HttpService:
         seen = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
         return seen if self._listener is None else seen | self._listener.lost_at()
 
+    def passed_clients(self) -> list[PassedClient]:
+        """Return the clients of servers elsewhere. From any thread."""
+        return self._passing.clients.known()
+
     def hang_up(self, connection: int) -> bool:
         """End a session, or a connection without one; False when there is none of that number."""
         session = self.session(connection)
         if session is not None:
             self._mcp.sessions.end(session, HUNG_UP)
             return True
-        carriers = (self._sockets, self._sse, self._listener)
+        carriers = (self._sockets, self._sse, self._passing, self._listener)
         return any(each.hang_up(connection) for each in carriers if each is not None)
 
     def leave_sessions(self) -> None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-import weakref
+from contextlib import suppress
+from typing import Any
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
-from msgspec.structs import replace
 
-from mcpdesk.errors import HttpError, ProtocolError
+from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import EventFramer
-from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.recorder.record import ConnectionInfo, Direction
+from mcpdesk.protocol.jsonrpc import ErrorCode, readable_id
+from mcpdesk.recorder.record import Direction, HttpNote
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
-from mcpdesk.transports.http.connections import HttpConnection, connection_of
+from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.passed_clients import PassedClient, PassedClients
 from mcpdesk.transports.http.request_body import read_body
-from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_of
+from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
     JSON,
     STREAM,
@@ -38,7 +39,6 @@ OF_ONE_HOP = frozenset(
 NOT_SENT_ON = OF_ONE_HOP | {"host", "origin", "cookie", "content-length", "accept-encoding", "expect"}
 NOT_PASSED_BACK = OF_ONE_HOP | {"set-cookie"}
 """A cookie would count for everything else that is served here."""
-MOST_SESSIONS = 10_000
 
 
 class PassThroughRoutes:
@@ -46,10 +46,8 @@ class PassThroughRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._sessions: dict[tuple[str, str], ConnectionInfo] = {}
-        """What the record calls the clients that have a session, by server and session."""
-        self._others: weakref.WeakKeyDictionary[HttpConnection, dict[str, ConnectionInfo]]
-        self._others = weakref.WeakKeyDictionary()
+        self.clients = PassedClients(site.recorder, lambda: site.rules.session_ttl_s)
+        self._chores: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: web.BaseRequest, passed: PassThrough) -> web.StreamResponse:
         """Send a request on and answer as the server does; a client that leaves ends it there.
@@ -63,23 +61,50 @@ class PassThroughRoutes:
             if head.content_type != JSON:
                 raise RequestRefused(no_json(head.content_type))
             body = await read_body(request, self._site.rules.max_body_bytes)
-        client = self._client(request, passed)
-        is_json = _is_json(body)
+        message = _decoded(body)
+        address = peer_of(request).rpartition(":")[0]
+        client = self.clients.sender(
+            passed.name, head.session or "", address, message, passed.next_connection
+        )
+        if isinstance(message, dict) and message.get("method") == "tools/call":
+            client.calls += 1
+        is_json = message is not None
         self._site.recorder.frame(
-            client.number, Direction.IN, body if is_json else unreadable(body), is_json, head.said
+            client.info.number, Direction.IN, body if is_json else unreadable(body), is_json, head.said
         )
         work = asyncio.create_task(self._exchange(request, passed, client, body))
         connection = connection_of(request)
         connection.on_lost(lambda: _cancel(work))
+        client.works.add(work)
         try:
             await asyncio.wait({work})
         finally:
+            client.works.discard(work)
+            client.seen = time.time()
             connection.on_lost(None)
             work.cancel()
-        return web.Response(status=400) if work.cancelled() else work.result()  # nobody gets the former
+        if work.cancelled():
+            connection.abort()  # the client is gone, or was disconnected at the desk
+            return web.Response(status=400)
+        return work.result()
+
+    def hang_up(self, connection: int) -> bool:
+        """End what a client waits for, and its session; False when there is no client of that number."""
+        client = self.clients.find(connection)
+        if client is None:
+            return False
+        for work in list(client.works):
+            work.cancel()
+        passed = self._site.passed.get(client.key.server)
+        if passed is not None and client.key.session:
+            task = asyncio.create_task(_end_session(passed, client.key.session))
+            self._chores.add(task)
+            task.add_done_callback(self._chores.discard)
+        self.clients.end(client)
+        return True
 
     async def _exchange(
-        self, request: web.BaseRequest, passed: PassThrough, client: ConnectionInfo, body: bytes
+        self, request: web.BaseRequest, passed: PassThrough, client: PassedClient, body: bytes
     ) -> web.StreamResponse:
         head = head_of(request)
         named = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
@@ -88,7 +113,7 @@ class PassThroughRoutes:
         response: web.StreamResponse | None = None
         try:
             async with passed.ask(head.method, headers, body) as answer:
-                self._note_session(request, passed, client, answer)
+                self._note_session(head, client, answer)
                 response = web.StreamResponse(status=answer.status)
                 for name, value in answer.headers:
                     low = name.lower()
@@ -99,21 +124,22 @@ class PassThroughRoutes:
                 await self._copy(answer, response, client)
                 await response.write_eof()
                 return response
-        except (HttpError, ConnectionError, ClientConnectionResetError) as error:
+        except (CallError, ConnectionError, ClientConnectionResetError) as error:
             if response is not None:
                 connection_of(request).abort()  # the client must not take what it has for a whole answer
                 return response
             told = f"{passed.name} cannot be asked: {error}"
-            refusal = rpc_error(502, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
+            internal = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
+            refusal = rpc_error(502, internal, readable_id(_decoded(body)))
             assert isinstance(refusal.body, bytes)
-            self._site.recorder.frame(client.number, Direction.OUT, refusal.body, True, answer_said(502))
+            self._record(client, refusal.body, answer_said(502))
             return refusal
 
     async def _copy(
-        self, answer: ForwardedAnswer, response: web.StreamResponse, client: ConnectionInfo
+        self, answer: ForwardedAnswer, response: web.StreamResponse, client: PassedClient
     ) -> None:
         """Pass a body back piece by piece, and record the messages in it."""
-        most, record = self._site.rules.max_body_bytes, self._site.recorder.frame
+        most = self._site.rules.max_body_bytes
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         said = answer_said(answer.status, kind)
         framer = EventFramer(most) if kind == STREAM else None
@@ -122,71 +148,52 @@ class PassThroughRoutes:
             if framer is not None:
                 try:
                     for event in framer.feed(piece):
-                        record(client.number, Direction.OUT, event.data, _is_json(event.data), said)
+                        self._record(client, event.data, said)
                 except ValueError:
                     framer = None  # an event beyond what is kept: the rest passes unread
             elif kind != STREAM and len(seen) < most:
                 seen += piece[: most - len(seen)]
             await response.write(piece)
-        data = bytes(seen)
-        if data or (kind != STREAM and answer.status != 200):
-            is_json = _is_json(data)
-            usual = is_json and answer.status == 200
-            record(
-                client.number,
-                Direction.OUT,
-                data if is_json else unreadable(data),
-                is_json,
-                None if usual else said,
-            )
+        if seen or (kind != STREAM and answer.status != 200):
+            self._record(client, bytes(seen), None if answer.status == 200 else said)
 
-    def _client(self, request: web.BaseRequest, passed: PassThrough) -> ConnectionInfo:
-        """Who sends a request, as the record knows it: a session, else a connection."""
-        known = self._sessions.get((passed.name, head_of(request).session or ""))
-        if known is not None:
-            return known
-        connection = connection_of(request)
-        here = self._others.setdefault(connection, {})
-        if passed.name not in here:
-            here[passed.name] = self._connect(request, passed)
-        return here[passed.name]
+    def _record(self, client: PassedClient, data: bytes, said: HttpNote | None) -> None:
+        message = _decoded(data)
+        is_json = message is not None
+        if isinstance(message, dict) and is_failure(message):
+            client.errors += 1
+        shown = data if is_json else unreadable(data)
+        self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, said)
 
-    def _connect(self, request: web.BaseRequest, passed: PassThrough) -> ConnectionInfo:
-        version = head_of(request).version[:40]
-        info = ConnectionInfo(
-            passed.next_connection(), passed.name, "http", peer_of(request), version, time.time()
-        )
-        self._site.recorder.connect(info)
-        return info
-
-    def _note_session(
-        self, request: web.BaseRequest, passed: PassThrough, client: ConnectionInfo, answer: ForwardedAnswer
-    ) -> None:
+    def _note_session(self, head: RequestHead, client: PassedClient, answer: ForwardedAnswer) -> None:
         """Follow the beginning and the end of a session."""
-        head = head_of(request)
         begun = next((value for name, value in answer.headers if name.lower() == SESSION_HEADER.lower()), "")
         if begun and head.session is None:
-            self._others.get(connection_of(request), {}).pop(passed.name, None)
-            self._sessions[passed.name, begun] = client
-            if len(self._sessions) > MOST_SESSIONS:
-                self._ended(next(iter(self._sessions)))
+            self.clients.begin_session(client, begun)
         elif head.session and (
             answer.status == 404 or (head.method == "DELETE" and 200 <= answer.status < 300)
         ):
-            self._ended((passed.name, head.session))
-
-    def _ended(self, key: tuple[str, str]) -> None:
-        client = self._sessions.pop(key, None)
-        if client is not None:
-            self._site.recorder.connect(replace(client, closed=time.time()))
+            self.clients.end(client)
 
 
-def _is_json(data: bytes) -> bool:
+def is_failure(message: dict[str, Any]) -> bool:
+    """Whether a message is an error, or the result of a tool that failed."""
+    result = message.get("result")
+    return "error" in message or (isinstance(result, dict) and result.get("isError") is True)
+
+
+async def _end_session(passed: PassThrough, session: str) -> None:
+    with suppress(CallError):
+        async with passed.ask("DELETE", [(SESSION_HEADER, session)], b""):
+            pass
+
+
+def _decoded(data: bytes) -> Any:
+    """The JSON value of a body; None where it is none."""
     try:
-        codec.decode(data)
+        return codec.decode(data)
     except ProtocolError:
-        return False
-    return True
+        return None
 
 
 def _cancel(work: asyncio.Task[web.StreamResponse]) -> None:

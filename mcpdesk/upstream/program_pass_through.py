@@ -1,0 +1,554 @@
+"""The way of clients through the desk to a server that is a program: from Streamable HTTP to lines and back.
+
+Each session of the handshake era has a run of the program to itself; requests that stand alone share one.
+Messages pass as they came. Only where two clients use the same id or progress token at a time, that of the
+second one is replaced on the way in and put back on the way out.
+
+Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http, basic/transports/stdio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.client.child_process import Program, ProgramEnded, ProgramRun
+from mcpdesk.client.transport import excerpt
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
+from mcpdesk.jobs.child import GUARD
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import (
+    ErrorCode,
+    Id,
+    JSONObject,
+    MessageKind,
+    classify,
+    http_status,
+    invalid,
+    is_id,
+    readable_id,
+)
+from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, SUBSCRIPTION_KEY, admit, is_stateless
+from mcpdesk.upstream.pass_through import PassedAnswer
+from mcpdesk.upstream.target_transport import ProgramEvents
+
+SESSION = "mcp-session-id"
+MOST_PROGRAMS = 32
+"""Runs for sessions at a time; the longest unused one makes room."""
+MOST_KEPT = 1_000
+"""Messages kept for a client that listens later; the oldest go first."""
+MOST_HELD_BYTES = 256 << 20
+"""What may wait for a client that reads too slowly."""
+SILENT_S = 5.0
+"""After so long without a message an answer begins as a stream, and then says that it goes on."""
+KEEP_ALIVE_S = 15.0
+KEEP_ALIVE = b": still there\n\n"
+UNANSWERED_S = 8.0
+"""How long `server/discover` may stay unanswered: programs of older revisions may never answer it."""
+JSON, STREAM = "application/json", "text/event-stream"
+STREAMED = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
+
+
+class Waiting:
+    """A request that is being answered, or a client that listens: what is on its way to it."""
+
+    def __init__(self, may_stream: bool = True, hears_logs: bool = False) -> None:
+        self.may_stream = may_stream
+        self.hears_logs = hears_logs
+        self.is_left = False
+        """Whether its client has gone without waiting for the answer."""
+        self._lines: deque[tuple[bytes, bool]] = deque()
+        self._held = 0
+        self._came = asyncio.Event()
+
+    def put(self, line: bytes, is_last: bool = False) -> None:
+        """Give it a message; the answer is the last one."""
+        if self.is_left or self._held > MOST_HELD_BYTES:
+            return
+        self._held += len(line)
+        self._lines.append((line, is_last))
+        self._came.set()
+
+    async def take(self, within_s: float) -> tuple[bytes, bool] | None:
+        """The next message, and whether it is the last; None when none comes in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not self._lines:
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            return None
+        line, is_last = self._lines.popleft()
+        self._held -= len(line)
+        return line, is_last
+
+    async def events(self, first: bytes | None = None) -> AsyncIterator[bytes]:
+        """What comes, as an event stream, until the last message; an empty one only ends it."""
+        if first is not None:
+            yield event(first)
+        while True:
+            taken = await self.take(KEEP_ALIVE_S)
+            if taken is None:
+                yield KEEP_ALIVE
+                continue
+            line, is_last = taken
+            if line:
+                yield event(line)
+            if is_last:
+                return
+
+
+class Alias(Struct, frozen=True):
+    """What was put in place of an id or token that another client uses at the same time."""
+
+    identifier: Id
+    token: Id | None = None
+
+
+class PassedRun:
+    """One run of the program, and who waits for what it says."""
+
+    def __init__(self, name: str, program: Program, log: ProgramEvents, on_end: Callable[[], None]) -> None:
+        self.standing: Waiting | None = None
+        """The client that listens to what belongs to no request."""
+        self._name = name
+        self._program = program
+        self._log = log
+        self._on_end = on_end
+        self._run: ProgramRun | None = None
+        self._waiting: dict[Id, Waiting] = {}
+        self._tokens: dict[Id, Id] = {}
+        """Ids of the requests that progress tokens belong to."""
+        self._aliases: dict[Id, Alias] = {}
+        """What clients call the requests whose id or token was replaced, by the id here."""
+        self._kept: deque[bytes] = deque(maxlen=MOST_KEPT)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody waits for anything."""
+        return self.standing is None and all(each.is_left for each in self._waiting.values())
+
+    async def start(self) -> None:
+        """Start the program. Raises: Unreachable."""
+        run = await ProgramRun.start(
+            self._program, self._received, self._too_long, self._log.on_log, self._ended
+        )
+        self._group = run.pid
+        GUARD.watch(self._group)
+        self._run = run
+
+    async def end(self) -> None:
+        """End the program."""
+        if self._run is not None:
+            await self._run.end()
+
+    def listen(self) -> Waiting:
+        """Have what belongs to no request, from now on and what was kept of it."""
+        self.standing = Waiting()
+        while self._kept:
+            self.standing.put(self._kept.popleft())
+        return self.standing
+
+    async def send(self, line: bytes) -> None:
+        """Send a message that has no answer."""
+        if self._run is not None:
+            await self._run.write(line + b"\n")
+
+    def is_known(self, identifier: Id) -> bool:
+        """Whether a request of that id is being answered."""
+        return identifier in self._waiting
+
+    @asynccontextmanager
+    async def request(
+        self, message: JSONObject, line: bytes, waiting: Waiting, *, is_alone: bool
+    ) -> AsyncIterator[None]:
+        """Send a request; its answer ends what `waiting` gets.
+
+        When the block is left before that, a request that stands alone is cancelled; nobody waits for the
+        answer to another one any more.
+        """
+        message, line = self._distinct(message, line)
+        identifier = message["id"]
+        self._waiting[identifier] = waiting
+        if (token := _token(message)) is not None:
+            self._tokens[token] = identifier
+        try:
+            if self._run is None:
+                waiting.put(self._failed(identifier, f"{self._name} has ended"), True)
+            await self.send(line)
+            yield
+        finally:
+            if self._waiting.get(identifier) is waiting:
+                waiting.is_left = True
+                if is_alone:
+                    self._forget(identifier)
+                    cancelled = {"requestId": identifier, "reason": "the client left"}
+                    await self.send(codec.notification("notifications/cancelled", cancelled))
+
+    def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
+        """The message under an id and a token that no other request has now."""
+        identifier, token = message["id"], _token(message)
+        is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
+        if not is_taken and not is_token_taken:
+            return message, line
+        here = f"mcpdesk-{secrets.token_hex(8)}" if is_taken else identifier
+        self._aliases[here] = Alias(identifier, token if is_token_taken else None)
+        message = {**message, "id": here}
+        if is_token_taken:
+            params = message["params"]
+            message["params"] = {**params, "_meta": {**params["_meta"], "progressToken": here}}
+        return message, codec.encode(message)
+
+    def _received(self, line: bytes) -> None:
+        try:
+            message = codec.decode(line)
+            kind = classify(message)
+        except ProtocolError:
+            self._log.on_stray(line)
+            return
+        if kind is MessageKind.RESPONSE:
+            self._answered(message, line)
+            return
+        about, message, line = self._subject(message, line)
+        waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
+        if waiting is not None and waiting.may_stream and not waiting.is_left:
+            waiting.put(line)
+        elif self.standing is not None:
+            self.standing.put(line)
+        elif about is None:
+            self._kept.append(line)
+
+    def _answered(self, message: JSONObject, line: bytes) -> None:
+        identifier = readable_id(message)
+        if identifier is None or identifier not in self._waiting:
+            return
+        alias = self._aliases.get(identifier)
+        waiting = self._forget(identifier)
+        if alias is not None and alias.identifier != identifier:
+            line = codec.encode({**message, "id": alias.identifier})
+        waiting.put(line, True)
+
+    def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
+        """The request a notification says it is about, and the notification as its client knows that."""
+        params = message.get("params") or {}
+        meta = params.get("_meta")
+        subscription = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
+        token = params.get("progressToken") if message["method"] == "notifications/progress" else None
+        about: Id | None = None
+        if is_id(token):
+            about = self._tokens.get(token)
+        elif is_id(subscription):
+            about = subscription
+        alias = self._aliases.get(about) if about is not None else None
+        if alias is None:
+            return about, message, line
+        changed = dict(params)
+        if token is not None and alias.token is not None:
+            changed["progressToken"] = alias.token
+        if subscription is not None:
+            changed["_meta"] = {**params["_meta"], SUBSCRIPTION_KEY: alias.identifier}
+        message = {**message, "params": changed}
+        return about, message, codec.encode(message)
+
+    def _likeliest(self, message: JSONObject) -> Waiting | None:
+        """The one request a message can belong to that names none; None when there are several, or none."""
+        here = [each for each in self._waiting.values() if not each.is_left]
+        if message["method"] == "notifications/message" and len(here) > 1:
+            here = [each for each in here if each.hears_logs]
+        return here[0] if len(here) == 1 else None
+
+    def _forget(self, identifier: Id) -> Waiting:
+        self._tokens = {token: about for token, about in self._tokens.items() if about != identifier}
+        self._aliases.pop(identifier, None)
+        return self._waiting.pop(identifier)
+
+    def _too_long(self) -> None:
+        self._log.on_stray(b"a line that is longer than any message may be")
+
+    def _ended(self, code: int, last_lines: Sequence[str]) -> None:
+        GUARD.release(self._group)
+        self._run = None
+        told = str(ProgramEnded(code, last_lines))
+        for identifier in list(self._waiting):
+            shown = self._aliases.get(identifier, Alias(identifier)).identifier
+            self._forget(identifier).put(self._failed(shown, f"{self._name}: {told}"), True)
+        if self.standing is not None:
+            self.standing.put(b"", True)
+        self._on_end()
+
+    def _failed(self, identifier: Id, told: str) -> bytes:
+        return codec.error_response(identifier, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
+
+
+class Session(Struct):
+    """A client of the handshake era, and its run of the program."""
+
+    run: PassedRun
+    expiry: asyncio.TimerHandle | None = None
+
+
+class ProgramPassThrough:
+    """Answers requests of clients by one program. Used on one loop."""
+
+    holds_credentials = True
+    """Who reaches a program runs it as this user, with what its environment holds."""
+
+    def __init__(
+        self,
+        name: str,
+        program: Program,
+        log: ProgramEvents,
+        next_connection: Callable[[], int],
+        ttl_s: float,
+    ) -> None:
+        self.name = name
+        self.next_connection = next_connection
+        """Gives the recorder's number for one more client."""
+        self._program, self._log, self._ttl_s = program, log, ttl_s
+        self._sessions: dict[str, Session] = {}
+        """By id, the longest unused first."""
+        self._shared: PassedRun | None = None
+        """For requests that stand alone."""
+        self._starting = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def ask(
+        self, method: str, headers: Sequence[tuple[str, str]], body: bytes
+    ) -> AsyncIterator[PassedAnswer]:
+        """Answer a request. Raises: CallError when the program cannot be started."""
+        given = {key.lower(): value for key, value in headers}
+        if method == "POST":
+            async with self._posted(given, body) as answer:
+                yield answer
+            return
+        identifier = given.get(SESSION, "")
+        session = self._sessions.get(identifier)
+        if not identifier:
+            told = invalid("this endpoint takes JSON-RPC messages by POST")
+            yield refused(405, told, headers=(("Allow", "POST"),))
+        elif session is None:
+            yield refused(404, invalid("there is no such session: initialize again"))
+        elif method == "DELETE":
+            self._end(identifier)
+            yield PassedAnswer(204, (), _no_chunks)
+        elif session.run.standing is not None:
+            yield refused(409, invalid("this session has a standing stream already"))
+        else:
+            waiting = session.run.listen()
+            try:
+                yield PassedAnswer(200, STREAMED, waiting.events)
+            finally:
+                session.run.standing = None
+                self._used(identifier)
+
+    async def close(self) -> None:
+        """End every run of the program."""
+        for identifier in list(self._sessions):
+            self._end(identifier)
+        if self._shared is not None:
+            self._finish(self._shared)
+        await asyncio.gather(*self._ending)
+
+    @asynccontextmanager
+    async def _posted(self, given: Mapping[str, str], body: bytes) -> AsyncIterator[PassedAnswer]:
+        message: Any = None
+        try:
+            message = codec.decode(body)
+            kind = classify(message)
+            if is_stateless(message, given.get("mcp-protocol-version", "")):
+                if kind is MessageKind.REQUEST:
+                    admit(message["method"], message.get("params") or {}, given)
+                run, identifier = await self._shared_run(), ""
+            elif message.get("method") == "initialize":
+                run, identifier = await self._begun()
+            else:
+                run, identifier = self._run_of(given.get(SESSION, "")), given.get(SESSION, "")
+        except _Refusal as refusal:
+            yield refused(refusal.status, refusal, readable_id(message))
+            return
+        except ProtocolError as error:
+            yield refused(max(400, http_status(error, True)), error, readable_id(message))
+            return
+        line = body if b"\n" not in body and b"\r" not in body else codec.encode(message)
+        if kind is not MessageKind.REQUEST:
+            await run.send(line)
+            yield PassedAnswer(202, (), _no_chunks)
+            return
+        if identifier and run.is_known(message["id"]):
+            yield refused(400, invalid("another request of this session has this id"), message["id"])
+            return
+        if message["method"] == "initialize":
+            yield await self._introduced(run, identifier, message, line)
+            return
+        async with self._answered(run, identifier, given, message, line) as answer:
+            yield answer
+
+    async def _introduced(
+        self, run: PassedRun, identifier: str, message: JSONObject, line: bytes
+    ) -> PassedAnswer:
+        """The answer to `initialize`; without a result there is no session."""
+        waiting, line_back = Waiting(may_stream=False), b""
+        try:
+            async with run.request(message, line, waiting, is_alone=False):
+                while not line_back:
+                    line_back, _ = await waiting.take(KEEP_ALIVE_S) or (b"", False)
+        finally:
+            if "result" not in (codec.decode(line_back) if line_back else {}):
+                self._end(identifier)
+        return answered(200, line_back, ((SESSION, identifier),) if identifier in self._sessions else ())
+
+    @asynccontextmanager
+    async def _answered(
+        self, run: PassedRun, identifier: str, given: Mapping[str, str], message: JSONObject, line: bytes
+    ) -> AsyncIterator[PassedAnswer]:
+        accepted = given.get("accept", JSON)
+        may_stream, is_probe = STREAM in accepted, message["method"] == "server/discover"
+        waiting = Waiting(may_stream, LOG_LEVEL_KEY in _meta(message))
+        async with run.request(message, line, waiting, is_alone=not identifier):
+            taken = await waiting.take(UNANSWERED_S if is_probe else SILENT_S)
+            while taken is None and not may_stream and not is_probe:
+                taken = await waiting.take(KEEP_ALIVE_S)
+            if taken is None and is_probe:
+                told = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
+                yield refused(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, told), message["id"])
+            elif taken is None or not taken[1] or (may_stream and "json" not in accepted):
+                first, is_last = taken or (None, False)
+                yield PassedAnswer(200, STREAMED, _stream(waiting, first, is_last))
+            else:
+                yield answered(200 if identifier else answer_status(taken[0]), taken[0])
+        self._used(identifier)
+
+    def _run_of(self, identifier: str) -> PassedRun:
+        if not identifier:
+            raise _Refusal(400, "Mcp-Session-Id is missing: initialize first")
+        if identifier not in self._sessions:
+            raise _Refusal(404, "there is no such session: initialize again")
+        self._used(identifier)
+        return self._sessions[identifier].run
+
+    async def _begun(self) -> tuple[PassedRun, str]:
+        """A new session: its run of the program, and its id."""
+        if len(self._sessions) >= MOST_PROGRAMS:
+            unused = next((key for key, each in self._sessions.items() if each.run.is_unused), "")
+            if not unused:
+                raise _Refusal(503, f"{self.name} runs {MOST_PROGRAMS} times already, which is the most")
+            self._end(unused)
+        identifier = secrets.token_urlsafe(24)
+        run = self._new_run(lambda: self._end(identifier))
+        await run.start()
+        self._sessions[identifier] = Session(run)
+        self._used(identifier)
+        return run, identifier
+
+    async def _shared_run(self) -> PassedRun:
+        async with self._starting:
+            if self._shared is None:
+                run = self._new_run(self._shared_ended)
+                await run.start()
+                self._shared = run
+            return self._shared
+
+    def _new_run(self, on_end: Callable[[], None]) -> PassedRun:
+        return PassedRun(self.name, self._program, self._log, on_end)
+
+    def _shared_ended(self) -> None:
+        self._shared = None
+
+    def _used(self, identifier: str) -> None:
+        """Note that a session was used: it ends when it is not for long."""
+        session = self._sessions.pop(identifier, None)
+        if session is None:
+            return
+        if session.expiry is not None:
+            session.expiry.cancel()
+        session.expiry = asyncio.get_running_loop().call_later(self._ttl_s, self._expired, identifier)
+        self._sessions[identifier] = session
+
+    def _expired(self, identifier: str) -> None:
+        if self._sessions[identifier].run.is_unused:
+            self._end(identifier)
+        else:
+            self._used(identifier)
+
+    def _end(self, identifier: str) -> None:
+        session = self._sessions.pop(identifier, None)
+        if session is not None:
+            if session.expiry is not None:
+                session.expiry.cancel()
+            self._finish(session.run)
+
+    def _finish(self, run: PassedRun) -> None:
+        task = asyncio.get_running_loop().create_task(run.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+class _Refusal(RemoteProtocolError):
+    """A request that is answered here, with this HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, message)
+        self.status = status
+
+
+def event(line: bytes) -> bytes:
+    """A message as a server-sent event."""
+    return b"event: message\ndata: " + line + b"\n\n"
+
+
+def answer_status(line: bytes) -> int:
+    """The HTTP status of an answer to a request that stands alone."""
+    error = codec.decode(line).get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("code"), int):
+        return 200
+    return http_status(ProtocolError(error["code"], excerpt(str(error.get("message")))), True)
+
+
+def answered(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> PassedAnswer:
+    """An answer in one piece."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield body
+
+    return PassedAnswer(status, (("Content-Type", JSON), *headers), chunks)
+
+
+def refused(
+    status: int,
+    error: ProtocolError,
+    identifier: Id | None = None,
+    headers: Sequence[tuple[str, str]] = (),
+) -> PassedAnswer:
+    """An answer of the desk's own."""
+    return answered(status, codec.error_response(identifier, error), headers)
+
+
+def _stream(waiting: Waiting, first: bytes | None, is_last: bool) -> Callable[[], AsyncIterator[bytes]]:
+    async def only() -> AsyncIterator[bytes]:
+        assert first is not None
+        yield event(first)
+
+    return only if is_last else lambda: waiting.events(first)
+
+
+async def _no_chunks() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
+def _meta(message: JSONObject) -> Mapping[str, Any]:
+    params = message.get("params")
+    found = params.get("_meta") if isinstance(params, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _token(message: JSONObject) -> Id | None:
+    token = _meta(message).get("progressToken")
+    return token if is_id(token) else None

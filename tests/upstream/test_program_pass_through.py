@@ -1,0 +1,313 @@
+"""Clients that reach a program through the desk, over real sockets and pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from mcpdesk.client.targets import CommandTarget
+from mcpdesk.upstream import program_pass_through
+from mcpdesk.upstream.upstream import UpstreamPlan
+from tests.support import official
+from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.patience import WITHIN_S
+
+ROOT = Path(__file__).parents[2]
+OFFICIAL = CommandTarget((sys.executable, "-m", "tests.support.official_server", "stdio"), folder=ROOT)
+BOTH = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+NEWEST = "2026-07-28"
+
+
+@asynccontextmanager
+async def passing(target: CommandTarget = OFFICIAL, **flags: Any) -> AsyncIterator[RunningDesk]:
+    """A desk with a program on it that clients may reach without a key."""
+    plan = UpstreamPlan("far", target)
+    async with running_desk(upstreams=[plan], http=True, **{"no_auth": True, **flags}) as desk:
+        yield desk
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", NEWEST])
+async def test_the_official_client_calls_asks_and_hears_progress(revision: str) -> None:
+    answers, heard = official.Answers(), official.Heard()
+    async with passing() as desk, official.answering(desk.host.url("far"), revision, answers) as client:
+        tools = await client.list_tools()
+        assert {"add", "steps", "ask"} <= {tool.name for tool in tools.tools}
+        summed = await client.call_tool("add", {"a": 2, "b": 3})
+        assert summed.structured_content == {"sum": 5}
+        await client.call_tool("steps", {}, progress_callback=heard.on_progress)
+        await heard.until(lambda: len(heard.progress) == 3)
+        told = await client.call_tool("ask", {})
+        assert "Ada" in str(told.content) and answers.asked == ["Who are you?"]
+        desk.traffic.catch_up()
+        methods = [each.method for each in desk.traffic.exchanges if each.peer != "desk"]
+        assert methods.count("tools/call") >= 3
+        [row] = [each for each in desk.view().clients if each.server == "far"]
+        assert (row.revision, row.errors, row.transport) == (revision, 0, "http") and row.calls >= 3
+
+
+async def test_two_clients_have_a_program_each_and_one_that_leaves_takes_its_own_along(
+    tmp_path: Path,
+) -> None:
+    async with passing(noting(tmp_path)) as desk:
+        await until(lambda: len(pids(tmp_path)) == 1)
+        async with official.session(desk.host.url("far"), "2025-06-18") as first:
+            async with official.session(desk.host.url("far"), "2025-06-18") as second:
+                both = await asyncio.gather(*(each.call_tool("whoami", {}) for each in (first, second)))
+                texts = {str(each.content) for each in both}
+                assert len(texts) == 2 and len(pids(tmp_path)) == 3
+            await until(lambda: len(living(tmp_path)) == 2)
+            assert str((await first.call_tool("whoami", {})).content) in texts
+
+
+async def test_a_program_that_is_killed_in_a_call_fails_it_and_its_session(tmp_path: Path) -> None:
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        url = desk.host.url("far")
+        headers = await begin(http, url)
+        call = {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "method": "tools/call",
+            "params": {"name": "wait", "arguments": {}},
+        }
+        waiting = asyncio.create_task(answer(http, url, call, headers))
+        await until(lambda: (tmp_path / "waits").exists())
+        os.kill(int((tmp_path / "waits").read_text()), signal.SIGKILL)
+        status, told = await waiting
+        assert (status, told["id"]) == (200, 7) and "far: the program ended by SIGKILL" in told["error"][
+            "message"
+        ]
+        status, told = await answer(http, url, call, headers)
+        assert status == 404 and "initialize again" in told["error"]["message"]
+        await begin(http, url)
+
+
+async def test_a_client_is_disconnected_at_the_desk_and_leaves_no_program(tmp_path: Path) -> None:
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        url = desk.host.url("far")
+        headers = await begin(http, url)
+        call = {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "method": "tools/call",
+            "params": {"name": "wait", "arguments": {}},
+        }
+        waiting = asyncio.create_task(answer(http, url, call, headers))
+        await until(lambda: (tmp_path / "waits").exists())
+        [row] = desk.view().clients
+        assert (row.name, row.calls, row.seen, row.revision) == ("t 1", 1, None, "2025-06-18")
+        desk.disconnect(row.connection)
+        with pytest.raises(aiohttp.ClientError):
+            await waiting
+        await until(lambda: len(living(tmp_path)) == 1 and not desk.view().clients)
+
+
+async def test_what_belongs_to_no_request_comes_on_the_standing_stream(tmp_path: Path) -> None:
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        url = desk.host.url("far")
+        headers = await begin(http, url)
+        later = {"jsonrpc": "2.0", "method": "notifications/later"}
+        async with http.post(url, data=json.dumps(later), headers=headers) as sent:
+            assert sent.status == 202
+        async with http.get(url, headers=headers) as stream:
+            assert b'"method": "notifications/tools/list_changed"' in await stream.content.readuntil(b"\n\n")
+            async with http.get(url, headers=headers) as second:
+                assert second.status == 409
+            async with http.delete(url, headers=headers) as ended:
+                assert ended.status == 204
+            async with asyncio.timeout(WITHIN_S):
+                assert await stream.content.read() == b""
+        async with http.get(url, headers=headers) as gone:
+            assert gone.status == 404
+
+
+async def test_requests_that_stand_alone_share_a_program_and_keep_their_ids_and_bytes(tmp_path: Path) -> None:
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        url = desk.host.url("far")
+        slow = [asyncio.create_task(answer(http, url, *alone(1, "together"))) for _ in range(2)]
+        found = await asyncio.gather(*slow)
+        assert [told["id"] for _, told in found] == [1, 1]
+        seen = [line for line in lines(tmp_path) if '"together"' in line]
+        message, _ = alone(1, "together")
+        assert len(seen) == 2 and seen[0] == json.dumps(message) and json.loads(seen[1])["id"] != 1
+        status, told = await answer(http, url, *alone(3, "no such tool"))
+        assert (status, told["error"]["code"]) == (400, -32602)
+        status, told = await answer(http, url, alone(4, "echo")[0], {"Mcp-Method": "tools/list"})
+        assert (status, told["error"]["code"]) == (400, -32020)
+        assert len(pids(tmp_path)) == 2, "that of the desk, and that of all these"
+
+
+async def test_a_client_that_leaves_cancels_what_stands_alone(tmp_path: Path) -> None:
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        message, headers = alone("x", "wait")
+        going = asyncio.create_task(answer(http, desk.host.url("far"), message, headers))
+        await until(lambda: (tmp_path / "waits").exists())
+        going.cancel()
+        await until(lambda: any("notifications/cancelled" in line for line in lines(tmp_path)))
+        [told] = [line for line in lines(tmp_path) if "notifications/cancelled" in line]
+        assert json.loads(told)["params"]["requestId"] == "x"
+
+
+async def test_a_program_takes_the_key_and_one_that_cannot_start_is_named() -> None:
+    async with passing(CommandTarget(("no-such-program",)), no_auth=False) as desk:
+        url, key = desk.host.url("far"), {"X-API-Key": desk.host.rules.api_key}
+        assert desk.host.rules.api_key
+        async with aiohttp.ClientSession(headers=BOTH) as http:
+            async with http.post(url, data=b'{"jsonrpc":"2.0","id":1,"method":"initialize"}') as got:
+                assert got.status == 403
+            status, told = await answer(http, url, {"jsonrpc": "2.0", "id": 1, "method": "initialize"}, key)
+            assert (status, told["id"]) == (502, 1)
+            assert told["error"]["message"] == "far cannot be asked: there is no program 'no-such-program'"
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "body", "status", "told"),
+    [
+        ("POST", {}, b"{no", 400, "Parse error"),
+        ("POST", {}, b"[]", 400, "must be a JSON object"),
+        ("POST", {}, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', 400, "Mcp-Session-Id is missing"),
+        (
+            "POST",
+            {"Mcp-Session-Id": "x"},
+            b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+            404,
+            "initialize again",
+        ),
+        ("GET", {}, b"", 405, "by POST"),
+        ("DELETE", {"Mcp-Session-Id": "x"}, b"", 404, "initialize again"),
+    ],
+)
+async def test_what_is_no_message_or_of_no_session_is_refused(
+    method: str, headers: dict[str, str], body: bytes, status: int, told: str
+) -> None:
+    async with (
+        passing() as desk,
+        aiohttp.ClientSession(headers=BOTH) as http,
+        http.request(method, desk.host.url("far"), data=body or None, headers=headers) as got,
+    ):
+        assert got.status == status and told in (await got.json())["error"]["message"]
+
+
+async def test_the_longest_unused_session_makes_room_and_a_silent_one_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_pass_through, "MOST_PROGRAMS", 1)
+    async with (
+        passing(noting(tmp_path), session_ttl_s=1) as desk,
+        aiohttp.ClientSession(headers=BOTH) as http,
+    ):
+        url = desk.host.url("far")
+        first = await begin(http, url)
+        call = {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "method": "tools/call",
+            "params": {"name": "wait", "arguments": {}},
+        }
+        await begin(http, url)
+        assert (await answer(http, url, call, first))[0] == 404
+        await until(lambda: len(living(tmp_path)) == 1)
+
+
+# A program that notes down who it is and what it is sent
+
+NOTING = """
+import json, os, sys, threading, time
+place, me = sys.argv[1], str(os.getpid())
+open(os.path.join(place, me + ".pid"), "w").close()
+log = open(os.path.join(place, me + ".log"), "w", buffering=1)
+held = []
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    log.write(line)
+    message = json.loads(line)
+    method, params = message["method"], message.get("params") or {}
+    if method == "notifications/later":
+        send({"method": "notifications/tools/list_changed"})
+    if "id" not in message:
+        continue
+    about = {"protocolVersion": params.get("protocolVersion"), "capabilities": {"tools": {}}}
+    text = lambda said: {"id": message["id"], "result": {"content": [{"type": "text", "text": said}]}}
+    if method == "initialize":
+        send({"id": message["id"], "result": about | {"serverInfo": {"name": "noting", "version": "1"}}})
+    elif method == "tools/list":
+        send({"id": message["id"], "result": {"tools": []}})
+    elif method != "tools/call":
+        send({"id": message["id"], "error": {"code": -32601, "message": "no " + method}})
+    elif params["name"] == "wait":
+        with open(os.path.join(place, "waits.new"), "w") as file:
+            file.write(me)
+        os.rename(os.path.join(place, "waits.new"), os.path.join(place, "waits"))
+    elif params["name"] == "together":
+        held.append(text(me))
+        if len(held) == 2:
+            [send(each) for each in reversed(held)]
+    elif params["name"] == "whoami":
+        send(text(me))
+    else:
+        send({"id": message["id"], "error": {"code": -32602, "message": "no such tool"}})
+"""
+
+
+def noting(place: Path) -> CommandTarget:
+    """The program, and where it notes."""
+    return CommandTarget((sys.executable, "-S", "-c", NOTING, str(place)))
+
+
+def pids(place: Path) -> list[int]:
+    """Every run of it so far."""
+    return [int(path.stem) for path in place.glob("*.pid")]
+
+
+def living(place: Path) -> list[int]:
+    """The runs that go on."""
+    return [pid for pid in pids(place) if Path(f"/proc/{pid}").exists()]
+
+
+def lines(place: Path) -> list[str]:
+    """What all runs were sent."""
+    return [line for path in place.glob("*.log") for line in path.read_text().splitlines()]
+
+
+def alone(identifier: int | str, tool: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """A call of the stateless era, and its headers."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": NEWEST,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": tool, "arguments": {}, "_meta": meta}
+    headers = {"MCP-Protocol-Version": NEWEST, "Mcp-Method": "tools/call", "Mcp-Name": tool}
+    return {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}, headers
+
+
+async def begin(http: aiohttp.ClientSession, url: str) -> dict[str, str]:
+    """The headers of a new session."""
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    async with http.post(url, data=json.dumps(message)) as got:
+        assert (got.status, (await got.json())["id"]) == (200, 0)
+        return {"Mcp-Session-Id": got.headers["Mcp-Session-Id"], "MCP-Protocol-Version": "2025-06-18"}
+
+
+async def answer(
+    http: aiohttp.ClientSession, url: str, message: dict[str, Any], headers: dict[str, str]
+) -> tuple[int, dict[str, Any]]:
+    """The status and the message that answers a request."""
+    async with http.post(url, data=json.dumps(message), headers=headers) as got:
+        body = await got.text()
+        data = body if got.content_type == "application/json" else body.rpartition("data: ")[2]
+        return got.status, json.loads(data)
