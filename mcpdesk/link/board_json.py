@@ -28,6 +28,8 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.export import curl
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.statistics import CallStatistics, Subject
+from mcpdesk.recorder.index.statistics_rows import Definitions, rows_of
 from mcpdesk.recorder.index.traffic_index import Index, last_round, parts_in_words
 from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.masking import mask_text
@@ -162,6 +164,14 @@ def callbacks_json(callbacks: tuple[CallbackView, ...]) -> Json:
     due = sorted((one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0)
     over = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
     return {"count": len(due), "callbacks": [_callback(each) for each in [*due, *over][:LINES]]}
+
+
+def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Json:
+    """Calls by tool and by client, whatever was called most first, after the sum of all."""
+    return {
+        f"{subject}s": [to_builtins(row) for row in rows_of(statistics, subject, definitions)[:LINES]]
+        for subject in (Subject.TOOL, Subject.CLIENT)
+    }
 
 
 def questions_json(questions: tuple[Question, ...]) -> Json:

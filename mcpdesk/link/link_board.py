@@ -24,12 +24,16 @@ from mcpdesk.link.board_json import (
     exchange_json,
     jobs_json,
     questions_json,
+    statistics_json,
 )
+from mcpdesk.link.definition_costs import DefinitionCosts
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, ItemKind, JobView, connected
 
 RATE_S = 40
 """Seconds of the past whose messages are counted one by one."""
+COUNT_S = 2.0
+"""Seconds between two looks at the statistics."""
 KEY = "YOUR-KEY"
 """Stands where the key would in what is pasted: a page in a browser is never told it."""
 
@@ -43,6 +47,9 @@ class LinkBoard:
         self._acts = Acts(link)
         self._kept: dict[str, tuple[object, Any]] = {}
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
+        self._costs = DefinitionCosts(link)
+        self._counted = 0.0
+        """When the calls were counted last, in monotonic seconds."""
 
     def sections(self) -> Mapping[str, Any]:
         """Everything small, by name. What did not change is the same object as before."""
@@ -61,6 +68,7 @@ class LinkBoard:
             "callbacks": self._made(
                 "callbacks", work.callbacks_version, lambda: callbacks_json(link.callbacks())
             ),
+            "statistics": self._statistics(),
             "rate": self._made("rate", rates, lambda: {"per_second": rates}),
         }
 
@@ -100,6 +108,15 @@ class LinkBoard:
         if kept is None or kept[0] != key:
             kept = self._kept[name] = (key, make())
         return kept[1]
+
+    def _statistics(self) -> Any:
+        """Counted anew every few seconds at most: each call changes them."""
+        counted, kept, now = self._link.traffic.statistics, self._kept.get("statistics"), time.monotonic()
+        if kept is not None and now < self._counted + COUNT_S:
+            return kept[1]
+        self._counted = now
+        key = counted.version, self._costs.version
+        return self._made("statistics", key, lambda: statistics_json(counted, self._costs.now()))
 
     def _core(self, view: CoreView) -> Mapping[str, Any]:
         return core_json(view, [self._link.catalogue(server.name) for server in view.servers])

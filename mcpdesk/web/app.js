@@ -8,6 +8,7 @@ import { showClients, tickClients } from "./clients.js";
 import { onFilter, showTraffic, tickTraffic } from "./traffic.js";
 import { onFollow, showJobs, showOutput, tickJobs } from "./jobs.js";
 import { showCallbacks, tickCallbacks } from "./callbacks.js";
+import { showStatistics } from "./statistics.js";
 import { showQuestions, tickQuestions } from "./questions.js";
 
 const LIVE = { on: ["●", "good", "live"], off: ["○", "warn", "not connected, trying again"], out: ["○", "muted", "not signed in"], full: ["○", "warn", "closed: too many pages are open; reload to go on"] };
@@ -35,6 +36,7 @@ const SHOWS = {
   jobs: told => count("jobs", showJobs(told)),
   callbacks: told => count("callbacks", showCallbacks(told)),
   rate: showRate,
+  statistics: showStatistics,
   traffic: showTraffic,
   output: showOutput,
 };

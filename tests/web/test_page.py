@@ -479,6 +479,23 @@ async def test_clients_are_shown_and_disconnected(shown: Dashboard) -> None:
         await line.get_by_role("button").wait_for(state="hidden")
 
 
+async def test_calls_are_counted_by_tool_and_by_client_and_sorted_by_a_head(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        for _ in range(3):
+            await shown.called("echo", text="one")
+        await shown.called("hush", word="two")
+        place = surfer.page.locator("#statistics")
+        rows = place.locator("tbody tr")
+        await rows.filter(has_text="hush").get_by_text("1", exact=True).first.wait_for()
+        assert (await rows.nth(0).inner_text()).startswith("all calls")
+        assert (await rows.nth(1).inner_text()).split()[:4] == ["echo", "shop", "3", "0"]
+        await place.get_by_role("button", name="name").click()
+        names = [row.split()[0] for row in (await rows.all_inner_texts())[1:]]
+        assert names == sorted(names, key=str.lower)
+        await place.get_by_role("button", name="Clients").click()
+        assert "echo" not in await place.inner_text()
+
+
 async def busy(shown: Dashboard) -> None:
     """Something in every part of the page."""
     await shown.called("echo", text="one")

@@ -13,9 +13,9 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from mcpdesk.link.definition_costs import DefinitionCosts
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, ItemKind
-from mcpdesk.protocol.token_cost import definition_cost
+from mcpdesk.link.values import CoreView
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.statistics_rows import ALL, StatisticsRow, as_csv, as_json, rows_of
@@ -104,8 +104,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         self._looked = -math.inf
         self._more = False
         """Whether exchanges are left to count."""
-        self._definitions: dict[str, tuple[int, dict[tuple[str, str], int]]] = {}
-        """Server -> the version of its catalogue, and the tokens of its tools."""
+        self._costs = DefinitionCosts(link)
 
     @property
     def subject(self) -> Subject:
@@ -126,12 +125,11 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             self.entry.focus()
 
     def version_of(self, view: CoreView) -> object:
-        catalogues = tuple(self.link.catalogue(server.name).version for server in view.servers)
-        return self._statistics.version, self._more, catalogues, self.subject, self.order
+        return self._statistics.version, self._more, self._costs.version, self.subject, self.order
 
     def fetch(self) -> Sequence[StatisticsRow]:
         """The sum of all first."""
-        found = rows_of(self._statistics, self.subject, self._definition_tokens())
+        found = rows_of(self._statistics, self.subject, self._costs.now())
         first, *others = found
         column = self.table[self.order]
         rows = [first, *sorted(others, key=column.order)] if others else []
@@ -218,19 +216,6 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         if self._more:
             titles.append(f"counted {self._statistics.done:.0%}")
         self.query_one(TabStrip).show(titles)
-
-    def _definition_tokens(self) -> dict[tuple[str, str], int]:
-        """Server and tool -> tokens of its definition: as offered now, or as a capture has it."""
-        servers = self.link.view().servers
-        if not servers:
-            return self._statistics.definitions()
-        for server in servers:
-            catalogue = self.link.catalogue(server.name)
-            if self._definitions.get(server.name, (-1, {}))[0] != catalogue.version:
-                tools = (item for item in catalogue.items if item.kind is ItemKind.TOOL and item.definition)
-                costs = {(server.name, tool.name): definition_cost(tool.definition).tokens for tool in tools}
-                self._definitions[server.name] = catalogue.version, costs
-        return {key: cost for server in servers for key, cost in self._definitions[server.name][1].items()}
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:
         if row.name == ALL and not row.server:

@@ -1,0 +1,41 @@
+"""About how many tokens the definitions of tools cost a model: as offered now, or as a capture has them."""
+
+from __future__ import annotations
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import ItemKind
+from mcpdesk.protocol.token_cost import definition_cost
+
+Tokens = dict[tuple[str, str], int]
+"""Server and tool -> tokens of the definition."""
+
+
+class DefinitionCosts:
+    """The costs of all tools of a core; those of a catalogue are computed once."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._kept: dict[str, tuple[int, Tokens]] = {}
+        """Server -> the version of its catalogue, and the costs of its tools."""
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Differs when the costs may differ."""
+        link = self._link
+        return tuple(link.catalogue(server.name).version for server in link.view().servers)
+
+    def now(self) -> Tokens:
+        """All costs."""
+        servers = [server.name for server in self._link.view().servers]
+        if not servers:
+            return self._link.traffic.statistics.definitions()
+        found: Tokens = {}
+        for server in servers:
+            catalogue = self._link.catalogue(server)
+            version, costs = self._kept.get(server, (-1, {}))
+            if version != catalogue.version:
+                tools = (item for item in catalogue.items if item.kind is ItemKind.TOOL and item.definition)
+                costs = {(server, tool.name): definition_cost(tool.definition).tokens for tool in tools}
+                self._kept[server] = catalogue.version, costs
+            found |= costs
+        return found
