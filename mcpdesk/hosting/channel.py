@@ -24,6 +24,7 @@ from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.holds import Accept
     from mcpdesk.transports.replay import ClientState
 
 LARGE = 64 << 10
@@ -39,6 +40,20 @@ _numbers = count(1)
 def next_connection() -> int:
     """A number for a connection that no other one of this process has."""
     return next(_numbers)
+
+
+class MessageHolds(Protocol):
+    """What dialogues need of the place where messages wait for a person."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether something is to be held."""
+
+    def guard(self, connection: int, plain: Accept) -> Accept:
+        """What takes the messages of a dialogue instead of `plain`."""
+
+    def forget(self, connection: int) -> None:
+        """A dialogue ended."""
 
 
 class DialogueEndpoint(Protocol):
@@ -134,6 +149,11 @@ class HostedDialogue:
         """
         running = self.conversation.running
         return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
+
+    def hold(self, holds: MessageHolds | None) -> None:
+        """Let requests and answers wait for a person from now on; None: no longer."""
+        plain = self.conversation.accept_message
+        self.accept_message = plain if holds is None else holds.guard(self.connection, plain)
 
     def identify(self, principal: Principal) -> None:
         """The peer proved who it is."""

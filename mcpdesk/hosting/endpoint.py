@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Access, Principal
-from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
+from mcpdesk.hosting.channel import FrameChannel, HostedDialogue, MessageHolds
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.client_features import Terms
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -84,6 +84,8 @@ class HostedEndpoint:
         self.large_bytes = 0
         """Of large frames in flight on its channels."""
         self._gateway: GatewayEndpoint | None = None
+        self.holds: MessageHolds | None = None if whole is None else whole.holds
+        """Where messages of its clients are held; None: they never were."""
 
     @property
     def name(self) -> str:
@@ -111,7 +113,16 @@ class HostedEndpoint:
         """Begin a dialogue, with a peer that may speak the gateway dialect or with one of the standard."""
         dialogue = HostedDialogue(self, transport, peer, push, principal, speaks_gateway)
         self.dialogues[dialogue.connection] = dialogue
+        if self.holds is not None and self.holds.is_on:
+            dialogue.hold(self.holds)
         return dialogue
+
+    def hold(self, holds: MessageHolds) -> None:
+        """Let messages of all clients wait for a person from now on, or no longer, as `holds` says."""
+        for endpoint in (self, *self.modes.values()):
+            endpoint.holds = holds
+        for dialogue in self.dialogues.values():
+            dialogue.hold(holds if holds.is_on else None)
 
     def channel(
         self,
@@ -167,6 +178,8 @@ class HostedEndpoint:
     def forget(self, dialogue: HostedDialogue) -> None:
         """A dialogue ended."""
         self.dialogues.pop(dialogue.connection, None)
+        if self.holds is not None:
+            self.holds.forget(dialogue.connection)
         self.past.add(dialogue.conversation)
         conversation = dialogue.conversation
         if dialogue.shown_revision and conversation.transport != "memory":

@@ -17,6 +17,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
+from mcpdesk.hosting.holds import Holds
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.journal import Journal, Severity
@@ -75,6 +76,11 @@ class Host:
             settings.capture_max_bytes,
             frozenset({settings.api_key_header}),
             settings.capture_body_bytes,
+        )
+        self.holds = Holds(
+            self.recording,
+            lambda text: self.journal.notify(text, Severity.INFO, "traffic"),
+            lambda: self.by_name.values(),
         )
         self.services = Services(
             self.journal.log,
@@ -240,6 +246,8 @@ class Host:
         server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
         self.folders[name] = hosted
         self.by_name[name] = HostedEndpoint(server, self.services, self.recording)
+        if self.holds.is_on:
+            self.by_name[name].hold(self.holds)
         server.tools.subscribe(lambda _: self._refresh_rules())
         assert hosted.server.hosted is not None
         hosted.server.hosted.on_callback = partial(self._called_back, name)
@@ -433,6 +441,7 @@ class Host:
             jobs = list(self.services.jobs.calls(name))
             await records.close(job for job in jobs if not job.is_over)
         await self.services.close()
+        self.holds.close()
         await self._pumps.close()
         if self.http is not None:
             await self.http.close()

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, LogLine, Notice, Progress
-from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote
 
 HEAD: Final = 4
 """Bytes of a message's length."""
@@ -102,6 +102,7 @@ class TrafficBatch(Struct, frozen=True, tag=True):
     missed: int = 0
     """Frames before these that are left out."""
     why: str = ""
+    marks: tuple[HeldMark, ...] = ()
 
 
 FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch
@@ -127,6 +128,9 @@ TOLD: Final = (
 )  # fmt: skip
 """Methods of `Link` that give nothing back."""
 ASKED: Final = (
+    "hold",
+    "let_go",
+    "delay",
     "add_server",
     "set_log_level",
     "choose_roots",

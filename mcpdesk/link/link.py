@@ -23,6 +23,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     GrantView,
+    HoldView,
     JobOutput,
     JobUse,
     JobView,
@@ -31,6 +32,8 @@ from mcpdesk.link.values import (
     Progress,
     SchemaFailure,
     TodoView,
+    Verdict,
+    Ways,
 )
 from mcpdesk.recorder.index.traffic_index import Index
 
@@ -242,6 +245,32 @@ class ClientFacet:
         """End the session or the connection of a client; ignored when it is gone."""
 
 
+class HoldFacet:
+    """Messages that wait at the desk for a person."""
+
+    def held(self) -> HoldView:
+        """What is to be held, and what is, oldest first."""
+        return HoldView()
+
+    def hold(self, rule: str, ways: Ways) -> Future[bool]:
+        """Hold what a filter of the traffic lets pass; with an empty one all goes on.
+
+        The future fails with ValueError for what is no filter.
+        """
+        return _not_done()
+
+    def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
+        """Let a held message go on, changed or not, or not at all; False when it is not held any more.
+
+        The future fails with ValueError for a text that cannot stand in its place.
+        """
+        return _not_done()
+
+    def delay(self, number: int, seconds: float) -> Future[bool]:
+        """Let a held message go on by itself after some seconds; False when it is not held any more."""
+        return _not_done()
+
+
 class LogFacet:
     """Log lines and notices."""
 
@@ -254,7 +283,9 @@ class LogFacet:
         return []
 
 
-class Link(ServerFacet, CallFacet, QuestionFacet, PolicyFacet, WorkFacet, ClientFacet, LogFacet, ABC):
+class Link(
+    ServerFacet, CallFacet, QuestionFacet, PolicyFacet, WorkFacet, ClientFacet, HoldFacet, LogFacet, ABC
+):
     """A front end's view of one core."""
 
     traffic: Index

@@ -114,6 +114,7 @@ class _AttachedScreen:
         self._next_frame = max(0, count - PAST)
         self._missed, self._why = self._next_frame, "they passed before this screen was attached"
         self._next_line = -1
+        self._next_mark = 0
         notices = link.notices()
         self._next_notice = notices[-1].number if notices else -1
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
@@ -245,7 +246,11 @@ class _AttachedScreen:
             make = getattr(self._link, name)
             if name in versions:
                 self._send_changed(name, versions[name], make)
-            elif is_due or (name == "jobs" and self._sent.get(("jobs version", "")) != work.jobs_version):
+            elif (
+                is_due
+                or name == "held"
+                or (name == "jobs" and self._sent.get(("jobs version", "")) != work.jobs_version)
+            ):
                 self._send_value(name, make())
         self._sent["jobs version", ""] = work.jobs_version
         if is_due:
@@ -291,6 +296,9 @@ class _AttachedScreen:
 
     def _send_frames(self) -> None:
         index = self._link.traffic
+        if marks := tuple(index.marks[self._next_mark :]):
+            self._next_mark += len(marks)
+            self._send(TrafficBatch((), marks=marks))
         for _ in range(BATCHES):
             count = index.frame_count
             if count - self._next_frame > BEHIND:

@@ -23,6 +23,7 @@ from mcpdesk.link.values import (
     ClientView,
     CoreView,
     GrantView,
+    HoldView,
     LogLine,
     Notice,
     Parked,
@@ -31,6 +32,8 @@ from mcpdesk.link.values import (
     ServerView,
     SessionView,
     ToolsSeen,
+    Verdict,
+    Ways,
     connected,
 )
 from mcpdesk.protocol.revisions import BY_NAME
@@ -310,6 +313,27 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """Close a waiting question without saying yes or no."""
         return self._ask_core(lambda: self._host.inbox.cancel(question, by))
+
+    def held(self) -> HoldView:
+        """What is to be held, and what is."""
+        return self._host.holds.view
+
+    def hold(self, rule: str, ways: Ways) -> Future[bool]:
+        """Hold what a filter of the traffic lets pass."""
+
+        def hold() -> bool:
+            self._host.hold(rule, ways)
+            return True
+
+        return self._ask_core(hold)
+
+    def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
+        """Let a held message go on, or not."""
+        return self._ask_core(lambda: self._host.holds.decide(number, how, text))
+
+    def delay(self, number: int, seconds: float) -> Future[bool]:
+        """Let a held message go on by itself after some seconds."""
+        return self._ask_core(lambda: self._host.holds.delay(number, seconds))
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """Go on to the next policy of a tool."""

@@ -140,6 +140,7 @@ class RemoteTraffic(Store):
         above = epoch << EPOCH
         for info in news.connections:
             self.connections[info.number + above] = structs.replace(info, number=info.number + above)
+        self.marks += (structs.replace(mark, connection=mark.connection + above) for mark in news.marks)
         if news.missed:
             self.gaps.append(Gap(self.count, news.missed, news.why))
         for frame in news.frames:

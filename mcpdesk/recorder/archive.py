@@ -29,7 +29,7 @@ from mcpdesk.recorder.capture.capture_lines import (
     read_line,
 )
 from mcpdesk.recorder.index.traffic_index import Index
-from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Frame, Gap, HttpNote, up_to_most
+from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Frame, Gap, HeldMark, HttpNote, up_to_most
 
 MOST_FRAMES: Final = 5_000_000
 """Frames that are shown: each takes about a hundred bytes of memory, however few it has in the file."""
@@ -66,6 +66,8 @@ class Archive:
         self._places = Places()
         self._places.parts.append(path)
         self._gaps: list[Gap] = []
+        self.marks: list[HeldMark] = []
+        """What became of messages that were held."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
         """Numbers in the file, and here, of frames from which on there are no gaps up to the next of them."""
         self._next = 0
@@ -196,6 +198,8 @@ class Archive:
         elif line.same:
             noted, *others = map(self._position, line.same)
             self._places.share_note(noted, others)
+        elif line.mark is not None:
+            self.marks.append(line.mark)
         elif line.lost is not None:
             self._lost = (line.lost[1], line.why)
         elif line.capture is not None:

@@ -133,6 +133,26 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
     headers: tuple[tuple[str, str], ...]
 
 
+class HeldMark(msgspec.Struct, gc=False, frozen=True):
+    """What became of a request, or of its answer, that was held at the desk."""
+
+    connection: Count
+    direction: Direction
+    """`IN` for a request, `OUT` for an answer."""
+    id: int | str | float
+    """That of the request."""
+    at: Moment
+    """When it was let go, Unix time in seconds."""
+    held: float
+    """For how many seconds it was held."""
+    how: str
+    """`passed on`, `changed`, `dropped` or `answered by hand`."""
+    was: str = ""
+    """The message before, as JSON; empty if it was not changed."""
+    now: str = ""
+    """What took its place; empty if nothing did."""
+
+
 class Gap(msgspec.Struct, gc=False, frozen=True):
     """Frames that are missing in a capture."""
 
@@ -235,6 +255,10 @@ class Source(Protocol):
     @property
     def gaps(self) -> Sequence[Gap]:
         """Where frames are missing that have no numbers, rising."""
+
+    @property
+    def marks(self) -> Sequence[HeldMark]:
+        """What became of messages that were held; it only ever grows."""
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:

@@ -20,10 +20,11 @@ from mcpdesk.recorder.capture.capture_lines import (
     connection_line,
     header_line,
     lost_line,
+    mark_line,
     run_lines,
     same_line,
 )
-from mcpdesk.recorder.record import ConnectionInfo
+from mcpdesk.recorder.record import ConnectionInfo, HeldMark
 
 _PIECES = 1_000
 """Handed over at once; the operating system takes 1,024."""
@@ -74,6 +75,10 @@ class CaptureFile:
         self._connections[info.number] = line
         if info.closed is not None:
             del self._connections[info.number]
+
+    def add_mark(self, mark: HeldMark) -> None:
+        """Append what became of a held message."""
+        self._put(mark_line(mark))
 
     def add(self, group: Group) -> None:
         """Append the lines of the next frames, in a new part when this one is full."""

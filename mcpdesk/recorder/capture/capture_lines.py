@@ -12,6 +12,7 @@
     {"jsonrpc":"2.0",...}                                frame 5
     {"note":{"frame":0,"line":"POST /mcp HTTP/1.1","headers":[["host","localhost"]]}}
     {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
+    {"mark":{"connection":1,"direction":0,"id":7,"how":"changed",...}}    what became of a held message
     {"lost":[7,9],"missing":2,"why":"No space left on device"}     frames 7 and 8 were never written
 
 Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
@@ -41,6 +42,7 @@ from mcpdesk.recorder.record import (
     Entry,
     Frame,
     FrameRun,
+    HeldMark,
     HttpNote,
     Moment,
     beginning,
@@ -89,6 +91,7 @@ class Line(msgspec.Struct, gc=False):
     connection: ConnectionInfo | None = None
     note: _NotedFrame | None = None
     same: list[int] | None = None
+    mark: HeldMark | None = None
     lost: tuple[int, int] | None = None
     why: str = ""
 
@@ -216,7 +219,12 @@ def connection_line(info: ConnectionInfo) -> bytes:
     return b'{"connection":%b}\n' % encoded(info)
 
 
-def encoded(value: ConnectionInfo | HttpNote) -> bytes:
+def mark_line(mark: HeldMark) -> bytes:
+    """The line of what became of a held message."""
+    return b'{"mark":%b}\n' % encoded(mark)
+
+
+def encoded(value: ConnectionInfo | HttpNote | HeldMark) -> bytes:
     """A value as JSON. Header bytes that were no UTF-8, which arrive as lone surrogates, become `�`."""
     try:
         return msgspec.json.encode(value)

@@ -29,6 +29,7 @@ from mcpdesk.recorder.record import (
     Entry,
     Frame,
     FrameRun,
+    HeldMark,
     HttpNote,
 )
 
@@ -97,6 +98,8 @@ class Recording:
         """What became known of connections, the newest of each: short sessions are told of once."""
         self._closed: deque[int] = deque()
         """Connections that ended, in this order."""
+        self._marked = 0
+        """Marks that are encoded."""
         self._wake = Event()
         self._missing = 0
         self._closing = self._is_late = False
@@ -235,6 +238,11 @@ class Recording:
                 store.count = number = stop
         return first
 
+    def mark(self, mark: HeldMark) -> None:
+        """Note what became of a message that was held at the desk."""
+        with self._lock:
+            self._store.marks.append(mark)
+
     def start(self) -> None:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
         self._open_file()
@@ -345,8 +353,12 @@ class Recording:
         with self._lock:
             count = self._store.count
             connections, self._new_connections = self._new_connections, {}
+            marks, self._marked = self._store.marks[self._marked :], len(self._store.marks)
         latest = ((encoder.frames >> SEGMENT_BITS) + _TURN_SEGMENTS) << SEGMENT_BITS
         encoder.add_connections(connections.values())
+        if file is not None:
+            for mark in marks:
+                file.add_mark(mark)
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
         was_taken = self._flush()
         while self._release_oldest():  # nobody waits for all of them

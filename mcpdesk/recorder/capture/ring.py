@@ -14,7 +14,16 @@ from typing import Final
 
 from mcpdesk.recorder.capture.capture_file import Places
 from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_back
-from mcpdesk.recorder.record import ConnectionInfo, Entry, Frame, FrameRun, Gap, HttpNote, up_to_most
+from mcpdesk.recorder.record import (
+    ConnectionInfo,
+    Entry,
+    Frame,
+    FrameRun,
+    Gap,
+    HeldMark,
+    HttpNote,
+    up_to_most,
+)
 
 SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
@@ -129,6 +138,7 @@ class Store:
         self.ring = Ring(ring_bytes)
         self.count = 0
         self.connections: dict[int, ConnectionInfo] = {}
+        self.marks: list[HeldMark] = []
         self.waiting: dict[int, bytes] = {}
         """Large frames not written yet, whole."""
         self.places: Places | None = None

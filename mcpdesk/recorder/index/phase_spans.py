@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, is_round
-from mcpdesk.recorder.record import Frame
+from mcpdesk.recorder.record import Direction, Frame
 
 
 class PhaseKind(StrEnum):
@@ -21,6 +21,7 @@ class PhaseKind(StrEnum):
     PERSON = "waiting for a person"
     SHAPING = "shaping"
     WRITE = "write"
+    HELD = "held at the desk"
     SERVER = "in the server"
     """Seen from outside, or not measured: everything but waiting for the client."""
 
@@ -42,28 +43,43 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
     spans, until = list[PhaseSpan](), exchange.started
     end = exchange.started + max(0.0, exchange.elapsed(now))
     if exchange.rounds == 1:
-        return list(_split(_response(index, exchange), until, end, exchange.waiting(now)))
+        answer, held = _response(index, exchange), _held(index, exchange)
+        return list(_split(answer, until, end, exchange.waiting(now), held))
     rounds = [exchange, *map(index.exchange, exchange.parts)]
     for one in [one for one in rounds if is_round(one, exchange)]:
         if one.started > until:
             spans.append(PhaseSpan(PhaseKind.CLIENT, one.started - until))
         answer = _response(index, one)
         until = end if answer is None else min(end, answer.time)
-        spans += _split(answer, one.started, until, 0.0)
+        spans += _split(answer, one.started, until, 0.0, _held(index, one))
     return spans
+
+
+def _held(index: Index, one: Exchange) -> tuple[float, float]:
+    """For how many seconds a request was held at the desk, and its answer."""
+    marks = index.marks_of(one)
+    asked = sum(mark.held for mark in marks if mark.direction is Direction.IN)
+    return asked, sum(mark.held for mark in marks) - asked
 
 
 def _response(index: Index, one: Exchange) -> Frame | None:
     return None if one.response is None else index.frame(one.response)
 
 
-def _split(answer: Frame | None, started: float, ended: float, waited: float) -> Iterator[PhaseSpan]:
+def _split(
+    answer: Frame | None, started: float, ended: float, waited: float, held: tuple[float, float]
+) -> Iterator[PhaseSpan]:
     """The phases between two moments; without phases in the answer only what was waited for is known."""
     took = max(0.0, ended - started)
     phases = None if answer is None else answer.phases
     if phases is None:
         waited = min(waited, took)
-        known = [(PhaseKind.SERVER, took - waited), (PhaseKind.CLIENT, waited)]
+        before = min(held[0], took - waited)
+        known = [
+            (PhaseKind.HELD, before),
+            (PhaseKind.SERVER, took - waited - before),
+            (PhaseKind.CLIENT, waited),
+        ]
     else:
         write = max(0.0, min(took, ended - phases.ready))
         measured = [
@@ -77,5 +93,13 @@ def _split(answer: Frame | None, started: float, ended: float, waited: float) ->
         total = sum(seconds for _, seconds in measured)
         share = min(1.0, left / total) if total else 1.0
         measured = [(kind, seconds * share) for kind, seconds in measured]
-        known = [(PhaseKind.QUEUE, max(0.0, left - total)), *measured, (PhaseKind.WRITE, write)]
+        queue = max(0.0, left - total)
+        before, after = min(held[0], queue), min(held[1], write)
+        known = [
+            (PhaseKind.HELD, before),
+            (PhaseKind.QUEUE, queue - before),
+            *measured,
+            (PhaseKind.HELD, after),
+            (PhaseKind.WRITE, write - after),
+        ]
     return (PhaseSpan(kind, seconds) for kind, seconds in known if seconds > 0)

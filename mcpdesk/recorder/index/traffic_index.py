@@ -15,13 +15,15 @@ from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeK
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME
-from mcpdesk.recorder.record import Direction, Gap, Source
+from mcpdesk.recorder.record import Direction, Gap, HeldMark, Source
 
 STEPS = ("GET http", "POST http", "HTTP ")
 """How the HTTP of a login begins: a request names a whole address, an answer its status."""
 _SLICE = 64
 """Frames between two looks at the clock; segments of a ring are a multiple of it."""
 _RATE_S = 600
+_CLOSE_S = 0.1
+"""How far the times of a message and of what is noted about it may be apart."""
 
 
 class Exchanges:
@@ -77,6 +79,9 @@ class Index:
         """Grows with every change."""
         self.paired = 0
         """Frames looked at so far."""
+        self._marks: dict[tuple[int, int | str | float], list[HeldMark]] = {}
+        self._marked = 0
+        """Marks of the source that are in there."""
         self._known_gaps = source.gaps
         self._found_gaps: list[Gap] = []
         """Frames that have numbers, and were gone before anybody looked."""
@@ -180,6 +185,27 @@ class Index:
             return ""
         info = self.connections.get(table.connection[number])
         return table.revisions[table.revision[number]] or (info.revision if info else "")
+
+    @property
+    def marks(self) -> Sequence[HeldMark]:
+        """What became of messages that were held at the desk, oldest first."""
+        return self._source.marks
+
+    def marks_of(self, exchange: Exchange) -> list[HeldMark]:
+        """What became of the messages of an exchange that were held at the desk."""
+        marks = self._source.marks
+        while self._marked < len(marks):
+            mark = marks[self._marked]
+            self._marks.setdefault((mark.connection, mark.id), []).append(mark)
+            self._marked += 1
+        if not marks or exchange.id is None:
+            return []
+        # Ids may be used again once their request is over.
+        ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
+        found = self._marks.get((exchange.connection, exchange.id), ())
+        return [
+            mark for mark in found if mark.at - mark.held + _CLOSE_S > exchange.started and mark.at < ended
+        ]
 
     def _http_line(self, frame: int) -> str:
         """What HTTP said of a frame that is no message of the protocol, but a step of a login."""

@@ -18,6 +18,7 @@ _LOOKS: dict[PhaseKind, tuple[str, str, str]] = {
     PhaseKind.PERSON: ("▒", "traffic--mark", "person"),
     PhaseKind.SHAPING: ("▓", "traffic--peer", "shaping"),
     PhaseKind.WRITE: ("▪", "traffic--good", "write"),
+    PhaseKind.HELD: ("┄", "traffic--mark", "held"),
     PhaseKind.SERVER: ("▬", "traffic--in", "server"),
 }
 """Glyph, component class and short name of every phase: colour never stands alone."""

@@ -1,0 +1,432 @@
+"""Holds messages at the desk: a person looks at them, changes them, and lets them go on.
+
+While nothing is to be held no part of this is on the way of a call: a dialogue's `accept_message` is swapped
+when holding begins, and back when it ends. Requests are held before they are taken, answers before they
+leave, so it makes no difference over which transport and in which era they came. Used on the core's loop
+only, but for `view`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from itertools import count
+from time import time
+from typing import Any, Literal, Protocol
+
+import orjson
+from msgspec import Struct
+
+from mcpdesk.auth.principal import Principal
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
+from mcpdesk.protocol.phases import Phases
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.query import Node, QueryError, parse
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import View
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HeldMark, HttpNote
+
+MOST_HELD = 100
+"""Messages held at a time; further ones pass."""
+EDITABLE = 256 << 10
+"""Characters of a message that can be shown and changed; a longer one goes on as it is, or is dropped."""
+LONGEST_DELAY_S = 3600.0
+Ways = Literal["requests", "answers", "both"]
+
+
+class Verdict(StrEnum):
+    """What becomes of a held message. Its value is what a person reads."""
+
+    GO_ON = "passed on"
+    CHANGE = "changed"
+    DROP = "dropped"
+    ANSWER = "answered by hand"
+
+
+class HeldMessage(Struct, frozen=True):
+    """A message that waits for a person."""
+
+    number: int
+    connection: int
+    server: str
+    peer: str
+    is_answer: bool
+    method: str
+    name: str
+    id: Id
+    since: float
+    """Unix time in seconds."""
+    text: str
+    """The message as indented JSON; empty for one that is too long to be changed."""
+    due: float | None = None
+    """Unix time in seconds at which it goes on by itself."""
+
+
+class HoldView(Struct, frozen=True):
+    """What is to be held, and what is."""
+
+    rule: str = ""
+    """A filter of the traffic; empty: nothing is held."""
+    ways: Ways = "requests"
+    messages: tuple[HeldMessage, ...] = ()
+
+
+class _Decision(Struct, frozen=True):
+    how: Verdict
+    message: JSONObject = {}
+
+
+class _Held:
+    """One message, and the decision that is waited for."""
+
+    def __init__(self, shown: HeldMessage, message: JSONObject) -> None:
+        self.shown = shown
+        self.message = message
+        self.decision: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
+        self.timer: asyncio.TimerHandle | None = None
+
+    def decide(self, decision: _Decision) -> None:
+        """Let it go; only the first decision counts."""
+        if not self.decision.done():
+            self.decision.set_result(decision)
+
+
+class Accept(Protocol):
+    """What takes the messages of a dialogue."""
+
+    def __call__(
+        self,
+        message: Any,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
+    ) -> Answer:
+        """Take one decoded message."""
+
+
+class GuardedEndpoint(Protocol):
+    """A server whose messages are held."""
+
+    def hold(self, holds: Holds) -> None:
+        """Let messages of all its clients wait from now on, or no longer."""
+
+
+class Holds:
+    """All that is held on one core."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        tell: Callable[[str], object],
+        endpoints: Callable[[], Iterable[GuardedEndpoint]] = tuple,
+    ) -> None:
+        """`tell` shows a person that something is held now, where nothing was; `endpoints` are told of rules."""
+        self.view = HoldView()
+        self._recording = recording
+        self._tell = tell
+        self._endpoints = endpoints
+        self._node: Node | None = None
+        self._held: dict[int, _Held] = {}
+        self._lost: dict[asyncio.Future[None], int] = {}
+        """HTTP requests that get no answer, with their connections: they end when their clients leave."""
+        self._numbers = count(1)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether something is to be held."""
+        return self._node is not None
+
+    def set_rule(self, rule: str, ways: Ways) -> None:
+        """Hold what a filter lets pass from now on; without one nothing, and all that is held goes on.
+
+        Raises: ValueError for what is no filter.
+        """
+        try:
+            self._node = parse(rule, time()) if rule.strip() else None
+        except QueryError as error:
+            raise ValueError(error.message) from None
+        if self._node is None:
+            for held in self._held.values():
+                held.decide(_Decision(Verdict.GO_ON))
+        self._show(rule.strip(), ways)
+        for endpoint in self._endpoints():
+            endpoint.hold(self)
+
+    def guard(self, connection: int, plain: Accept) -> Accept:
+        """What takes the messages of a dialogue while something is to be held."""
+        return partial(self._accept, connection, plain)
+
+    def decide(self, number: int, how: Verdict, text: str = "") -> bool:
+        """Let a message go; False when it is not held any more. `text` is the changed message, or the answer.
+
+        Raises: ValueError for a text that cannot stand in its place.
+        """
+        held = self._held.get(number)
+        if held is None:
+            return False
+        message: JSONObject = {}
+        if how is Verdict.CHANGE:
+            message = _changed(held, text)
+            if message == held.message:
+                how = Verdict.GO_ON
+        elif how is Verdict.ANSWER:
+            if held.shown.is_answer:
+                raise ValueError("an answer cannot be answered: change it")
+            message = _answer(held.shown.id, text)
+        held.decide(_Decision(how, message))
+        return True
+
+    def delay(self, number: int, seconds: float) -> bool:
+        """Let a message go on by itself after some seconds; False when it is not held any more."""
+        held = self._held.get(number)
+        if held is None:
+            return False
+        if held.timer is not None:
+            held.timer.cancel()
+        seconds = max(0.0, min(seconds, LONGEST_DELAY_S))
+        loop = asyncio.get_running_loop()
+        held.timer = loop.call_later(seconds, held.decide, _Decision(Verdict.GO_ON))
+        shown = held.shown
+        held.shown = HeldMessage(
+            shown.number, shown.connection, shown.server, shown.peer, shown.is_answer, shown.method,
+            shown.name, shown.id, shown.since, shown.text, time() + seconds,
+        )  # fmt: skip
+        self._show()
+        return True
+
+    def forget(self, connection: int) -> None:
+        """A dialogue ended: nobody waits for its messages."""
+        for held in self._held.values():
+            if held.shown.connection == connection:
+                held.decide(_Decision(Verdict.DROP))
+        for waiting, of in list(self._lost.items()):
+            if of == connection and not waiting.done():
+                waiting.set_result(None)
+
+    def close(self) -> None:
+        """The core stops: whatever is held gets no answer."""
+        for connection in {held.shown.connection for held in self._held.values()} | {*self._lost.values()}:
+            self.forget(connection)
+        self._node = None
+
+    def _accept(
+        self,
+        connection: int,
+        plain: Accept,
+        message: Any,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
+    ) -> Answer:
+        if self._node is None or not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            return plain(message, outlet, headers, principal)
+        identifier = message.get("id")
+        if not is_id(identifier):
+            if message["method"] == "notifications/cancelled":
+                self._cancel(connection, message.get("params"))
+            return plain(message, outlet, headers, principal)
+        return self._pass(connection, plain, message, identifier, outlet, headers, principal)
+
+    async def _pass(
+        self,
+        connection: int,
+        plain: Accept,
+        message: JSONObject,
+        identifier: Id,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None,
+        principal: Principal | None,
+    ) -> Reply:
+        """Take a request and give its answer, each when a person let it go."""
+        came, request = time(), codec.encode(message)
+        if self.view.ways != "answers" and self._matches(connection, came, request):
+            decision = await self._hold(connection, message, message)
+            if decision.how is Verdict.DROP:
+                return await self._lose(connection, headers)
+            if decision.how is Verdict.ANSWER:
+                return (200, codec.encode(decision.message), Phases(time()))
+            if decision.how is Verdict.CHANGE:
+                message = decision.message
+                headers = _routed(message, headers)
+        answer = plain(message, outlet, headers, principal)
+        reply = answer if isinstance(answer, tuple) else await answer
+        status, body, phases = reply
+        if body is None or self._node is None or self.view.ways == "requests":
+            return reply
+        if not self._matches(connection, came, request, body):
+            return reply
+        decision = await self._hold(connection, message, codec.decode(body))
+        if decision.how is Verdict.DROP:
+            return await self._lose(connection, headers)
+        if decision.how is Verdict.CHANGE:
+            status = 200 if "result" in decision.message else status
+            body = codec.encode(decision.message)
+        return (status, body, phases)
+
+    async def _hold(self, connection: int, request: JSONObject, message: JSONObject) -> _Decision:
+        """Wait for a person, and record what was decided. `message` is the request, or its answer."""
+        if len(self._held) >= MOST_HELD:
+            return _Decision(Verdict.GO_ON)
+        number, info = next(self._numbers), self._recording.index.connections.get(connection)
+        is_answer = message is not request
+        text = orjson.dumps(message, option=orjson.OPT_INDENT_2).decode()
+        params = request.get("params")
+        name = params.get("name", params.get("uri", "")) if isinstance(params, dict) else ""
+        shown = HeldMessage(
+            number,
+            connection,
+            info.server if info else "",
+            info.peer if info else "",
+            is_answer,
+            request["method"],
+            str(name),
+            request["id"],
+            time(),
+            text if len(text) <= EDITABLE else "",
+        )
+        held = self._held[number] = _Held(shown, message)
+        if len(self._held) == 1:
+            what = "the answer to " if is_answer else ""
+            self._tell(f"held: {what}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
+        self._show()
+        try:
+            decision = await held.decision
+        finally:
+            del self._held[number]
+            if held.timer is not None:
+                held.timer.cancel()
+            self._show()
+        changes = decision.how is not Verdict.GO_ON
+        now = time()
+        self._recording.mark(
+            HeldMark(
+                connection,
+                Direction.OUT if is_answer else Direction.IN,
+                request["id"],
+                now,
+                now - shown.since,
+                decision.how.value,
+                codec.encode(message).decode()[:EDITABLE] if changes else "",
+                codec.encode(decision.message).decode()[:EDITABLE] if decision.message else "",
+            )
+        )
+        return decision
+
+    async def _lose(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
+        """Give no answer: nothing on a pipe; over HTTP the request stays open until its client leaves."""
+        if headers is not None:
+            waiting = asyncio.get_running_loop().create_future()
+            self._lost[waiting] = connection
+            try:
+                await waiting
+            finally:
+                del self._lost[waiting]
+        return ACCEPTED
+
+    def _cancel(self, connection: int, params: Any) -> None:
+        """The client cancels a request: it is not waited for any more."""
+        wanted = params.get("requestId") if isinstance(params, dict) else None
+        for held in self._held.values():
+            shown = held.shown
+            if (shown.connection, shown.is_answer) == (connection, False) and shown.id == wanted:
+                held.decide(_Decision(Verdict.DROP))
+
+    def _matches(self, connection: int, came: float, request: bytes, answer: bytes | None = None) -> bool:
+        """Whether the filter lets an exchange pass, as it would in the traffic."""
+        assert self._node is not None
+        frames = [Frame(0, came, connection, Direction.IN, request, len(request))]
+        if answer is not None:
+            frames.append(Frame(1, time(), connection, Direction.OUT, answer, len(answer)))
+        index = Index(_OneExchange(frames, self._recording.index.connections))
+        index.catch_up(1.0)
+        view = View(index, self._node)
+        view.advance(1.0)
+        return bool(view.lines)
+
+    def _show(self, rule: str | None = None, ways: Ways | None = None) -> None:
+        messages = tuple(held.shown for held in self._held.values())
+        self.view = HoldView(
+            self.view.rule if rule is None else rule, self.view.ways if ways is None else ways, messages
+        )
+
+
+class _OneExchange:
+    """Implements `Source` over a request and, if there is one, its answer."""
+
+    gaps: Sequence[Gap] = ()
+    marks: Sequence[HeldMark] = ()
+
+    def __init__(self, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> None:
+        self._frames = frames
+        self.connections = connections
+
+    @property
+    def count(self) -> int:
+        return len(self._frames)
+
+    def frame(self, number: int) -> Frame | None:
+        return self._frames[number]
+
+    def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
+        return self._frames[start:stop]
+
+    def whole(self, number: int) -> bytes:
+        return self._frames[number].data
+
+    def note(self, number: int) -> HttpNote | None:
+        return None
+
+    def data(self, start: int, stop: int) -> list[bytes]:
+        return [frame.data for frame in self._frames[start:stop]]
+
+
+def _read(text: str) -> JSONObject:
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"this is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("a message must be an object")
+    return found
+
+
+def _changed(held: _Held, text: str) -> JSONObject:
+    """The message a person made of a held one; its id stays. Raises: ValueError."""
+    found = _read(text)
+    if held.shown.is_answer and ("result" in found) == ("error" in found):
+        raise ValueError("an answer must have either a result or an error")
+    if not held.shown.is_answer and not isinstance(found.get("method"), str):
+        raise ValueError("a request must have a method, which is a string")
+    if not isinstance(found.get("params", {}), dict):
+        raise ValueError("params must be an object")
+    return found | {"jsonrpc": "2.0", "id": held.shown.id}
+
+
+def _answer(identifier: Id, text: str) -> JSONObject:
+    """The answer a person gave: a whole response, or its result alone. Raises: ValueError."""
+    found = _read(text)
+    if "error" in found and not isinstance(found["error"], dict):
+        raise ValueError("an error must be an object with code and message")
+    body: JSONObject = {name: found[name] for name in ("result", "error") if name in found}
+    return {"jsonrpc": "2.0", "id": identifier} | (body or {"result": found})
+
+
+def _routed(message: JSONObject, headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """The headers of HTTP that fit a changed request: they repeat its method and name."""
+    if headers is None:
+        return None
+    from mcpdesk.protocol.headers import encode_value
+
+    fitting = {name.lower(): value for name, value in headers.items()}
+    if "mcp-method" in fitting:
+        fitting["mcp-method"] = message["method"]
+    known = METHODS.get(message["method"])
+    name = message.get("params", {}).get(known.routing_field if known else "")
+    if "mcp-name" in fitting and isinstance(name, str):
+        fitting["mcp-name"] = encode_value(name)
+    return fitting

@@ -1,0 +1,177 @@
+"""Messages are held by filter, changed, dropped, delayed and answered by hand, over every transport."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.hosting.holds import HeldMessage, Holds, HoldView, Verdict, Ways
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
+from tests.support.patience import WITHIN_S
+from tests.support.served import Peer
+from tests.support.site import serving
+from tests.support.traffic import settle
+
+
+class HeardHolds(Holds):
+    """Holds whose tests wait for a change instead of looking again and again."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.changed = asyncio.Event()
+        super().__init__(recording, lambda text: None)
+
+    @property
+    def view(self) -> HoldView:
+        return self._view
+
+    @view.setter
+    def view(self, view: HoldView) -> None:
+        self._view = view
+        self.changed.set()
+
+    async def until(self, count: int, *, are_answers: bool = False) -> tuple[HeldMessage, ...]:
+        """Wait until so many messages are held, requests or answers."""
+        async with asyncio.timeout(WITHIN_S):
+            while [one.is_answer for one in self.view.messages] != [are_answers] * count:
+                self.changed.clear()
+                await self.changed.wait()
+        return self.view.messages
+
+
+def holding(peer: Peer, rule: str, ways: Ways = "requests") -> HeardHolds:
+    holds = HeardHolds(peer.recording)
+    holds.set_rule(rule, ways)
+    peer.endpoint.hold(holds)
+    return holds
+
+
+def echo(text: str) -> dict[str, Any]:
+    return {"name": "echo", "arguments": {"text": text}}
+
+
+def said(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["content"][0]["text"])
+
+
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str) -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    ask = peer.request if era == "handshake" else peer.modern
+    holds = holding(peer, "tool:echo mine")
+    ask(1, "tools/call", echo("mine"))
+    ask(2, "tools/call", echo("theirs"))
+    assert said(await peer.response(2)) == "theirs"
+    (message,) = await holds.until(1)
+    shown = (message.method, message.name, message.id, message.is_answer, message.peer)
+    assert shown == ("tools/call", "echo", 1, False, "tester")
+    with pytest.raises(ValueError, match="not JSON"):
+        holds.decide(message.number, Verdict.CHANGE, "{")
+    with pytest.raises(ValueError, match="method"):
+        holds.decide(message.number, Verdict.CHANGE, "{}")
+    assert holds.decide(message.number, Verdict.CHANGE, message.text.replace("mine", "yours"))
+    assert said(await peer.response(1)) == "yours"
+    assert not holds.decide(message.number, Verdict.GO_ON)
+
+
+async def test_an_answer_is_changed_before_it_leaves_with_what_it_was_in_the_capture(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "c.jsonl")
+    recording.start()
+    peer = Peer(recording=recording)
+    holds = holding(peer, "status:ok tool:echo", "answers")
+    peer.modern(1, "tools/call", echo("true"))
+    (message,) = await holds.until(1, are_answers=True)
+    await asyncio.sleep(0.05)
+    assert message.is_answer and said(orjson.loads(message.text)) == "true"
+    holds.decide(message.number, Verdict.CHANGE, message.text.replace("true", "false"))
+    assert said(await peer.response(1)) == "false"
+    settle(recording)
+    recording.close()
+    archive = Archive(tmp_path / "c.jsonl")
+    while archive.index.catch_up():
+        pass
+    for index in (recording.index, archive.index):
+        (one,) = index.exchanges
+        (mark,) = index.marks_of(one)
+        assert (mark.how, "true" in mark.was, "false" in mark.now) == ("changed", True, True)
+        spans = {span.kind: span.seconds for span in phase_spans(index, one, 0.0)}
+        assert spans[PhaseKind.HELD] >= 0.05 > spans.get(PhaseKind.WRITE, 0.0)
+        assert sum(spans.values()) == pytest.approx(one.elapsed(0), abs=0.001)
+
+
+async def test_messages_are_dropped_delayed_and_answered_by_hand() -> None:
+    peer = Peer()
+    holds = holding(peer, "method:tools/call", "both")
+    for number in range(4):
+        peer.modern(number, "tools/call", echo(f"text {number}"))
+    numbers = [message.number for message in await holds.until(4)]
+    holds.decide(numbers[0], Verdict.DROP)
+    holds.decide(numbers[1], Verdict.ANSWER, '{"content": [], "resultType": "complete"}')
+    holds.decide(numbers[2], Verdict.ANSWER, '{"error": {"code": -1, "message": "by hand"}}')
+    assert holds.delay(numbers[3], 0.01) and holds.view.messages[-1].due
+    assert (await peer.response(1))["result"] == {"content": [], "resultType": "complete"}
+    assert (await peer.response(2))["error"]["message"] == "by hand"
+    (answer,) = await holds.until(1, are_answers=True)
+    assert answer.is_answer and answer.id == 3
+    with pytest.raises(ValueError, match="change it"):
+        holds.decide(answer.number, Verdict.ANSWER, "{}")
+    holds.set_rule("", "both")
+    assert said(await peer.response(3)) == "text 3" and not holds.view.messages
+    assert not any(message.get("id") == 0 for message in peer.received)
+    hows = [mark.how for mark in peer.recording.index.marks]
+    assert sorted(hows) == ["answered by hand", "answered by hand", "dropped", "passed on", "passed on"]
+
+
+async def test_who_cancels_or_leaves_is_not_waited_for() -> None:
+    peer = Peer()
+    await peer.shake_hands()
+    holds = holding(peer, "tool:echo")
+    peer.request(1, "tools/call", echo("a"))
+    await holds.until(1)
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    await holds.until(0)
+    peer.request(2, "tools/call", echo("b"))
+    await holds.until(1)
+    peer.channel.close()
+    await holds.until(0)
+
+
+async def test_without_a_rule_a_dialogue_is_as_it_was() -> None:
+    peer = Peer()
+    plain = peer.channel.dialogue.accept_message
+    holds = holding(peer, "tool:echo")
+    assert peer.channel.dialogue.accept_message != plain
+    with pytest.raises(ValueError, match="no field is called"):
+        holds.set_rule("tolo:echo", "both")
+    holds.set_rule("", "both")
+    peer.endpoint.hold(holds)
+    assert peer.channel.dialogue.accept_message == plain
+
+
+async def test_http_requests_of_both_eras_are_held_and_one_that_is_dropped_hears_nothing() -> None:
+    async with serving() as served:
+        holds = HeardHolds(Recording(None))
+        holds.set_rule("tool:echo", "requests")
+        served.hosted.hold(holds)
+        session = await served.session()
+        old = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": echo("old")}
+        calls = [
+            asyncio.create_task(served.post(old, **session)),
+            asyncio.create_task(served.modern("tools/call", echo("new"))),
+        ]
+        for message in await holds.until(2):
+            changed = message.text.replace("echo", "person").replace('"text"', '"wrong"')
+            holds.decide(message.number, Verdict.CHANGE, changed if message.id != 7 else message.text)
+        answers = [await (await call).text() for call in calls]
+        assert '"old"' in answers[0] and "person" in answers[1] and "Mcp-Name" not in answers[1]
+        lost = asyncio.create_task(served.modern("tools/call", echo("lost")))
+        holds.decide((await holds.until(1))[0].number, Verdict.DROP)
+        assert not (await asyncio.wait({lost}, timeout=0.1))[0]
+        holds.close()
+        assert (await lost).status == 202
