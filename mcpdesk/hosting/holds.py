@@ -125,7 +125,7 @@ class Holds:
         tell: Callable[[str], object],
         endpoints: Callable[[], Iterable[GuardedEndpoint]] = tuple,
     ) -> None:
-        """`tell` shows a person that something is held now, where nothing was; `endpoints` are told of rules."""
+        """`tell` shows a person that something is held now, where nothing was; `endpoints` hear of rules."""
         self.view = HoldView()
         self._recording = recording
         self._tell = tell

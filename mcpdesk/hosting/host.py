@@ -77,11 +77,8 @@ class Host:
             frozenset({settings.api_key_header}),
             settings.capture_body_bytes,
         )
-        self.holds = Holds(
-            self.recording,
-            lambda text: self.journal.notify(text, Severity.INFO, "traffic"),
-            lambda: self.by_name.values(),
-        )
+        told = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
+        self.holds = Holds(self.recording, told, lambda: self.by_name.values())
         self.services = Services(
             self.journal.log,
             round_key=self._round_key,

@@ -110,7 +110,7 @@ FromScreen: TypeAlias = Join | Ask
 
 _RESULTS = {name: get_type_hints(getattr(Link, name)) for name in dir(Link) if not name.startswith("_")
             if callable(getattr(Link, name))}  # fmt: skip
-SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo")
+SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo", "held")
 """Methods of `Link` that a screen answers from its last copy."""
 PARTS: Final[dict[str, Any]] = {
     "view": _RESULTS["view"]["return"],

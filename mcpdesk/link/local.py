@@ -322,7 +322,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Hold what a filter of the traffic lets pass."""
 
         def hold() -> bool:
-            self._host.hold(rule, ways)
+            self._host.holds.set_rule(rule, ways)
             return True
 
         return self._ask_core(hold)

@@ -148,6 +148,8 @@ ACTIONS: tuple[Action, ...] = (
     _traffic("compare", "d", "compare", "Show in what two marked exchanges differ.", footer=False),
     _traffic("export", "x", "export",
         "Write the shown or marked exchanges to a file; secrets masked.", footer=False),
+    _traffic("hold", "H", "hold",
+        "Hold messages that a filter lets pass: look, change, drop, delay, answer by hand."),
     _traffic("back", "escape", "back", "Close the details, then drop the filter.", footer=False),
 
     _traffic_detail("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),

@@ -25,7 +25,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, _of_core, running_cores
-from mcpdesk.link.values import Severity
+from mcpdesk.link.values import Severity, Verdict
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
@@ -205,6 +205,27 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
         until(lambda: [server.name for server in link.view().servers] == ["far"])
     with pytest.raises(ValueError, match="no folder and no file"):
         link.add_server("nothing").result(WITHIN_S)
+
+
+def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start, attach: Attach) -> None:
+    serve()
+    link = attach()
+    with pytest.raises(ValueError, match="no field"):
+        link.hold("nope:add", "both").result(WITHIN_S)
+    assert link.hold("tool:add", "both").result(WITHIN_S)
+    calling = call(link, "add", a=1, b=2)
+    until(lambda: link.held().messages)
+    (one,) = link.held().messages
+    with pytest.raises(ValueError, match="object"):
+        link.let_go(one.number, Verdict.CHANGE, "[]").result(WITHIN_S)
+    link.let_go(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40')).result(WITHIN_S)
+    until(lambda: [each.is_answer for each in link.held().messages] == [True])
+    assert link.hold("", "both").result(WITHIN_S)
+    assert text(calling.outcome.result(WITHIN_S)) == "42"
+    until(lambda: len(link.traffic.marks) == 2 and methods(link)[-1] == ("desk", "tools/call"))
+    asked, answered = link.traffic.marks_of(list(link.traffic.exchanges)[-1])
+    assert (asked.how, '"a":1' in asked.was, '"a":40' in asked.now) == ("changed", True, True)
+    assert (answered.how, answered.was) == ("passed on", "")
 
 
 def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:

@@ -5,6 +5,7 @@ Only the tab in sight is filled; a message is decoded when it is shown.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from time import time
@@ -21,7 +22,7 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
-from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.masking import mask_message, mask_text
 from mcpdesk.recorder.readable_message import Checked, Verdict, http, http_checked, message
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
@@ -32,7 +33,7 @@ from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
 
-TABS = ("messages", "steps", "http", "events")
+TABS = ("messages", "steps", "held", "http", "events")
 _STYLES = {
     Status.OK: "$text-success",
     Status.ERROR: "$text-error",
@@ -108,6 +109,8 @@ class TrafficDetail(Vertical):
                         yield JsonTree()
             with Vertical(id="steps", classes="tree"):
                 yield JsonTree()
+            with Vertical(id="held", classes="tree"):
+                yield JsonTree()
             with VerticalScroll(id="http", classes="scroll"):
                 yield Static(markup=False)
             with Vertical(id="events", classes="tree"):
@@ -146,8 +149,12 @@ class TrafficDetail(Vertical):
     @property
     def _tabs(self) -> tuple[str, ...]:
         """Those there is something for: steps are for what takes more than one."""
-        has_steps = self.shown is not None and bool(self.shown.parts)
-        return TABS if has_steps else tuple(tab for tab in TABS if tab != "steps")
+        one = self.shown
+        missing = {
+            "steps": one is None or not one.parts,
+            "held": one is None or not self.index.marks_of(one),
+        }
+        return tuple(tab for tab in TABS if not missing.get(tab))
 
     @on(TabStrip.Picked)
     def tab_picked(self, event: TabStrip.Picked) -> None:
@@ -177,25 +184,29 @@ class TrafficDetail(Vertical):
         before = self.shown
         self.shown = exchange
         self.remove_class("-empty")
-        self._stale |= {"messages", "http"}
+        self._stale |= {"messages", "held", "http"}
         if before is None or before.notifications != exchange.notifications:
             self._stale.add("events")
         if exchange.parts:
             self._stale.add("steps")
         if before is None:
             self._frames = dict.fromkeys(self._frames)
-        if before is None or not before.parts:
-            if exchange.parts and self._tab == "messages":
-                self._tab = "steps"
-            elif not exchange.parts and self._tab == "steps":
-                self._tab = "messages"
+        if exchange.parts and self._tab == "messages" and (before is None or not before.parts):
+            self._tab = "steps"
+        if self._tab not in self._tabs:
+            self._tab = "messages"
         self._show_tab(self._tab)
 
     def _fill(self, exchange: Exchange) -> None:
         """Fill the tab in sight, where it shows something older."""
         if self._tab in self._stale:
             self._stale.remove(self._tab)
-            fills = {"messages": self._fill_messages, "steps": self._fill_steps, "http": self._fill_http}
+            fills = {
+                "messages": self._fill_messages,
+                "steps": self._fill_steps,
+                "held": self._fill_held,
+                "http": self._fill_http,
+            }
             fills.get(self._tab, self._fill_events)(exchange)
 
     def _fill_messages(self, exchange: Exchange) -> None:
@@ -227,6 +238,9 @@ class TrafficDetail(Vertical):
         if title is not None:
             tree.reveal((title,))
 
+    def _fill_held(self, exchange: Exchange) -> None:
+        self.query_one("#held JsonTree", JsonTree).load(held_messages(self.index, exchange))
+
     def _fill_http(self, exchange: Exchange) -> None:
         text = http_text(self.index, exchange, self._schema_of(exchange))
         self.query_one("#http Static", Static).update(text)
@@ -256,6 +270,25 @@ class TrafficDetail(Vertical):
         strip = self.query_one(TabStrip)
         strip.show([f"{tab}{counts.get(tab, '')}" for tab in self._tabs])
         strip.current = self._tabs.index(self._tab)
+
+
+def held_messages(index: Index, exchange: Exchange) -> dict[str, Any]:
+    """What became of the messages that were held at the desk; of changed ones, what they were and are."""
+    found = dict[str, Any]()
+    for mark in index.marks_of(exchange):
+        side = "request" if mark.direction is Direction.IN else "answer"
+        texts = {"was": mark.was, "became": mark.now}
+        title = f"{side} {mark.how} after {duration(mark.held)}"
+        found[title] = {name: _shown_json(index, text) for name, text in texts.items() if text} or None
+    return found
+
+
+def _shown_json(index: Index, text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return mask_text(text)  # only its beginning was kept
+    return value if index.reveals_secrets else mask_message(value)
 
 
 def _missing_text(exchange: Exchange, side: str) -> str:

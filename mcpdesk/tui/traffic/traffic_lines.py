@@ -124,6 +124,10 @@ def exchange_cells(
     return _joined(_fit(_cells(exchange, column, now, marked), column) for column in columns)
 
 
+_BY_HAND: Cell = ("✎", "traffic--warn")
+"""Stands in the first cell of an exchange of which a message was changed at the desk."""
+
+
 def _cells(exchange: Exchange, column: LineColumn, now: float, marked: bool) -> list[Cell]:
     """What an exchange has in a column."""
     match column.name:
@@ -358,6 +362,9 @@ class TrafficStrips:
             self.has_clock = True
         columns = self._columns[:-1] if self._has_bars else self._columns
         cells = exchange_cells(exchange, columns, time(), marked=marked)
+        if self._index.marks and not marked and any(mark.was for mark in self._index.marks_of(exchange)):
+            cells[0] = (cells[0][0][1:], cells[0][1])
+            cells.insert(0, _BY_HAND)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         return self._strip(cells, "traffic--cursor" if cursor else "")

@@ -32,6 +32,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     repeatable,
     write,
 )
+from mcpdesk.tui.traffic.hold_dialog import HoldDialog
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
@@ -136,7 +137,7 @@ class TrafficPane(FilterPane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Sending needs a server."""
-        return action not in ("replay", "edit", "logs") or bool(self.link.view().servers)
+        return action not in ("replay", "edit", "logs", "hold") or bool(self.link.view().servers)
 
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
@@ -194,6 +195,10 @@ class TrafficPane(FilterPane):
             exchange = self.link.traffic.exchange(chosen)
             await self.app.main.show_screen("logs")
             cast("LogsPane", self.app.main.pane).show_lines_of(exchange)
+
+    def action_hold(self) -> None:
+        """Say what is to be held, and decide on what is."""
+        self.app.push_screen(HoldDialog(self.link, self.filter_field.true_text))
 
     def action_compare(self) -> None:
         """Show in what two exchanges differ: the two marked, or the one marked and the selected."""
@@ -338,12 +343,14 @@ class TrafficPane(FilterPane):
     def _show_status(self) -> None:
         """The status line: counts left, what is switched on at the right."""
         listing, width = self.listing, self.size.width - 2
-        left, right = counts(listing), mode(listing)
+        left, right, held = counts(listing), mode(listing), self.link.held()
+        if held.rule:
+            right = f"holding {held.ways}: {len(held.messages)} held · H · {right}"
         if (left, right, width) == self._status:
             return
         self._status = (left, right, width)
         gap = max(2, width - cell_len(left) - cell_len(right))
-        style = "$text-warning" if listing.paused else "$text-primary"
+        style = "$text-warning" if listing.paused or held.rule else "$text-primary"
         text = Content.assemble(left, " " * gap, (right, style))
         self.query_one(".status", Static).update(text, layout=False)
 

@@ -1,0 +1,234 @@
+"""The dialog of held messages: what is to be held, what waits, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future
+from time import time
+from typing import ClassVar, Final
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.widgets import Input, Static
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import HeldMessage, HoldView, Verdict, Ways
+from mcpdesk.tui.forms.argument_editor import JsonEditor
+from mcpdesk.tui.render.amounts import clock, countdown, since
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.choice_box import TabStrip
+from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.line_list import RowList, Span, column
+from mcpdesk.tui.widgets.menu import Dialog
+
+WAYS: Final[tuple[Ways, ...]] = ("requests", "answers", "both")
+DELAY_S = 5.0
+_LOOK_S = 0.1
+_STATELESS = "io.modelcontextprotocol/protocolVersion"
+
+
+class HeldList(RowList[HeldMessage]):
+    """The held messages, oldest first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "screen.go_on", "Go on", show=False),
+        Binding("R", "screen.all_go_on", "All go on", show=False),
+        Binding("d", "screen.drop", "Drop", show=False),
+        Binding("t", "screen.delay", "Delay", show=False),
+        Binding("a", "screen.answer", "Answer by hand", show=False),
+    ]
+
+    def keys_of(self, row: HeldMessage) -> tuple[Hashable, ...]:
+        """Its number."""
+        return (row.number,)
+
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        """Which way, what, of whom, since when."""
+        one, now = self.rows[index], time()
+        yield ("← answer  " if one.is_answer else "→ request "), "lines--word"
+        yield column(f"{one.method} {one.name}", max(10, width - 60)), "lines--key"
+        yield f" #{one_line(str(one.id), 8):8} ", "lines--muted"
+        yield column(one.peer, 18), ""
+        left = f" goes on in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
+        yield left, "lines--warn"
+
+
+class HoldDialog(Dialog[None]):
+    """Says what is held, and lets a person look at each message, change it, and let it go."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "go_on", "Go on", show=False, priority=True),
+        Binding("escape", "back", "Back", show=False),
+    ]
+    DEFAULT_CSS = """
+    HoldDialog > .box { width: 96%; height: 90%; max-height: 90%; }
+    HoldDialog > .box > Input, HoldDialog > .box > Input:focus { background: $foreground 8%; }
+    HoldDialog HeldList { height: 30%; min-height: 3; border-top: solid $border-blurred; }
+    HoldDialog HeldList:focus { border-top: solid $border; }
+    HoldDialog JsonEditor { height: 1fr; border-top: solid $border-blurred; }
+    HoldDialog JsonEditor:focus-within { border-top: solid $border; }
+    HoldDialog .keys { height: auto; color: $text-muted; }
+    """
+    listing = query_one(HeldList)
+    editor = query_one(JsonEditor)
+
+    def __init__(self, link: Link, rule: str = "") -> None:
+        """`rule` is the filter to suggest while nothing is to be held."""
+        super().__init__()
+        self._link = link
+        self._shown = HoldView()
+        self._suggested = link.held().rule or rule
+        self._edited: int | None = None
+        """The message in the editor."""
+        self._loaded = ""
+        self._answers = False
+        """Whether the editor has an answer by hand instead of the message."""
+
+    def compose(self) -> ComposeResult:
+        """Rule, direction, messages, editor, keys."""
+        with Vertical(classes="box") as box:
+            box.border_title = "Held messages"
+            yield LineField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
+            yield TabStrip(WAYS)
+            yield HeldList()
+            yield JsonEditor()
+            yield Static(classes="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Show what is held, and look for more."""
+        view = self._link.held()
+        self.query_one(TabStrip).current = WAYS.index(view.ways)
+        self._look()
+        self.set_interval(_LOOK_S, self._look)
+        (self.listing if view.messages else self.query_one(LineField)).focus()
+
+    def action_back(self) -> None:
+        """From the editor to the list, then close; what is held stays held."""
+        if self.editor.has_focus_within:
+            self.listing.focus()
+        else:
+            self.dismiss()
+
+    def action_go_on(self) -> None:
+        """Let the message go, as it stands in the editor."""
+        if (one := self._one) is None:
+            return
+        text = self.editor.area.true_text
+        if self._answers:
+            self._decide(lambda: self._link.let_go(one.number, Verdict.ANSWER, text))
+        elif one.text and text != self._loaded:
+            self._decide(lambda: self._link.let_go(one.number, Verdict.CHANGE, text))
+        else:
+            self._decide(lambda: self._link.let_go(one.number, Verdict.GO_ON))
+
+    def action_all_go_on(self) -> None:
+        """Let all go as they are."""
+        for one in self.listing.rows:
+            self._link.let_go(one.number, Verdict.GO_ON)
+
+    def action_drop(self) -> None:
+        """Let nobody see the message."""
+        if (one := self._one) is not None:
+            self._decide(lambda: self._link.let_go(one.number, Verdict.DROP))
+
+    def action_delay(self) -> None:
+        """Let it go on by itself in a moment."""
+        if (one := self._one) is not None:
+            self._decide(lambda: self._link.delay(one.number, DELAY_S))
+
+    def action_answer(self) -> None:
+        """Write an answer instead of letting the server give one."""
+        one = self._one
+        if one is not None and not one.is_answer:
+            self._answers = True
+            self.editor.load(_answer_to(one))
+            self.editor.area.focus()
+            self._show_keys()
+
+    @on(Input.Submitted)
+    def rule_entered(self, event: Input.Submitted) -> None:
+        """Hold what was entered; an empty rule ends it."""
+        event.stop()
+        self._hold()
+
+    @on(TabStrip.Picked)
+    def way_picked(self, event: TabStrip.Picked) -> None:
+        """Hold messages of the other direction."""
+        event.stop()
+        if self._link.held().rule:
+            self._hold()
+
+    @on(RowList.Moved)
+    def moved(self) -> None:
+        """Show the message under the cursor."""
+        one = self._one
+        number = None if one is None else one.number
+        if number != self._edited:
+            self._edited, self._answers = number, False
+            self.editor.load("" if one is None else one.text)
+            self._loaded = self.editor.area.true_text
+            self._show_keys()
+
+    @on(RowList.Opened)
+    def opened(self) -> None:
+        """Edit the message."""
+        self.editor.area.focus()
+
+    def _hold(self) -> None:
+        rule, ways = self.query_one(LineField).true_text, WAYS[self.query_one(TabStrip).current]
+        self._decide(lambda: self._link.hold(rule, ways))
+        if rule.strip():
+            self.listing.focus()
+
+    @property
+    def _one(self) -> HeldMessage | None:
+        return self.listing.selected
+
+    @work
+    async def _decide(self, ask: Callable[[], Future[bool]]) -> None:
+        """Do something, and say why it cannot be done."""
+        try:
+            await asyncio.wrap_future(ask())
+        except ValueError as error:
+            self.editor.complain(str(error))
+            return
+        if self.is_attached:
+            self.editor.complain("")
+            self._look()
+
+    def _look(self) -> None:
+        view = self._link.held()
+        if view != self._shown:
+            self._shown = view
+            self.listing.show(view.messages)
+            self._show_keys()
+        elif view.messages:
+            self.listing.refresh()  # the seconds
+        is_gone = all(one.number != self._edited for one in view.messages)
+        if is_gone and self.editor.has_focus_within:
+            self.listing.focus()  # what is typed is not for the next message
+
+    def _show_keys(self) -> None:
+        view = self._shown
+        if self._answers:
+            keys = "ctrl+r sends this answer · esc back to the list"
+        elif view.messages:
+            keys = "r goes on · R all · enter edits, ctrl+r sends it · d drops · t in 5 s · a answers by hand"
+        elif view.rule:
+            keys = f"holding {view.ways} since {clock(time())[:8]}; none waits · an empty filter ends it"
+        else:
+            keys = "enter begins to hold what the filter lets pass · a click or tab chooses the direction"
+        self.query_one(".keys", Static).update(Content(keys))
+
+
+def _answer_to(one: HeldMessage) -> str:
+    """The beginning of an answer by hand."""
+    if one.method != "tools/call":
+        return "{}"
+    era = ',\n  "resultType": "complete"' if _STATELESS in one.text else ""
+    return '{\n  "content": [{"type": "text", "text": ""}],\n  "isError": false' + era + "\n}"

@@ -1,0 +1,104 @@
+"""Held messages on the screen: what to hold is said, a message is changed, dropped and answered by keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.link.link import LinkCall
+from mcpdesk.tui.traffic.hold_dialog import HoldDialog
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+from tests.support.workbench import Bench, bench
+
+FILES = {
+    "mcp.json": '{"name": "near"}',
+    "tools/tools.py": """
+        async def add(a: int, b: int) -> int:
+            return a + b
+        """,
+}
+
+
+def add(desk: RunningDesk, a: int) -> LinkCall:
+    return desk.request("near", "tools/call", {"name": "add", "arguments": {"a": a, "b": 2}})
+
+
+def text(call: LinkCall) -> str:
+    return str(call.outcome.result(WITHIN_S).result)
+
+
+async def opened(it: Bench, desk: RunningDesk, rule: str) -> None:
+    """Open the dialog from the traffic, and hold."""
+    await it.pilot.press("2")
+    await it.until(lambda: bool(it.app.screen.query("TrafficList")))
+    await it.pilot.press("H", *rule, "enter")
+    await it.until(lambda: desk.held().rule == rule and isinstance(it.app.screen, HoldDialog))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_held_calls_are_changed_dropped_and_answered_by_keys(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk, size=size) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        assert "none waits" in it.shown()
+        changed, answered, passed = add(desk, 1), add(desk, 10), add(desk, 100)
+        await it.until(lambda: it.shown().count("→ request") == 3)
+        assert '"a": 1,' in it.shown() and "r goes on" in it.shown()
+        await it.pilot.press("enter")
+        screen = it.app.screen
+        assert isinstance(screen, HoldDialog)
+        area = screen.editor.area
+        area.load_text(area.text.replace('"a": 1,', '"a": "one",'))
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: it.shown().count("→ request") == 2)
+        assert "a: must be an integer" in text(changed)
+        await it.until(lambda: screen.listing.has_focus)
+        await it.pilot.press("a")
+        area.load_text(area.text.replace('"text": ""', '"text": "by hand"'))
+        await it.pilot.press("ctrl+r")
+        await it.until(answered.outcome.done)
+        assert "by hand" in text(answered)
+        await it.until(lambda: it.shown().count("→ request") == 1)
+        area.load_text("{")
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "not JSON" in it.shown())
+        await it.pilot.press("d")
+        await it.until(lambda: "→ request" not in it.shown())
+        assert not passed.outcome.done()
+        await it.pilot.press("escape")
+        await it.until(lambda: "✎" in it.shown() and "holding requests: 0 held" in it.shown())
+
+
+async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        dialog = it.app.screen
+        assert isinstance(dialog, HoldDialog)
+        await it.pilot.click("HoldDialog TabStrip", offset=(12, 0))
+        await it.until(lambda: desk.held().ways == "answers")
+        calls = [add(desk, number) for number in range(3)]
+        await it.until(lambda: it.shown().count("← answer") == 3)
+        await it.pilot.press("t")
+        await it.until(lambda: "goes on in" in it.shown())
+        await it.pilot.press("R")
+        await it.until(lambda: all(call.outcome.done() for call in calls))
+        held = add(desk, 7)
+        await it.until(lambda: bool(desk.held().messages))
+        await it.pilot.press("shift+tab", "shift+tab")
+        dialog.query_one("LineField").focus()
+        await it.pilot.press("ctrl+u", "enter")
+        await it.until(lambda: held.outcome.done() and not desk.held().rule)
+        await it.pilot.press("escape")
+        await it.until(lambda: not isinstance(it.app.screen, HoldDialog))
+        await it.pilot.press("g", "enter", "right_square_bracket")
+        await it.until(lambda: "answer passed on after" in it.shown())
