@@ -199,6 +199,15 @@ class Host:
 
         return figures(self.recording, self.services, self.endpoints(), self.uptime_s)
 
+    def traffic_figures(self) -> Sequence[Figure]:
+        """What `/metrics` tells of calls as they passed. Takes time: for another thread than the core's."""
+        from mcpdesk.hosting.traffic_figures import traffic_figures
+
+        offered = {(one.name, tool) for one in self.endpoints() for tool in one.server.tools.items}
+        for name, upstream in self.upstreams.copy().items():
+            offered |= {(name, offer.name) for offer in upstream.status.offers if offer.kind == "tool"}
+        return traffic_figures(self.recording.index, offered)
+
     def url(self, name: str) -> str:
         """Where a server can be reached; empty while nothing listens."""
         if self.http is None or not self.http.address:

@@ -355,6 +355,9 @@ class Site(Protocol):
     def figures(self) -> Sequence[Figure]:
         """What is counted now."""
 
+    def traffic_figures(self) -> Sequence[Figure]:
+        """What is counted of the traffic. Takes time: for another thread than the core's."""
+
     @property
     def board(self) -> Callable[[], Board] | None:
         """Makes what the dashboard shows, on any thread; None: there is none."""

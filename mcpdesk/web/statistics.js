@@ -8,7 +8,7 @@ const took = value => value === null ? "–" : duration(value);
 const COLUMNS = [
   ["name", "name", oneLine], ["server", "server", oneLine], ["calls", "calls", number], ["errors", "errors", number],
   ["p50_s", "p50", took], ["p95_s", "p95", took], ["p99_s", "p99", took], ["bytes_in", "in", size], ["bytes_out", "out", size],
-  ["result_tokens", "result tokens", number], ["definition_tokens", "definition tokens", number],
+  ["result_tokens", "result tok", number], ["definition_tokens", "def tok", number],
 ];
 const isText = field => field === "name" || field === "server";
 const place = byId("statistics"), heads = place.querySelector("thead tr"), body = place.querySelector("tbody");

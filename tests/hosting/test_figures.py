@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
+from mcpdesk.recorder.index.statistics import Subject
 from mcpdesk.server.calls import call_figures
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.settings import resolve
@@ -290,6 +291,36 @@ async def test_a_call_that_is_cancelled_and_one_that_may_not_run_are_told_apart(
         desk.request("counted", "tools/call", {"name": "fine", "arguments": {}}).outcome
     )
     assert figures.of("fine").outcomes[call_figures.OutcomeKind.REFUSED] == 1
+
+
+async def test_calls_as_they_passed_have_the_numbers_of_the_desk(desk: RunningDesk) -> None:
+    async with aiohttp.ClientSession() as session:
+        client = Client(desk, session)
+        async with session.post(
+            f"{client.base}/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "tools/list"}
+        ):
+            pass
+        for tool in ("fine", "fine", "fails", "no such tool", "nor this"):
+            await client.call(tool)
+        samples = await client.samples()
+        counted = desk.host.recording.index.statistics.sums(Subject.TOOL)
+    told = {(each["tool"], each["status"]): value for each, value in samples["mcpdesk_tool_answers_total"]}
+    assert {key: value for key, value in told.items() if value} == {
+        ("fine", "ok"): 2,
+        ("fails", "failed"): 1,
+        ("(other)", "failed"): 2,
+    }
+    fine = counted["counted", "fine"]
+    sizes = {each["direction"]: value for each, value in samples["mcpdesk_tool_message_bytes_total"]
+             if each["tool"] == "fine"}  # fmt: skip
+    assert sizes == {"in": fine.received, "out": fine.sent} and fine.sent > 0
+    tokens = {each["tool"]: value for each, value in samples["mcpdesk_tool_result_tokens_total"]}
+    assert tokens["fine"] == fine.tokens > 0
+    halves = [value for each, value in samples["mcpdesk_tool_answer_seconds"]
+              if each == {"server": "counted", "tool": "fine", "quantile": "0.5"}]  # fmt: skip
+    assert halves == [fine.at(0.5)]
+    assert {each["tool"] for each, _ in samples["mcpdesk_tool_definition_tokens"]} >= {"fine", "fails"}
+    assert samples["mcpdesk_unread_frames"] == [({}, 0.0)]
 
 
 def test_names_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,9 @@ class Served:
     def figures(self) -> list[Figure]:
         return [Figure("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]
 
+    def traffic_figures(self) -> list[Figure]:
+        return []
+
     async def post(self, message: Any, **headers: str) -> aiohttp.ClientResponse:
         """POST a message; keyword names become header names."""
         body = message if isinstance(message, bytes) else orjson.dumps(message)

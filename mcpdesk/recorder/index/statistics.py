@@ -13,6 +13,7 @@ from collections import deque
 from contextlib import suppress
 from enum import StrEnum
 from operator import add
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,7 +70,7 @@ class CallTally:
     """Calls of one kind, added up."""
 
     __slots__ = ("_durations", "_length_s", "_times", "calls", "errors", "longest", "rates",
-                 "received", "seen", "sent", "shortest_s", "slowest_s", "tokens")  # fmt: skip
+                 "received", "seen", "sent", "shortest_s", "slowest_s", "tokens", "total_s")  # fmt: skip
 
     def __init__(self, times: SlotTimes) -> None:
         self.calls = 0
@@ -81,6 +82,8 @@ class CallTally:
         """Bytes of responses."""
         self.tokens = 0
         """About what a model pays for the results."""
+        self.total_s = 0.0
+        """Of all calls that were answered."""
         self.seen = 0.0
         """Unix time in seconds at which the last of them began."""
         self.shortest_s, self.slowest_s = float("inf"), 0.0
@@ -110,6 +113,7 @@ class CallTally:
         self.rates[slot] += 1
         if took_s is None:
             return
+        self.total_s += took_s
         if took_s > self.longest[slot]:
             self.longest[slot] = took_s
         if took_s < self.shortest_s:
@@ -125,6 +129,7 @@ class CallTally:
         self.received += other.received
         self.sent += other.sent
         self.tokens += other.tokens
+        self.total_s += other.total_s
         self.seen = max(self.seen, other.seen)
         self.shortest_s = min(self.shortest_s, other.shortest_s)
         self.slowest_s = max(self.slowest_s, other.slowest_s)
@@ -135,9 +140,14 @@ class CallTally:
             self.rates[slot] += count
             self.longest[slot] = max(self.longest[slot], other.longest[slot])
 
+    @property
+    def answered(self) -> int:
+        """Calls that were answered in time."""
+        return sum(self._durations)
+
     def at(self, share: float) -> float | None:
         """What `share` of the answered calls did not exceed, in seconds; None before the first."""
-        left = share * sum(self._durations)
+        left = share * self.answered
         for place, count in enumerate(self._durations):
             if count and (left := left - count) <= 0:
                 high = _BOUNDS[min(place, len(_BOUNDS) - 1)]
@@ -189,7 +199,7 @@ class Caller(Struct, frozen=True):
 
 
 class CallStatistics:
-    """The tallies of one index. One thread at a time calls `update`, others may read."""
+    """The tallies of one index. Any thread may count and read."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -199,6 +209,7 @@ class CallStatistics:
         self._tallies: dict[Caller, CallTally] = {}
         self._found: dict[tuple[str, str, int], CallTally] = {}
         """Server, peer and label -> where such calls are counted."""
+        self._lock = Lock()
         self._rows = 0
         self._altered = 0
         self._open: set[int] = set()
@@ -214,7 +225,18 @@ class CallStatistics:
         return self._rows / rows if rows else 1.0
 
     def update(self, budget_s: float = 0.005) -> bool:
-        """Count what came since, for about `budget_s` seconds; True when there is more to count."""
+        """Count what came since, for about `budget_s` seconds; True when there is more to count.
+
+        Another thread already at it: True at once.
+        """
+        if not self._lock.acquire(blocking=False):
+            return True
+        try:
+            return self._update(budget_s)
+        finally:
+            self._lock.release()
+
+    def _update(self, budget_s: float) -> bool:
         index, until = self._index, perf_counter() + budget_s
         table, altered = index.table, index.altered
         self._rows, self._altered = max(self._rows, table.base), max(self._altered, altered.base)
