@@ -203,10 +203,7 @@ class Host:
         """What `/metrics` tells of calls as they passed. Takes time: for another thread than the core's."""
         from mcpdesk.hosting.traffic_figures import traffic_figures
 
-        offered = {(one.name, tool) for one in self.endpoints() for tool in one.server.tools.items}
-        for name, upstream in self.upstreams.copy().items():
-            offered |= {(name, offer.name) for offer in upstream.status.offers if offer.kind == "tool"}
-        return traffic_figures(self.recording.index, offered)
+        return traffic_figures(self.recording.index, self.endpoints(), self.upstreams.copy())
 
     def url(self, name: str) -> str:
         """Where a server can be reached; empty while nothing listens."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
 
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.transports.figure import Figure, FigureKind, Sample
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.endpoint import HostedEndpoint
+    from mcpdesk.upstream.upstream import Upstream
 
 LOOK_S = 1.0
 """What one look may take; frames that are left then are counted by the next."""
@@ -18,11 +23,16 @@ QUANTILES = (0.5, 0.95, 0.99)
 Labels = dict[str, str]
 
 
-def traffic_figures(index: Index, offered: Collection[tuple[str, str]]) -> list[Figure]:
-    """The figures of the offered tools, by server and name; calls of others are counted together.
+def traffic_figures(
+    index: Index, endpoints: Sequence[HostedEndpoint], upstreams: Mapping[str, Upstream]
+) -> list[Figure]:
+    """The figures of the tools that are offered now; calls of others are counted together.
 
     Reads frames that nobody has looked at: for a thread, and not the core's.
     """
+    offered = {(one.name, tool) for one in endpoints for tool in one.server.tools.items}
+    for server, upstream in upstreams.items():
+        offered |= {(server, offer.name) for offer in upstream.status.offers if offer.kind == "tool"}
     until = monotonic() + LOOK_S
     while index.catch_up(SLICE_S) and monotonic() < until:
         sleep(BREATH_S)
