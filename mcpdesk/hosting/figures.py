@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
+from mcpdesk.hosting.traffic_figures import traffic_figures
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.task_shapes import TaskStatus
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.capture.recording import Recording
     from mcpdesk.server.calls.services import Services
+    from mcpdesk.upstream.upstream import Upstream
 
 QUEUED = "queued"
 """The state of an asynchronous call that waits for its turn."""
@@ -28,9 +30,23 @@ LATEST_PEERS = 256
 
 
 def figures(
+    recording: Recording,
+    services: Services,
+    endpoints: Sequence[HostedEndpoint],
+    upstreams: Mapping[str, Upstream],
+    uptime_s: float,
+) -> Callable[[], list[Figure]]:
+    """Everything `/metrics` shows, except what listeners count themselves. On the core's loop.
+
+    What is returned adds what takes time to count: it is for another thread.
+    """
+    counted = _counted(recording, services, endpoints, uptime_s)
+    return lambda: [*counted, *traffic_figures(recording.index, endpoints, upstreams)]
+
+
+def _counted(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
 ) -> list[Figure]:
-    """Everything `/metrics` shows, except what listeners count themselves. On the core's loop."""
     waiting = sum(question.state is QuestionState.WAITING for question in services.inbox.questions())
     single: list[tuple[str, str, float]] = [
         ("uptime_seconds", "How long the core has run.", uptime_s),

@@ -193,17 +193,11 @@ class Host:
         """Whether what is recorded reaches a file."""
         return self.recording.health
 
-    def figures(self) -> list[Figure]:
-        """What `/metrics` shows now."""
+    def figures(self) -> Callable[[], list[Figure]]:
+        """What `/metrics` shows now. What is returned takes time: it is for another thread."""
         from mcpdesk.hosting.figures import figures
 
-        return figures(self.recording, self.services, self.endpoints(), self.uptime_s)
-
-    def traffic_figures(self) -> Sequence[Figure]:
-        """What `/metrics` tells of calls as they passed. Takes time: for another thread than the core's."""
-        from mcpdesk.hosting.traffic_figures import traffic_figures
-
-        return traffic_figures(self.recording.index, self.endpoints(), self.upstreams.copy())
+        return figures(self.recording, self.services, self.endpoints(), self.upstreams.copy(), self.uptime_s)
 
     def url(self, name: str) -> str:
         """Where a server can be reached; empty while nothing listens."""

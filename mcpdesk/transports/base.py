@@ -352,11 +352,8 @@ class Site(Protocol):
     def capture(self) -> CaptureHealth:
         """Whether what is recorded reaches a file."""
 
-    def figures(self) -> Sequence[Figure]:
-        """What is counted now."""
-
-    def traffic_figures(self) -> Sequence[Figure]:
-        """What is counted of the traffic. Takes time: for another thread than the core's."""
+    def figures(self) -> Callable[[], Sequence[Figure]]:
+        """What is counted now. What is returned takes time: it is for another thread than the core's."""
 
     @property
     def board(self) -> Callable[[], Board] | None:

@@ -63,7 +63,7 @@ def counted(host: Host) -> dict[str, float]:
         " ".join([figure.name + each.suffix, *(v for name, v in each.labels.items() if name != "server")]): (
             each.value
         )
-        for figure in host.figures()
+        for figure in host.figures()()
         for each in figure.samples
     }
 
@@ -101,7 +101,7 @@ async def test_a_core_at_rest_counts_what_it_offers(host: Host) -> None:
     assert found["call_duration_seconds_count"] == found["errors_total"] == found["questions_waiting"] == 0
     assert "call_duration_seconds 0.5" not in found
     assert found["jobs call working"] == found["jobs program running"] == 0
-    assert len({figure.name for figure in host.figures()}) == len(host.figures())
+    assert len({figure.name for figure in host.figures()()}) == len(host.figures()())
 
 
 async def test_calls_stay_counted_when_their_peer_has_left(host: Host) -> None:

@@ -96,11 +96,8 @@ class Served:
     def endpoints(self) -> list[HostedEndpoint]:
         return [self.hosted]
 
-    def figures(self) -> list[Figure]:
-        return [Figure("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]
-
-    def traffic_figures(self) -> list[Figure]:
-        return []
+    def figures(self) -> Callable[[], list[Figure]]:
+        return lambda: [Figure("things", "gauge", "Things.", [Sample(2, {"kind": 'a "b"'})])]
 
     async def post(self, message: Any, **headers: str) -> aiohttp.ClientResponse:
         """POST a message; keyword names become header names."""

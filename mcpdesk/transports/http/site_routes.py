@@ -115,9 +115,9 @@ async def metrics(site: Site, listener: HttpConnections, sessions: int) -> web.R
         Figure(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))
         for name, help, value in counted
     ]
-    figures += site.figures()
+    counting = site.figures()
     # The library takes a tenth of a second to import, once; calls must not wait for that.
-    text = await asyncio.to_thread(lambda: written([*figures, *site.traffic_figures()]))
+    text = await asyncio.to_thread(lambda: written([*counting(), *figures]))
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
 
