@@ -21,22 +21,24 @@ def decode(data: bytes | memoryview) -> Any:
     except orjson.JSONDecodeError as error:
         raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}") from None
     try:
-        # Most clients write JSON as our encoder does: then no key can be given twice.
-        is_plain = orjson.dumps(message) == data
+        plain = orjson.dumps(message)
     except TypeError:  # more levels than the encoder writes
-        is_plain = False
-    if not is_plain and _may_repeat_keys(data, message):
+        plain = None
+    # Most clients write JSON as our encoder does: then no key can be given twice.
+    if plain != data and _may_repeat_keys(data, message, plain):
         _check_keys(data)
     return message
 
 
-def _may_repeat_keys(data: bytes | memoryview, message: Any) -> bool:
+def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None) -> bool:
     """Whether a frame may say more than what was decoded from it: False when no key in it is given twice.
 
-    Then it has one colon for every key and those in the message's texts.
+    Then it has one colon for every key and those in the message's texts, as `plain` has, the message as our
+    encoder writes it.
     """
     raw = bytes(data)
-    return raw.count(b":") != _count_colons(message) or has_escaped_colon(raw)
+    colons = _count_colons(message) if plain is None else plain.count(b":")
+    return raw.count(b":") != colons or has_escaped_colon(raw)
 
 
 def has_escaped_colon(data: bytes) -> bool:

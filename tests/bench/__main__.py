@@ -18,6 +18,7 @@ FAMILIES = {
     "big": "one MiB of text, over HTTP and stdio",
     "progress": "progress events through one answer, over HTTP and stdio",
     "catalogue": "a server of 1,000 tools",
+    "large": "keys on a desk with 300 tools and results of 5 MB of a server elsewhere",
     "stdio": "round trips over stdio, both eras",
     "ws": "round trips over a WebSocket",
     "guard": "a key and tokens beside a server that asks for nothing",

@@ -40,6 +40,8 @@ _TOKEN_HINTS = {
 """Error code -> what to do about it."""
 _NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
+_PIECE = 4_000
+"""Characters of a text that are drawn at once."""
 _MARKDOWN_LIMIT = 16_000
 """Characters of Markdown rendered as such; longer text is shown plain."""
 
@@ -121,6 +123,8 @@ class ResultView(Vertical):
         """The lines that are shown instead of an outcome."""
         self._is_absent = (False, True, True)
         """Whether there is nothing to show, for each tab."""
+        self._unread: CallOutcome | None = None
+        """The outcome whose raw message is not read yet: a large one takes a while."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="top"):
@@ -150,7 +154,7 @@ class ResultView(Vertical):
         result = outcome.result
         await self._put(list(_error_lines(outcome) if result is None else _widgets(result)))
         structured = None if result is None else result.get("structuredContent")
-        self._load(structured, marks, _message(outcome))
+        self._load(structured, marks, outcome)
 
     def _page(self, tab: int) -> str:
         """Id of the widget to show for a tab."""
@@ -167,6 +171,7 @@ class ResultView(Vertical):
         switcher = self.query_one(ContentSwitcher)
         had_focus = switcher.has_focus_within
         switcher.current = self._page(event.index)
+        self._read_message()
         if had_focus and switcher.visible_content is not None:
             switcher.visible_content.focus()
 
@@ -185,17 +190,26 @@ class ResultView(Vertical):
         await content.mount_all(widgets)
         content.scroll_home(animate=False)
 
-    def _load(self, structured: Any, marks: Mapping[Path, str], raw: Any) -> None:
+    def _load(self, structured: Any, marks: Mapping[Path, str], outcome: CallOutcome | None) -> None:
         self.query_one("#structured", JsonTree).load(structured, marks)
-        self.query_one("#raw", JsonTree).load(raw)
-        self._is_absent = (False, structured is None, raw is None)
-        absent = "There is no structured content." if raw is not None else _NO_MESSAGE
+        self.query_one("#raw", JsonTree).load(None)
+        self._unread = outcome
+        has_message = outcome is not None and bool(outcome.raw)
+        self._is_absent = (False, structured is None, not has_message)
+        absent = "There is no structured content." if has_message else _NO_MESSAGE
         self.query_one("#absent > Static", Static).update(absent)
         strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
         if switcher.current != self._page(strip.current):
             switcher.current = self._page(strip.current)
+        self._read_message()
         count = f" ✗{len(marks)}" if marks else ""
         strip.show([TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]])
+
+    def _read_message(self) -> None:
+        """Show the raw message once its tab is up."""
+        if self._unread is not None and self.query_one(ContentSwitcher).current == "raw":
+            self.query_one("#raw", JsonTree).load(_message(self._unread))
+            self._unread = None
 
 
 def verdict(outcome: CallOutcome) -> tuple[str, str]:
@@ -235,11 +249,24 @@ def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
     for block in found[:MAX_BLOCKS]:
         if block.note and block.kind is not BlockKind.IMAGE:
             yield Static(Content(one_line(block.note)), classes="note")
-        yield _widget(block)
+        yield from _text_pieces(block.text) if block.kind is BlockKind.TEXT else (_widget(block),)
     if len(found) > MAX_BLOCKS:
         yield Static(Content(f"… {len(found) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
     if not found:
         yield Static(Content("no content"), classes="note")
+
+
+def _text_pieces(text: str) -> Iterator[Widget]:
+    """A text in pieces of whole lines: only those in sight are drawn, and a long text takes a while."""
+    piece: list[str] = []
+    size = 0
+    for line in clean(text).split("\n"):
+        if piece and size + len(line) > _PIECE:
+            yield Static(Content("\n".join(piece)))
+            piece, size = [], 0
+        piece.append(line)
+        size += len(line)
+    yield Static(Content("\n".join(piece)))
 
 
 def _markdown(text: str) -> Widget:

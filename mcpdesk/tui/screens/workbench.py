@@ -37,7 +37,7 @@ _SLIM_BELOW = 110
 _STRIP_FROM = 29
 """Rows of the workbench from which the traffic strip is shown."""
 _NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
-_REST_S = 0.1
+_REST_S = 0.2
 """Seconds the cursor must rest on an item before its form is built, while it moves quickly."""
 _READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE)
 """Kinds of items that Enter reads at once, because reading changes nothing."""
@@ -422,7 +422,7 @@ class WorkbenchPane(Vertical):
             return False
         return True
 
-    @work(exclusive=True, group="menu")
+    @work(exclusive=True, group="menu", description="a call")  # else the toolkit writes out the arguments
     async def _start(self, draft: Draft, arguments: Any) -> None:
         """Make the call, after a question where the tool is destructive."""
         guard = self.app.destructive_calls

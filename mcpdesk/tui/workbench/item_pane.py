@@ -11,6 +11,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
@@ -191,6 +192,12 @@ class ItemHeader(Widget):
     _server: ServerView | None = None
     _token = ("", "")
     """The line about tokens, and its colour."""
+    _width = 0
+    """Cells across. To ask for the size while it is laid out would lay out the whole screen once more."""
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        self._width = width
+        return super().get_content_height(container, viewport, width)
 
     def show(self, item: CatalogueItem | None) -> None:
         """Show another item."""
@@ -211,12 +218,12 @@ class ItemHeader(Widget):
         if item is None:
             return Content("")
         words = " · ".join(badge.word for badge in badges(item))
-        source, room = one_line(item.source), self.size.width - cell_len(words) - 3
+        source, room = one_line(item.source), self._width - cell_len(words) - 3
         name = item.name if item.title == item.name else f"{item.name} · {item.title}"
         fits = cell_len(name) + cell_len(source) + 4 <= room
         title = one_line(name, max(10, room))
         right = f"  {source}" if fits else ""
-        gap = max(2, self.size.width - cell_len(title) - cell_len(words) - cell_len(right) - 2)
+        gap = max(2, self._width - cell_len(title) - cell_len(words) - cell_len(right) - 2)
         style = "$text-error" if "destructive" in words else "$text-success"
         top = Content.assemble(
             (title, "bold $text-primary"), " " * gap, (words, style), (right, "$text-muted")
@@ -225,7 +232,7 @@ class ItemHeader(Widget):
         if item.problem:
             word = "stale, the previous version serves" if item.stale else "unavailable"
             # The pane below shows the whole problem of an item that cannot be called.
-            told = one_line(f"✕ {word}: {item.problem}", 0 if item.stale else max(10, self.size.width))
+            told = one_line(f"✕ {word}: {item.problem}", 0 if item.stale else max(10, self._width))
             lines.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
             lines.append(Content.styled(*self._token))
