@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
-from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.recording import Recording
@@ -230,43 +230,80 @@ class Holds:
             if message["method"] == "notifications/cancelled":
                 self._cancel(connection, message.get("params"))
             return plain(message, outlet, headers, principal)
-        return self._pass(connection, plain, message, identifier, outlet, headers, principal)
+        return self._pass(connection, plain, message, outlet, headers, principal)
 
     async def _pass(
         self,
         connection: int,
         plain: Accept,
         message: JSONObject,
-        identifier: Id,
         outlet: Outlet,
         headers: Mapping[str, str] | None,
         principal: Principal | None,
     ) -> Reply:
         """Take a request and give its answer, each when a person let it go."""
-        came, request = time(), codec.encode(message)
-        if self.view.ways != "answers" and self._matches(connection, came, request):
-            decision = await self._hold(connection, message, message)
-            if decision.how is Verdict.DROP:
-                return await self._lose(connection, headers)
-            if decision.how is Verdict.ANSWER:
-                return (200, codec.encode(decision.message), Phases(time()))
-            if decision.how is Verdict.CHANGE:
-                message = decision.message
-                headers = _routed(message, headers)
-        answer = plain(message, outlet, headers, principal)
+        came = time()
+        request, given = await self.hold_request(connection, message)
+        if given is not None:
+            return (200, codec.encode(given), Phases(time()))
+        if request is None:
+            return await self._lose(connection, headers)
+        if request is not message and headers is not None:
+            headers = routed(request, headers)
+        answer = plain(request, outlet, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
         status, body, phases = reply
-        if body is None or self._node is None or self.view.ways == "requests":
+        if body is None or not self.holds_answers:
             return reply
-        if not self._matches(connection, came, request, body):
-            return reply
-        decision = await self._hold(connection, message, codec.decode(body))
-        if decision.how is Verdict.DROP:
+        found = codec.decode(body)
+        kept = await self.hold_answer(connection, request, came, found)
+        if kept is None:
             return await self._lose(connection, headers)
-        if decision.how is Verdict.CHANGE:
-            status = 200 if "result" in decision.message else status
-            body = codec.encode(decision.message)
+        if kept is not found:
+            status, body = (200 if "result" in kept else status), codec.encode(kept)
         return (status, body, phases)
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether answers are to be held."""
+        return self._node is not None and self.view.ways != "requests"
+
+    async def hold_request(
+        self, connection: int, message: JSONObject
+    ) -> tuple[JSONObject | None, JSONObject | None]:
+        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped."""
+        if self._node is None or self.view.ways == "answers":
+            return message, None
+        if not self._matches(connection, time(), codec.encode(message)):
+            return message, None
+        decision = await self._hold(connection, message, message)
+        if decision.how is Verdict.ANSWER:
+            return None, decision.message
+        if decision.how is Verdict.DROP:
+            return None, None
+        return (decision.message if decision.how is Verdict.CHANGE else message), None
+
+    async def hold_answer(
+        self, connection: int, request: JSONObject, came: float, answer: JSONObject
+    ) -> JSONObject | None:
+        """The answer to give to a request that came at a Unix time; None: it was dropped."""
+        if not self.holds_answers:
+            return answer
+        if not self._matches(connection, came, codec.encode(request), codec.encode(answer)):
+            return answer
+        decision = await self._hold(connection, request, answer)
+        if decision.how is Verdict.DROP:
+            return None
+        return decision.message if decision.how is Verdict.CHANGE else answer
+
+    async def lose(self, connection: int) -> None:
+        """Wait until the client of a connection has left: it gets no answer."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._lost[waiting] = connection
+        try:
+            await waiting
+        finally:
+            del self._lost[waiting]
 
     async def _hold(self, connection: int, request: JSONObject, message: JSONObject) -> _Decision:
         """Wait for a person, and record what was decided. `message` is the request, or its answer."""
@@ -320,12 +357,7 @@ class Holds:
     async def _lose(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
         """Give no answer: nothing on a pipe; over HTTP the request stays open until its client leaves."""
         if headers is not None:
-            waiting = asyncio.get_running_loop().create_future()
-            self._lost[waiting] = connection
-            try:
-                await waiting
-            finally:
-                del self._lost[waiting]
+            await self.lose(connection)
         return ACCEPTED
 
     def _cancel(self, connection: int, params: Any) -> None:
@@ -414,19 +446,3 @@ def _answer(identifier: Id, text: str) -> JSONObject:
         raise ValueError("an error must be an object with code and message")
     body: JSONObject = {name: found[name] for name in ("result", "error") if name in found}
     return {"jsonrpc": "2.0", "id": identifier} | (body or {"result": found})
-
-
-def _routed(message: JSONObject, headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """The headers of HTTP that fit a changed request: they repeat its method and name."""
-    if headers is None:
-        return None
-    from mcpdesk.protocol.headers import encode_value
-
-    fitting = {name.lower(): value for name, value in headers.items()}
-    if "mcp-method" in fitting:
-        fitting["mcp-method"] = message["method"]
-    known = METHODS.get(message["method"])
-    name = message.get("params", {}).get(known.routing_field if known else "")
-    if "mcp-name" in fitting and isinstance(name, str):
-        fitting["mcp-name"] = encode_value(name)
-    return fitting

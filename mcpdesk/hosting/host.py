@@ -353,6 +353,7 @@ class Host:
             lambda text, failed: self.journal.notify(text, Severity.ERROR if failed else Severity.INFO),
             self.inbox,
             self.settings.connect_timeout_s,
+            self.holds,
         )
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:

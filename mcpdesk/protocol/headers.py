@@ -79,6 +79,18 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
         check_name(headers.get("mcp-name"), params.get(known.routing_field))
 
 
+def routed(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that fit a request whose method or name was changed; their names in lower case."""
+    fitting = {name.lower(): value for name, value in headers.items()}
+    if "mcp-method" in fitting:
+        fitting["mcp-method"] = message["method"]
+    known = METHODS.get(message["method"])
+    name = message.get("params", {}).get(known.routing_field if known else "")
+    if "mcp-name" in fitting and isinstance(name, str):
+        fitting["mcp-name"] = encode_value(name)
+    return fitting
+
+
 def check_name(header: str | None, expected: object) -> None:
     """Compare `Mcp-Name` with what the body names.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Annotated, Final, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -217,6 +217,34 @@ class Recorder(Protocol):
         Those whose places are `doubtful`, in order, are not known to be JSON. `note` is for a single frame,
         `phases` are those of answers, by their places.
         """
+
+
+class ExchangeHolds(Protocol):
+    """Where requests to servers that are not ours, and their answers, wait for a person."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether something is to be held."""
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether answers are to be held."""
+
+    async def hold_request(
+        self, connection: int, message: dict[str, Any]
+    ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped."""
+
+    async def hold_answer(
+        self, connection: int, request: dict[str, Any], came: float, answer: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """The answer to give to a request that came at a Unix time; None: it was dropped."""
+
+    async def lose(self, connection: int) -> None:
+        """Wait until the client of a connection has left: it gets no answer."""
+
+    def forget(self, connection: int) -> None:
+        """A connection ended: nobody waits for its messages."""
 
 
 MOST_HELD: Final = 8 << 20

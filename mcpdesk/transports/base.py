@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.protocol.outlet import Answer, Outlet
-from mcpdesk.recorder.record import CaptureHealth, HttpNote, Recorder
+from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, HttpNote, Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -328,6 +328,10 @@ class Site(Protocol):
 
         Raises: UnknownMode, which names the modes it has.
         """
+
+    @property
+    def holds(self) -> ExchangeHolds:
+        """Where what passes to servers that are not ours may wait for a person."""
 
     @property
     def passed(self) -> Mapping[str, PassThrough]:

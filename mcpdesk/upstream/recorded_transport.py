@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import time
 
 from msgspec.structs import replace
 
 from mcpdesk.client.oauth.values import Fetch, Fetched
 from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
+from mcpdesk.errors import CallError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import Revision
-from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
+from mcpdesk.recorder.record import ConnectionInfo, Direction, ExchangeHolds, HttpNote, Recorder
 
 OnReply = Callable[[str, ServerReply], None]
 """Gets the method of each request that was answered, and the reply."""
@@ -26,11 +29,14 @@ class RecordedTransport(ClientTransport):
         recorder: Recorder,
         info: ConnectionInfo,
         on_reply: OnReply = lambda method, reply: None,
+        holds: ExchangeHolds | None = None,
     ) -> None:
+        """`holds` is where messages may wait for a person."""
         self._inner = transport
         self._recorder = recorder
         self._info = info
         self._on_reply = on_reply
+        self._holds = holds
         self.target = transport.target
         recorder.connect(info)
 
@@ -63,7 +69,10 @@ class RecordedTransport(ClientTransport):
     ) -> ServerReply:
         """Send a request and wait for its reply. Raises: CallError when none came."""
         self._record(Direction.IN, codec.encode(request))
-        reply = await self._inner.exchange(request, headers, self._recording(receive))
+        if self._holds is not None and self._holds.is_on:
+            reply = await self._held_exchange(self._holds, request, headers, receive)
+        else:
+            reply = await self._inner.exchange(request, headers, self._recording(receive))
         said = None
         if reply.status != 200:
             said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
@@ -72,6 +81,27 @@ class RecordedTransport(ClientTransport):
             self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, said)
         self._on_reply(request["method"], reply)
         return reply
+
+    async def _held_exchange(
+        self, holds: ExchangeHolds, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request and take its reply, each when a person let it go. Raises: CallError."""
+        number, came = self._info.number, time()
+        sent, given = await holds.hold_request(number, request)
+        if given is not None:
+            return ServerReply(given, codec.encode(given))
+        if sent is not None:
+            fitting = headers if sent is request else routed(sent, headers)
+            reply = await self._inner.exchange(sent, fitting, self._recording(receive))
+            if not isinstance(reply.message, dict):
+                return reply
+            answer = await holds.hold_answer(number, sent, came, reply.message)
+            if answer is reply.message:
+                return reply
+            if answer is not None:
+                return ServerReply(answer, codec.encode(answer), headers=reply.headers)
+        await holds.lose(number)
+        raise CallError("it was dropped at the desk", self.target)
 
     async def send(self, message: JSONObject) -> None:
         """Send a notification or a response. Raises: CallError."""
@@ -93,7 +123,9 @@ class RecordedTransport(ClientTransport):
         older = self._inner.older()
         if older is None:
             return None
-        return RecordedTransport(older, self._recorder, replace(self._info, transport="sse"), self._on_reply)
+        return RecordedTransport(
+            older, self._recorder, replace(self._info, transport="sse"), self._on_reply, self._holds
+        )
 
     async def listen(self, opened: Callable[[], None]) -> None:
         """Receive what belongs to no request, until cancelled."""
@@ -114,6 +146,8 @@ class RecordedTransport(ClientTransport):
 
     def ended(self, at: float) -> None:
         """Note that the connection is over, at a Unix time in seconds."""
+        if self._holds is not None:
+            self._holds.forget(self._info.number)
         self._info = replace(self._info, closed=at)
         self._recorder.connect(self._info)
 

@@ -29,7 +29,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
-from mcpdesk.recorder.record import ConnectionInfo, Recorder
+from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, Recorder
 from mcpdesk.upstream.offers import Offer, read_offers
 from mcpdesk.upstream.recorded_transport import RecordedTransport
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
@@ -113,6 +113,7 @@ class UpstreamSite(NamedTuple):
     """Gets a text for the person at the screen, and whether it is about a failure."""
     inbox: Inbox
     connect_timeout_s: float
+    holds: ExchangeHolds | None = None
 
 
 class Upstream:
@@ -212,7 +213,7 @@ class Upstream:
         info = ConnectionInfo(self.number, plan.name, kind, "desk", plan.reach.revision, time.time())
         events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.place, events)
-        self._transport = RecordedTransport(transport, site.recorder, info, self._answered)
+        self._transport = RecordedTransport(transport, site.recorder, info, self._answered, site.holds)
         self.connection = ServerConnection(
             self._transport,
             site.identity,

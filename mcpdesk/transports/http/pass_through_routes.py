@@ -13,7 +13,8 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import EventFramer
-from mcpdesk.protocol.jsonrpc import ErrorCode, readable_id
+from mcpdesk.protocol.headers import routed
+from mcpdesk.protocol.jsonrpc import ErrorCode, is_id, readable_id
 from mcpdesk.recorder.record import Direction, HttpNote
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
@@ -26,6 +27,7 @@ from mcpdesk.transports.http.responses import (
     STREAM,
     RequestRefused,
     answer_said,
+    json_answer,
     no_json,
     no_method,
     rpc_error,
@@ -111,6 +113,21 @@ class PassThroughRoutes:
         kept_back = NOT_SENT_ON | named | {self._site.rules.api_key_header.lower()}
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in kept_back]
         response: web.StreamResponse | None = None
+        holds, number, came = self._site.holds, client.info.number, time.time()
+        held = _request(body) if holds.is_on else None
+        if held is not None:
+            sent, given = await holds.hold_request(number, held)
+            if given is not None:
+                self._record(client, codec.encode(given), None)
+                return json_answer(200, codec.encode(given))
+            if sent is None:
+                await holds.lose(number)
+                return web.Response(status=202)
+            if sent is not held:
+                body = codec.encode(sent)
+                held, headers = sent, list(routed(sent, dict(headers)).items())
+        if not holds.holds_answers:
+            held = None
         try:
             async with passed.ask(head.method, headers, body) as answer:
                 self._note_session(head, client, answer)
@@ -120,8 +137,13 @@ class PassThroughRoutes:
                     if low not in NOT_PASSED_BACK and not low.startswith("access-control-"):
                         response.headers.add(name, value)
                 response.headers.update(head.page_headers)
+                if held is not None and _kind(response) == JSON:
+                    return await self._held_answer(answer, response, client, held, came)
                 await response.prepare(request)
-                await self._copy(answer, response, client)
+                if held is not None and _kind(response) == STREAM:
+                    await self._held_events(answer, response, client, held, came)
+                else:
+                    await self._copy(answer, response, client)
                 await response.write_eof()
                 return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
@@ -135,12 +157,69 @@ class PassThroughRoutes:
             self._record(client, refusal.body, answer_said(502))
             return refusal
 
+    async def _held_answer(
+        self,
+        answer: ForwardedAnswer,
+        response: web.StreamResponse,
+        client: PassedClient,
+        request: dict[str, Any],
+        came: float,
+    ) -> web.StreamResponse:
+        """Give an answer of one JSON value when a person let it go."""
+        body = b"".join([piece async for piece in answer.chunks()])
+        message, number = _decoded(body), client.info.number
+        if isinstance(message, dict):
+            kept = await self._site.holds.hold_answer(number, request, came, message)
+            if kept is None:
+                await self._site.holds.lose(number)
+                return web.Response(status=202)
+            body = body if kept is message else codec.encode(kept)
+        self._record(client, body, None if answer.status == 200 else answer_said(answer.status, JSON))
+        response.headers.popall("Content-Length", None)
+        return web.Response(status=answer.status, body=body, headers=response.headers)
+
+    async def _held_events(
+        self,
+        answer: ForwardedAnswer,
+        response: web.StreamResponse,
+        client: PassedClient,
+        request: dict[str, Any],
+        came: float,
+    ) -> None:
+        """Pass events on as they come, the answer when a person let it go."""
+        framer, holds, number = (
+            EventFramer(self._site.rules.max_body_bytes),
+            self._site.holds,
+            client.info.number,
+        )
+        said = answer_said(answer.status, STREAM)
+        async for piece in answer.chunks():
+            try:
+                events = framer.feed(piece)
+            except ValueError:
+                raise ConnectionError("an event is too long to be held") from None
+            for event in events:
+                data, message = event.data, _decoded(event.data)
+                if (
+                    isinstance(message, dict)
+                    and message.get("id") == request["id"]
+                    and "method" not in message
+                ):
+                    kept = await holds.hold_answer(number, request, came, message)
+                    if kept is None:
+                        await holds.lose(number)
+                        return
+                    data = data if kept is message else codec.encode(kept)
+                self._record(client, data, said)
+                named = f"event: {event.name}\n" + (f"id: {framer.last_id}\n" if framer.last_id else "")
+                await response.write(named.encode() + b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n")
+
     async def _copy(
         self, answer: ForwardedAnswer, response: web.StreamResponse, client: PassedClient
     ) -> None:
         """Pass a body back piece by piece, and record the messages in it."""
         most = self._site.rules.max_body_bytes
-        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        kind = _kind(response)
         said = answer_said(answer.status, kind)
         framer = EventFramer(most) if kind == STREAM else None
         seen = bytearray()
@@ -186,6 +265,17 @@ async def _end_session(passed: PassThrough, session: str) -> None:
     with suppress(CallError):
         async with passed.ask("DELETE", [(SESSION_HEADER, session)], b""):
             pass
+
+
+def _kind(response: web.StreamResponse) -> str:
+    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _request(body: bytes) -> dict[str, Any] | None:
+    """The request a body is; None where it is something else."""
+    message = _decoded(body)
+    is_request = isinstance(message, dict) and is_id(message.get("id")) and "method" in message
+    return message if is_request else None
 
 
 def _decoded(data: bytes) -> Any:
