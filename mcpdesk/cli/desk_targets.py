@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ import click
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.reach import ask_input, reach_options
-from mcpdesk.client.config_files import is_config_file
+from mcpdesk.client.config_files import InputVariable, is_config_file
 from mcpdesk.client.targets import (
     CommandTarget,
     FolderTarget,
@@ -29,6 +29,8 @@ from mcpdesk.client.targets import (
 from mcpdesk.errors import DeskUserError
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
+
+AskInput = Callable[[InputVariable], str]
 
 
 class DeskTargets(NamedTuple):
@@ -58,7 +60,15 @@ def typed_targets(text: str, taken: Collection[str]) -> DeskTargets:
 def _typed(taken: Collection[str], targets: tuple[str, ...], reach: Reach) -> DeskTargets:
     if not targets:
         raise DeskUserError("A folder, a URL, a file or `-- COMMAND ARGS` is missing.")
-    return desk_targets(targets, reach, taken)
+    return desk_targets(targets, reach, taken, _refuse_input)
+
+
+def _refuse_input(variable: InputVariable) -> str:
+    """Whoever types at the desk is asked for nothing more. Raises: DeskUserError."""
+    if variable.default:
+        return variable.default
+    hint = "Start mcpdesk with that file, or write the value into it."
+    raise DeskUserError(f"${{input:{variable.name}}} has to be typed in a terminal.", hint)
 
 
 def _words(text: str) -> list[str]:
@@ -77,14 +87,17 @@ def _words(text: str) -> list[str]:
     return [*words[:place], command_text(words[place + 1 :])]
 
 
-def desk_targets(texts: Sequence[str], reach: Reach, others: Collection[str] = ()) -> DeskTargets:
+def desk_targets(
+    texts: Sequence[str], reach: Reach, others: Collection[str] = (), ask: AskInput = ask_input
+) -> DeskTargets:
     """What texts name: every server of a configuration file, one for anything else.
 
-    `others` are names that servers have already. Raises: DeskUserError for what cannot be put on the desk.
+    `others` are names that servers have already; `ask` gives the inputs of a configuration file.
+    Raises: DeskUserError for what cannot be put on the desk.
     """
     folders: list[Path] = []
     upstreams: list[UpstreamPlan] = []
-    for name, target in (pair for text in texts for pair in _named(text, reach)):
+    for name, target in (pair for text in texts for pair in _named(text, reach, ask)):
         if isinstance(target, FolderTarget):
             folders.append(target.path)
             continue
@@ -98,11 +111,11 @@ def desk_targets(texts: Sequence[str], reach: Reach, others: Collection[str] = (
     return DeskTargets(tuple(folders), tuple(upstreams))
 
 
-def _named(text: str, reach: Reach) -> Iterator[tuple[str, Target | RemoteTarget]]:
+def _named(text: str, reach: Reach, ask: AskInput) -> Iterator[tuple[str, Target | RemoteTarget]]:
     if is_config_file(text):
-        yield from configured_targets(Path(text).expanduser(), os.environ, ask_input)
+        yield from configured_targets(Path(text).expanduser(), os.environ, ask)
         return
-    target = find_target(text, os.environ, ask_input, reach.packages)
+    target = find_target(text, os.environ, ask, reach.packages)
     if isinstance(target, FolderTarget):
         target = FolderTarget(server_folder(text))
     name = server_name(text, target)

@@ -247,8 +247,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         )
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> DeskCall:
-        """Send one request as the peer `desk`."""
-        return self._desk(server).request(method, params)
+        """Send one request as the peer `desk`; to a server that has just been removed it fails."""
+        try:
+            return self._desk(server).request(method, params)
+        except DeskUserError as error:
+            call = DeskCall(0, method, params, lambda _: None)
+            call.finish({"error": {"code": 0, "message": str(error)}})
+            return call
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Call as the subject of a token."""
@@ -260,9 +265,12 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
         """Ask a server for log messages of this level and above."""
-        upstream = self._host.upstreams.get(server)
-        target = self._hosted(server).server if upstream is None else upstream
-        done: Future[bool] = Future()
+        upstream, done = self._host.upstreams.get(server), Future[bool]()
+        try:
+            target = self._hosted(server).server if upstream is None else upstream
+        except DeskUserError as error:
+            done.set_exception(ValueError(str(error)))
+            return done
 
         async def ask() -> None:
             try:
@@ -285,17 +293,19 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource."""
-        desk = self._desk(server)
-        self._host.call_soon(lambda: desk.watch.add(uri))
+        with suppress(DeskUserError):
+            desk = self._desk(server)
+            self._host.call_soon(lambda: desk.watch.add(uri))
 
     def unwatch(self, server: str, uri: str) -> None:
         """Cancel the subscription of a resource."""
-        desk = self._desk(server)
-        self._host.call_soon(lambda: desk.watch.remove(uri))
+        with suppress(DeskUserError):
+            desk = self._desk(server)
+            self._host.call_soon(lambda: desk.watch.remove(uri))
 
     def watched(self, server: str) -> Mapping[str, int]:
         """Subscribed resources, and how often each was reported as changed."""
-        desk = self._desks.get(server)
+        desk = self._open_desk(server)
         return {} if desk is None else desk.watch.updates
 
     def questions(self) -> tuple[Question, ...]:
@@ -397,6 +407,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
                 self._desks[server] = desk
             return desk
 
+    def _open_desk(self, server: str) -> DeskClient | None:
+        """The desk's connection to a server if it is open, and not one to a server removed meanwhile."""
+        desk, upstream = self._desks.get(server), self._host.upstreams.get(server)
+        if isinstance(desk, HostedDesk):
+            return desk if desk.endpoint is self._host.by_name.get(server) else None
+        return desk if desk is not None and upstream and desk.server is upstream.connection else None
+
     def _hosted(self, server: str) -> HostedDesk:
         """Raises: DeskUserError for a server that is not hosted here."""
         if server in self._host.upstreams:
@@ -423,7 +440,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def _server_views(self) -> Iterator[ServerView]:
         for name in [*self._host.by_name, *self._host.upstreams]:
-            desk = self._desks.get(name)
+            desk = self._open_desk(name)
             with suppress(KeyError):  # it was removed at this moment
                 token = desk.token.view() if isinstance(desk, HostedDesk) else None
                 yield self.server_view(name, token, LEVEL if desk is None else desk.server.log_level)

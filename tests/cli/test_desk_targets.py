@@ -79,6 +79,11 @@ def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path
     url, program = typed_targets(text, ("a.test",)).upstreams
     assert (url.name, url.reach.headers, program.name) == ("a.test-2", (("X-A", "b"),), "some-server")
     assert isinstance(program.target, CommandTarget) and program.target.argv[-1] == "some server"
+    config = tmp_path / "mcp.json"
+    inputs = [{"id": "key", "type": "promptString"}]
+    config.write_text(json.dumps({"inputs": inputs, "servers": {"a": {"command": "${input:key}"}}}))
+    (broken,) = typed_targets(str(config), ()).upstreams
+    assert isinstance(broken.target, BrokenTarget) and "typed in a terminal" in broken.target.problem
     spaced = tmp_path / "My Server"
     spaced.mkdir()
     assert typed_targets(str(spaced), ()).folders == (spaced,)

@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.cli.desk_targets import typed_targets
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.errors import CallError, DeskUserError
+from mcpdesk.errors import CallError
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.link.values import JobState
 from mcpdesk.paths import sample_servers
@@ -58,8 +58,9 @@ async def test_folders_and_programs_are_added_removed_and_added_again(desk: Runn
         desk.remove_server(name)
     await until(lambda: names(desk) == [])
     assert desk.catalogue("hello").items == desk.catalogue("odd_server").items == ()
-    with pytest.raises(DeskUserError, match="hello is not on the desk"):
-        desk.request("hello", "tools/list", {})
+    assert await result(desk, "hello", "greet") == {"code": 0, "message": "hello is not on the desk."}
+    desk.watch("hello", "resource://about")
+    assert desk.watched("hello") == {}
     desk.traffic.catch_up()
     seen = [(one.server, one.name) for one in desk.traffic.exchanges]
     assert ("hello", "greet") in seen and ("odd_server", "echo") in seen, "its traffic stays"
