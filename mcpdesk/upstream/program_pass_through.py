@@ -384,7 +384,7 @@ class ProgramPassThrough:
         if identifier and run.is_known(message["id"]):
             yield refused(400, invalid("another request of this session has this id"), message["id"])
             return
-        if message["method"] == "initialize":
+        if identifier and message["method"] == "initialize":
             yield await self._introduced(run, identifier, message, line)
             return
         async with self._answered(run, identifier, given, message, line) as answer:

@@ -145,6 +145,10 @@ async def test_requests_that_stand_alone_share_a_program_and_keep_their_ids_and_
         assert (status, told["error"]["code"]) == (400, -32602)
         status, told = await answer(http, url, alone(4, "echo")[0], {"Mcp-Method": "tools/list"})
         assert (status, told["error"]["code"]) == (400, -32020)
+        message = alone(5, "")[0] | {"method": "initialize"}
+        headers = {"MCP-Protocol-Version": NEWEST, "Mcp-Method": "initialize"}
+        status, told = await answer(http, url, message, headers)
+        assert (status, told["error"]["code"]) == (404, -32601), "there is no handshake in this era"
         assert len(pids(tmp_path)) == 2
 
 
@@ -240,7 +244,7 @@ for line in sys.stdin:
         continue
     about = {"protocolVersion": params.get("protocolVersion"), "capabilities": {"tools": {}}}
     text = lambda said: {"id": message["id"], "result": {"content": [{"type": "text", "text": said}]}}
-    if method == "initialize":
+    if method == "initialize" and "_meta" not in params:
         send({"id": message["id"], "result": about | {"serverInfo": {"name": "noting", "version": "1"}}})
     elif method == "tools/list":
         send({"id": message["id"], "result": {"tools": []}})
