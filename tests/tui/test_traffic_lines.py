@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.exchange_summary import Summary
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.traffic.traffic_lines import Cell, columns_for, exchange_cells, frame_cells, heading, preview
@@ -50,9 +51,10 @@ def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
     assert names(160)[-1] == "revision"
     assert [column.width for column in columns_for(160) if column.name == "revision"] == [20]
     assert "revision" not in names(90) and "revision" not in names(100, raw=True)
-    assert [column.width for column in columns_for(105) if column.name == "revision"] == [5]
-    assert "id" in names(100)
-    assert "id" not in names(80) and "size" in names(78)
+    assert [column.width for column in columns_for(130) if column.name == "revision"] == [10]
+    assert {"id", "size"} < set(names(118))
+    assert "id" not in names(100) and "size" in names(100)
+    assert names(78) == ["mark", "peer", "way", "what", "status", "took"]
     assert names(30) == ["mark", "way", "what", "status"]
     assert names(100, raw=True) == ["mark", "time", "peer", "way", "bytes", "frame", "size"]
 
@@ -76,10 +78,10 @@ def test_a_line_says_what_happened(name: str, words: list[str]) -> None:
     ("number", "width", "words"),
     [
         (0, 150, "tools/call book-flight 3 rounds · client "),
-        (0, 80, "tools/call book-flig… ×3"),
+        (0, 30, "tools/call book-fli… ×3"),
         (3, 150, "tools/call plan-party 2 questions · client "),
         (7, 150, "tools/call paint-house 2 polls"),
-        (7, 60, "tools/call paint-house ↻2"),
+        (7, 30, "tools/call paint-ho… ↻2"),
     ],
 )
 def test_what_belongs_to_an_operation_stands_behind_its_name(number: int, width: int, words: str) -> None:
@@ -194,3 +196,21 @@ async def test_another_theme_draws_everything_anew() -> None:
         await pilot.pause()
         after = app.listing.render_line(1)
         assert before.text == after.text and list(before) != list(after)
+
+
+@pytest.mark.parametrize(
+    ("said", "width", "shown"),
+    [
+        (Summary("a=1", "fine"), 140, " a=1 → fine "),
+        (Summary("", "fine"), 140, " → fine "),
+        (Summary("a=1", ""), 140, " a=1 "),
+        (Summary("a=" + "1" * 90, "fine"), 78, "…1111 → fine "),
+        (Summary("a=" + "1" * 90, "2" * 90), 100, "a=1111…11 → 222222…22 "),
+        (Summary("a=\x1b[2J", "b\nc"), 140, " a=␛[2J → b⏎c "),
+        (Summary("a=1", "fine"), 24, "tools/call slow-… ✗ "),
+    ],
+)
+def test_arguments_and_result_stand_in_what_is_left(said: Summary, width: int, shown: str) -> None:
+    line = joined(exchange_cells(named("slow-report"), columns_for(width), 0, said=said))
+    assert shown in line, line
+    assert cell_len(line) == width + 1

@@ -13,6 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mcpdesk.protocol.revisions import with_era
+from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
 from mcpdesk.recorder.masking import mask_text
@@ -27,6 +28,9 @@ Cell = tuple[str, str]
 OVERSIZED = 1 << 20
 """Bytes from which a size is marked."""
 _PREVIEW = 400
+NOTHING_SAID = Summary()
+_MOST_SUMMARIES = 1_000
+"""Exchanges whose arguments and results are kept in a few words: those of some screens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,9 @@ _ALL = (
     LineColumn("revision", 20, "revision, era"),
 )
 _RAW = (*_ALL[:4], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[8:])
-_ROOMY, _ROOMY_RAW = 32, 60
+_ROOMY, _ROOMY_RAW = 52, 60
 """Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
-_ENOUGH, _ENOUGH_RAW = 24, 44
+_ENOUGH, _ENOUGH_RAW = 40, 44
 """Cells that they keep while less important columns go."""
 _GIVE_WAY = (
     ("revision", 10, "revision"),
@@ -67,8 +71,8 @@ _GIVE_WAY = (
     ("frame", 0, ""),
     ("time", 0, ""),
     ("peer", 0, ""),
-    ("took", 0, ""),
     ("status", 2, "status"),
+    ("took", 0, ""),
 )
 """Which column becomes narrower or goes (width 0), in this order, as the room shrinks; and its title then."""
 
@@ -118,17 +122,22 @@ def heading(columns: tuple[LineColumn, ...]) -> list[Cell]:
 
 
 def exchange_cells(
-    exchange: Exchange, columns: tuple[LineColumn, ...], now: float, *, marked: bool = False
+    exchange: Exchange,
+    columns: tuple[LineColumn, ...],
+    now: float,
+    *,
+    marked: bool = False,
+    said: Summary = NOTHING_SAID,
 ) -> list[Cell]:
     """The line of an exchange; `now` drives the clock of a pending one."""
-    return _joined(_fit(_cells(exchange, column, now, marked), column) for column in columns)
+    return _joined(_fit(_cells(exchange, column, now, marked, said), column) for column in columns)
 
 
 _BY_HAND: Cell = ("✎", "traffic--warn")
 """Stands in the first cell of an exchange of which a message was changed at the desk."""
 
 
-def _cells(exchange: Exchange, column: LineColumn, now: float, marked: bool) -> list[Cell]:
+def _cells(exchange: Exchange, column: LineColumn, now: float, marked: bool, said: Summary) -> list[Cell]:
     """What an exchange has in a column."""
     match column.name:
         case "mark":
@@ -141,14 +150,14 @@ def _cells(exchange: Exchange, column: LineColumn, now: float, marked: bool) -> 
             arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
             return [(arrows[exchange.direction], _WAY_STYLES[exchange.direction])]
         case "what":
-            return _message(exchange, now, column.width)
+            return _message(exchange, now, column.width, said)
         case "id":
             return [] if exchange.id is None else [(f"#{exchange.id}", "traffic--muted")]
         case "status" if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
             return []
         case "status":
             glyph, word, style = _STATUSES[exchange.status]
-            return [(f"{glyph} {word}".rstrip(), style)]
+            return [(f"{glyph} {word}".rstrip() if column.width > 2 else glyph, style)]
         case "took":
             return _took(exchange, now)
         case "size":
@@ -246,19 +255,53 @@ _SHORTENED: dict[str, Callable[[str, int], str]] = {
 _WAY_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
 
 
-def _message(exchange: Exchange, now: float, width: int) -> list[Cell]:
-    """Method and name, and what else belongs to it; its name gives way to that, down to a few cells."""
+def _message(exchange: Exchange, now: float, width: int, said: Summary) -> list[Cell]:
+    """Method and name, what else belongs to it, and in what is left the arguments and what came of them.
+
+    The name gives way to the second, down to a few cells.
+    """
     cells = _what(exchange)
     long = operation_words(exchange, now)
-    if not long:
-        return cells
     left = width - sum(cell_len(text) for text, _ in cells)
-    for words in (long, long.partition(" · client")[0], _operation_glyphs(exchange)):
-        if left > cell_len(words):
-            break
-    else:
-        cells = _fit(cells, LineColumn("", max(1, width - cell_len(words) - 1), ""))[:-2]
-    return [*cells, (f" {words}", "traffic--clock")]
+    if long:
+        for words in (long, long.partition(" · client")[0], _operation_glyphs(exchange)):
+            if left > cell_len(words):
+                break
+        else:
+            cells = _fit(cells, LineColumn("", max(1, width - cell_len(words) - 1), ""))[:-2]
+        cells = [*cells, (f" {words}", "traffic--clock")]
+        left -= cell_len(words) + 1
+    return [*cells, *_said(said, left - 1)] if left > _LEAST_SAID else cells
+
+
+_LEAST_SAID = 8
+"""Cells below which arguments and result are left out."""
+_ARROW = " → "
+
+
+def _said(said: Summary, width: int) -> list[Cell]:
+    """`arguments → result`, the arguments cut first: in at most half of what there is, if both are long."""
+    asked, answered = one_line(said.asked), one_line(said.answered)
+    if not answered:
+        return [(f" {cut(asked, width)}", "traffic--muted")] if asked else []
+    style = "traffic--bad" if said.has_failed else "traffic--good"
+    if not asked:
+        return [(_ARROW, "traffic--muted"), (cut(answered, width - 2), style)]
+    room = width - len(_ARROW)
+    half = max(room // 2, room - cell_len(answered))
+    asked = cut(asked, half)
+    return [
+        (f" {asked}{_ARROW}", "traffic--muted"),
+        (cut(answered, room - cell_len(asked)), style),
+    ]
+
+
+def cut(text: str, width: int) -> str:
+    """A text without its middle, where it does not fit."""
+    if cell_len(text) <= width:
+        return text
+    end = max(0, (width - 1) // 3)
+    return f"{set_cell_size(text, max(0, width - 1 - end)).rstrip()}…{text[len(text) - end :]}"
 
 
 def _operation_glyphs(exchange: Exchange) -> str:
@@ -332,6 +375,7 @@ class TrafficStrips:
         self._has_bars = False
         self._columns: tuple[LineColumn, ...] = ()
         self._styles: dict[str, Style] = {}
+        self._summaries: dict[tuple[object, ...], Summary] = {}
 
     def forget_styles(self) -> None:
         """Look the styles up again: the theme or the focus changed."""
@@ -361,13 +405,24 @@ class TrafficStrips:
         if exchange.ended is None or exchange.asked_at is not None:
             self.has_clock = True
         columns = self._columns[:-1] if self._has_bars else self._columns
-        cells = exchange_cells(exchange, columns, time(), marked=marked)
+        said = NOTHING_SAID if self._has_bars else self._summary(exchange)
+        cells = exchange_cells(exchange, columns, time(), marked=marked, said=said)
         if self._index.marks and not marked and any(mark.was for mark in self._index.marks_of(exchange)):
             cells[0] = (cells[0][0][1:], cells[0][1])
             cells.insert(0, _BY_HAND)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         return self._strip(cells, "traffic--cursor" if cursor else "")
+
+    def _summary(self, exchange: Exchange) -> Summary:
+        """What an exchange says; kept until its answer comes or others are looked at."""
+        key = (exchange.number, exchange.response, self._index.reveals_secrets)
+        found = self._summaries.get(key)
+        if found is None:
+            if len(self._summaries) >= _MOST_SUMMARIES:
+                self._summaries.clear()
+            found = self._summaries[key] = summary(self._index, exchange)
+        return found
 
     def frame(self, number: int, *, cursor: bool, marked: bool) -> Strip:
         """The line of a raw frame."""

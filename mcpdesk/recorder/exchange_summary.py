@@ -1,0 +1,131 @@
+"""What an exchange asked for and what came of it, each in a few words for one line."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import message
+
+LARGEST = 16 << 10
+"""Bytes beyond which a frame is not decoded for a summary: its beginning has to do."""
+LONGEST = 400
+"""Characters of either part."""
+_LISTS = ("tools", "resources", "resourceTemplates", "prompts")
+
+
+class Summary(NamedTuple):
+    """Secrets are masked, unless the index reveals them."""
+
+    asked: str = ""
+    answered: str = ""
+    has_failed: bool = False
+
+
+def summary(index: Index, exchange: Exchange) -> Summary:
+    """What an exchange says; empty where its frames are gone or are no JSON-RPC."""
+    if exchange.kind not in (ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION):
+        return Summary()
+    request = _value(index, exchange, exchange.request)
+    if exchange.kind is ExchangeKind.NOTIFICATION:
+        return Summary(_notice(exchange.method, request))
+    answered, has_failed = _answer(exchange, _value(index, exchange, exchange.response))
+    return Summary(_asked(exchange, request)[:LONGEST], answered[:LONGEST], has_failed)
+
+
+def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
+    """A decoded message, the beginning of its text where it is large, None where there is none."""
+    frame = None if number is None else index.frame(number)
+    if frame is None or number is None:
+        return None
+    if frame.size > LARGEST:
+        text = frame.data[:LONGEST].decode("utf-8", "replace")
+        return text if index.reveals_secrets else mask_text(text)
+    legible = message(index, exchange, number)
+    return None if legible.problem else legible.value
+
+
+def _asked(exchange: Exchange, value: Any) -> str:
+    """The arguments of a call, else the parameters that the line does not name already."""
+    params = value.get("params") if isinstance(value, dict) else None
+    if not isinstance(params, dict):
+        return value if isinstance(value, str) else ""
+    known = METHODS.get(exchange.method)
+    if isinstance(arguments := params.get("arguments"), dict):
+        return pairs(arguments)
+    named = {"_meta", known.routing_field if known is not None else ""}
+    if exchange.method == "initialize":
+        named |= {"capabilities"}
+    return pairs({key: each for key, each in params.items() if key not in named})
+
+
+def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
+    """What came back, and whether it is a failure."""
+    if not isinstance(value, dict):
+        return (value if isinstance(value, str) else ""), False
+    if isinstance(error := value.get("error"), dict):
+        return f"{error.get('code', '')} {_short(error.get('message', ''), True)}".strip(), True
+    result = value.get("result")
+    if not isinstance(result, dict):
+        return _short(result), False
+    for key in _LISTS:
+        if isinstance(listed := result.get(key), list):
+            more = "+" if result.get("nextCursor") else ""
+            return f"{len(listed)}{more} {_in_words(key, len(listed))}", False
+    return _result(result), result.get("isError") is True
+
+
+def _result(result: dict[str, Any]) -> str:
+    """A result in a few words: its text, its structured content, or its members."""
+    if isinstance(asked := result.get("inputRequests"), dict):
+        params = [each.get("params") for each in asked.values() if isinstance(each, dict)]
+        questions = [_short(each.get("message", ""), True) for each in params if isinstance(each, dict)]
+        return f"asks {' · '.join(filter(None, questions))}".strip()
+    content = result.get("content") or result.get("contents")
+    blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+    texts = [each["text"] for each in blocks if isinstance(each.get("text"), str)]
+    if texts:
+        return " ".join(texts[0].split()) + (f" (+{len(blocks) - 1})" if len(blocks) > 1 else "")
+    if isinstance(structured := result.get("structuredContent"), dict):
+        return pairs(structured)
+    if blocks:
+        return ", ".join(str(each.get("type") or each.get("mimeType") or "blob") for each in blocks)
+    if isinstance(info := result.get("serverInfo"), dict):
+        return f"{info.get('name', '')} {info.get('version', '')}".strip()
+    silent = {"_meta", "resultType", "ttlMs", "cacheScope"}
+    return pairs({key: each for key, each in result.items() if key not in silent})
+
+
+def _notice(method: str, value: Any) -> str:
+    """What a notification says."""
+    params = value.get("params") if isinstance(value, dict) else None
+    if not isinstance(params, dict):
+        return value[:LONGEST] if isinstance(value, str) else ""
+    if method == "notifications/progress":
+        total = f" of {_short(params['total'])}" if params.get("total") is not None else ""
+        said = _short(params.get("message", ""), True)
+        return f"{_short(params.get('progress'))}{total}{f' · {said}' if said else ''}"
+    if method == "notifications/message":
+        return f"{params.get('level', '')} {_short(params.get('data', ''), True)}".strip()
+    return pairs({key: each for key, each in params.items() if key != "_meta"})
+
+
+def pairs(values: dict[str, Any]) -> str:
+    """`name=value` for each member."""
+    return ", ".join(f"{key}={_short(value)}" for key, value in values.items())[:LONGEST]
+
+
+def _short(value: Any, is_bare: bool = False) -> str:
+    """A value as JSON; a text in words where it stands alone."""
+    if is_bare and isinstance(value, str):
+        return " ".join(value.split())[:LONGEST]
+    return "" if value is None and is_bare else codec.encode(value).decode("utf-8", "replace")[:LONGEST]
+
+
+def _in_words(key: str, count: int) -> str:
+    plural = {"resourceTemplates": "templates"}.get(key, key)
+    return plural.removesuffix("s") if count == 1 else plural

@@ -1,0 +1,88 @@
+"""An exchange in a few words: what was asked, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.recorder import exchange_summary
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.exchange_summary import Summary, summary
+from tests.support.traffic import (
+    IN,
+    OUT,
+    asks,
+    call,
+    connection,
+    error,
+    notification,
+    request,
+    result,
+    settle,
+    text,
+)
+
+READ = request(1, "resources/read", {"uri": "a://b"})
+PROGRESS = notification("notifications/progress", {"progress": 3, "total": 20, "message": "on"})
+LONG = "x" * (exchange_summary.LARGEST + 1)
+
+
+def summed(*frames: bytes) -> Summary:
+    """What is said of the first of some frames, each after the first an answer."""
+    recording = Recording(None)
+    recording.connect(connection())
+    for number, data in enumerate(frames):
+        recording.frame(1, OUT if number else IN, data, True)
+    settle(recording)
+    return summary(recording.index, recording.index.exchange(0))
+
+
+@pytest.mark.parametrize(
+    ("frames", "asked", "answered"),
+    [
+        ([call(1, "x", {"a": "b", "loud": True}), text(1, "Hi,\n Ada")], 'a="b", loud=true', "Hi, Ada"),
+        ([call(1, "greet")], "", ""),
+        ([call(1, "x"), result(1, {"content": [], "structuredContent": {"sum": 5}})], "", "sum=5"),
+        ([call(1, "x"), result(1, {"content": [{"type": "image"}, {"type": "audio"}]})], "", "image, audio"),
+        ([call(1, "x"), asks(1, "state", a="Who?", b="When?")], "", "asks Who? · When?"),
+        ([request(1, "tools/list"), result(1, {"tools": [{}, {}]})], "", "2 tools"),
+        ([request(1, "prompts/list"), result(1, {"prompts": [{}], "nextCursor": "n"})], "", "1+ prompt"),
+        ([READ, result(1, {"contents": [{"text": "t"}, {}]})], "", "t (+1)"),
+        ([request(1, "ping"), result(1)], "", ""),
+        ([PROGRESS], "3 of 20 · on", ""),
+        ([notification("notifications/message", {"level": "info", "data": {"a": 1}})], 'info {"a":1}', ""),
+        ([notification("notifications/cancelled", {"requestId": 7})], "requestId=7", ""),
+        ([b"not json"], "", ""),
+    ],
+)  # fmt: skip
+def test_what_was_asked_and_what_came(frames: list[bytes], asked: str, answered: str) -> None:
+    assert summed(*frames) == Summary(asked, answered)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (error(1, -32602, "no such tool"), "-32602 no such tool"),
+        (text(1, "it broke", is_error=True), "it broke"),
+    ],
+)
+def test_a_failure_is_told_as_such(answer: bytes, told: str) -> None:
+    assert summed(call(1, "x"), answer) == Summary("", told, has_failed=True)
+
+
+def test_the_handshake_names_who_speaks() -> None:
+    params: dict[str, Any] = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "c"},
+    }
+    found = summed(request(1, "initialize", params), result(1, {"serverInfo": {"name": "s", "version": "2"}}))
+    assert (found.asked, found.answered) == ('protocolVersion="2025-11-25", clientInfo={"name":"c"}', "s 2")
+
+
+def test_secrets_are_masked_and_a_large_message_says_how_it_begins() -> None:
+    found = summed(call(1, "x", {"password": "hunter2"}), text(1, "Bearer abcdefghijklmnop"))
+    assert "hunter2" not in found.asked and "abcdefghijklmnop" not in found.answered
+    large = summed(call(1, "x", {"text": LONG, "token": "t"}), text(1, LONG))
+    assert large.asked.startswith('{"jsonrpc"') and len(large.asked) == exchange_summary.LONGEST
