@@ -26,6 +26,7 @@ Examples:
   mcpdesk export capture.jsonl --as md --output report.md
   mcpdesk export capture.jsonl --as jsonl --filter 'tool:greet status:error'
   mcpdesk export capture.jsonl --as har > traffic.har
+  mcpdesk export capture.jsonl --as csv > calls-by-tool-and-client.csv
 
 `mcpdesk settings` says where captures lie.
 """
@@ -42,7 +43,7 @@ Examples:
   mcpdesk prune --keep 20 --dry-run
   mcpdesk prune --older-than 12h --keep 5
 """
-FORMATS = ("har", "jsonl", "md")
+FORMATS = ("har", "jsonl", "md", "csv", "json")
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
 LONGEST = 120
 """Characters of a value that a line shows."""
@@ -58,12 +59,19 @@ _PART = re.compile(r"(?P<stem>.+)\.\d+\.jsonl")
 @click.option("--filter", "query", default="", metavar="QUERY", help="These exchanges alone, as in Traffic.")
 @click.option("--with-secrets", is_flag=True, help="Mask nothing: tokens, keys and passwords stand as sent.")
 def export_command(file: Path, ending: str, output: Path | None, query: str, with_secrets: bool) -> None:
-    """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked."""
+    """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked.
+
+    `csv` and `json` are its statistics: calls, errors, times, bytes and tokens by tool, client and method.
+    """
     from mcpdesk.recorder import export
     from mcpdesk.recorder.index.query import parse
     from mcpdesk.recorder.index.view import View
 
     writers = {"har": export.har, "jsonl": export.json_lines, "md": export.report}
+    if ending in ("csv", "json"):
+        if query:
+            raise DeskUserError(f"--filter does not go with --as {ending}.", "Statistics are of all calls.")
+        return _export_statistics(file, ending, output)
     with opened(file) as archive:
         index = archive.index
         index.reveals_secrets = with_secrets
@@ -79,6 +87,22 @@ def export_command(file: Path, ending: str, output: Path | None, query: str, wit
         print_message(
             f"{len(numbers) - left:,} exchanges{f'; {left:,} did not pass over HTTP' if left else ''}"
         )
+
+
+def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
+    from mcpdesk.recorder.index.statistics import Subject
+    from mcpdesk.recorder.index.statistics_rows import as_csv, as_json, rows_of
+
+    with opened(file) as archive:
+        counted = archive.index.statistics
+        counted.update(float("inf"))
+        definitions = counted.definitions()
+        rows = [row for subject in Subject for row in rows_of(counted, subject, definitions)]
+    text = as_csv(rows) if ending == "csv" else as_json(rows)
+    if output is None:
+        _to_stdout(iter([text.encode()]))
+    else:
+        _to_file(output.expanduser(), iter([text.encode()]))
 
 
 @contextmanager

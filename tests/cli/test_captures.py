@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import time
@@ -53,6 +54,25 @@ def test_a_capture_is_exported_in_every_format_with_secrets_masked(mcpdesk: Run,
     assert "is there already" in mcpdesk(*filtered).stderr
     bad = mcpdesk("export", str(tmp_path / "none.jsonl"), "--as", "md")
     assert bad.returncode == 2 and "cannot be read" in bad.stderr
+
+
+def test_the_statistics_of_a_capture_are_exported(mcpdesk: Run, tmp_path: Path) -> None:
+    capture = recorded(tmp_path / "a.jsonl", ("greet", "Ada", "hello", 0.1), ("greet", "Eve", "!no", 0.3))
+    rows = list(csv.DictReader(mcpdesk("export", str(capture), "--as", "csv").stdout.splitlines()))
+    assert [(row["by"], row["name"], row["calls"], row["errors"]) for row in rows] == [
+        ("tool", "all calls", "2", "1"),
+        ("tool", "greet", "2", "1"),
+        ("client", "all calls", "3", "2"),
+        ("client", "claude-code 2.1", "3", "2"),
+        ("method", "all calls", "3", "2"),
+        ("method", "tools/call", "2", "1"),
+        ("method", "tools/list", "1", "1"),
+    ]
+    out = tmp_path / "calls.json"
+    assert mcpdesk("export", str(capture), "--as", "json", "--output", str(out)).returncode == 0
+    assert [row["p99_s"] for row in json.loads(out.read_text())][1] == pytest.approx(0.3, rel=0.1)
+    refused = mcpdesk("export", str(capture), "--as", "csv", "--filter", "tool:greet")
+    assert refused.returncode == 2 and "--filter does not go with --as csv" in refused.stderr
 
 
 def test_two_captures_are_compared(mcpdesk: Run, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ Definitions = Mapping[tuple[str, str], int]
 class StatisticsRow(Struct, frozen=True):
     """The calls of one tool, client or method. Times are Unix seconds, durations seconds."""
 
+    by: Subject
     name: str
     server: str
     """Empty for all together."""
@@ -49,21 +50,24 @@ def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitio
     rows = []
     for (server, name), tally in statistics.sums(subject).items():
         offered = definitions.get((server, name)) if subject is Subject.TOOL else costs.get(server)
-        rows.append(_row(mask_text(name), server, tally, offered if subject is not Subject.METHOD else None))
+        rows.append(
+            _row(subject, mask_text(name), server, tally, offered if subject is not Subject.METHOD else None)
+        )
     if subject is Subject.TOOL:
         called = {(row.server, row.name) for row in rows}
         unused = CallTally(statistics.times)
         rows += [
-            _row(tool, server, unused, tokens)
+            _row(subject, tool, server, unused, tokens)
             for (server, tool), tokens in definitions.items()
             if (server, tool) not in called
         ]
     rows.sort(key=lambda row: (-row.calls, row.server, row.name))
-    return [_row(ALL, "", statistics.whole(subject), sum(costs.values()) if costs else None), *rows]
+    return [_row(subject, ALL, "", statistics.whole(subject), sum(costs.values()) if costs else None), *rows]
 
 
-def _row(name: str, server: str, tally: CallTally, definition: int | None) -> StatisticsRow:
+def _row(by: Subject, name: str, server: str, tally: CallTally, definition: int | None) -> StatisticsRow:
     return StatisticsRow(
+        by,
         name,
         server,
         tally.calls,
