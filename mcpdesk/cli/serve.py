@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +25,7 @@ from mcpdesk.cli.core_process import (
     give_dashboard,
     require_unix,
 )
-from mcpdesk.cli.desk_targets import desk_targets, typed_targets
+from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
 from mcpdesk.cli.options import given_flags, server_folder, setting_options
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.upstream.target_transport import Reach
@@ -41,6 +44,7 @@ Examples:
   mcpdesk serve ~/servers/a ~/servers/b --http 127.0.0.1:4000
   mcpdesk serve ~/servers/a --socket /run/user/1000/a.sock
   mcpdesk serve ~/servers/a --mode review
+  mcpdesk serve --mock capture.jsonl     a server that answers as the one in a capture did
 
 With --socket HTTP is served there instead of on TCP.
 Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
@@ -59,14 +63,35 @@ Logs go to stderr.
 """
 
 
+def mock_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options for a capture that stands in for its server."""
+    server = click.option(
+        "--server", default="", metavar="NAME", help="Which server of the capture, if there are several."
+    )
+    mock = click.option(
+        "--mock",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Answer as the server of a capture did.",
+    )
+    return mock(server(command))
+
+
 @click.command(name="serve", epilog=SERVE_EXAMPLES, short_help="Serve folders without a screen.")
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=completion.folder)
+@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.folder)
+@mock_options
 @reach_options
 @setting_options
-def serve_command(targets: tuple[str, ...], reach: Reach, **values: Any) -> int:
+def serve_command(
+    targets: tuple[str, ...], mock: Path | None, server: str, reach: Reach, **values: Any
+) -> int:
     """Serve the TARGETs over HTTP until told to stop; folders also to every `mcpdesk stdio FOLDER`."""
     require_unix("`mcpdesk serve`")
+    if not targets and mock is None:
+        raise click.UsageError("Missing argument 'TARGET...'.")
     found = desk_targets(targets, reach)
+    if mock is not None:
+        found = _with_mock(found, mock, server)
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(
@@ -81,12 +106,19 @@ def serve_command(targets: tuple[str, ...], reach: Reach, **values: Any) -> int:
 
 
 @click.command(name="stdio", epilog=STDIO_EXAMPLES, short_help="Serve one client over stdin and stdout.")
-@click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
+@click.argument("folder", metavar="FOLDER", default="", shell_complete=completion.folder)
+@mock_options
 @click.option("--mode", default="", metavar="NAME", help="Offer only the tools of this mode of the server.")
 @click.option("--alone", is_flag=True, help="Serve from this process even if a desk hosts FOLDER.")
-def stdio_command(folder: str, mode: str, alone: bool) -> int:
+def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server: str) -> int:
     """Serve FOLDER over stdin and stdout until the client closes its end."""
     require_unix("`mcpdesk stdio`")
+    if mock is not None:
+        from mcpdesk.cli.mock_server import serve_mock
+
+        return serve_mock(mock, server, sys.stdin.buffer, sys.stdout.buffer)
+    if not folder:
+        raise click.UsageError("Missing argument 'FOLDER'.")
     from mcpdesk.cli import lone_core
     from mcpdesk.transports import pump
 
@@ -95,6 +127,22 @@ def stdio_command(folder: str, mode: str, alone: bool) -> int:
         ended = lone_core.run(place, mode, is_alone=True)
         return ended if isinstance(ended, int) else 0
     return pump.serve(str(place), mode, lambda client_state: lone_core.run(place, mode, client_state))
+
+
+def _with_mock(found: DeskTargets, file: Path, server: str) -> DeskTargets:
+    """The targets, and the server of a capture.
+
+    Raises: DeskUserError when there is none in it, or a choice to make.
+    """
+    from mcpdesk.cli.captures import opened
+    from mcpdesk.cli.mock_server import captured_answers, mock_command
+    from mcpdesk.client.targets import CommandTarget, plain_name
+    from mcpdesk.upstream.upstream import UpstreamPlan
+
+    with opened(file) as archive:
+        captured_answers(archive.index, server)
+    plan = UpstreamPlan(plain_name(server or file.stem), CommandTarget(mock_command(file, server)))
+    return found._replace(upstreams=(*found.upstreams, plan))
 
 
 def run_service(plan: HostPlan) -> int:

@@ -1,0 +1,74 @@
+"""A capture stands in for the server in it: over stdio and over HTTP, for clients of the era it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from mcpdesk.recorder.capture.recording import Recording
+from tests.cli.conftest import Run, Service
+from tests.support.traffic import IN, OUT, call, connection, error, request, result, text
+
+TOOL = {"name": "add", "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+SERVER = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "real", "version": "3"},
+}
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """What a server answered once."""
+    recording = Recording(tmp_path / "real.jsonl")
+    recording.start()
+    recording.connect(connection(1, server="real"))
+    frames = [
+        (IN, request(0, "initialize", {"protocolVersion": "2025-11-25"})),
+        (OUT, result(0, SERVER)),
+        (IN, request(1, "tools/list", {})),
+        (OUT, result(1, {"tools": [TOOL]})),
+    ]
+    for number, (sum_, said) in enumerate([(1, "first"), (1, "second"), (2, "other")], 2):
+        frames += [(IN, call(number, "add", {"a": sum_})), (OUT, text(number, said))]
+    frames += [(IN, call(9, "fail")), (OUT, error(9, -32000, "as it was"))]
+    for direction, data in frames:
+        recording.frame(1, direction, data, True)
+    recording.close()
+    return tmp_path / "real.jsonl"
+
+
+def test_the_same_request_gets_the_same_answers_in_their_order(mcpdesk: Run, capture: Path) -> None:
+    asked = [
+        call("a", "add", {"a": 1}), call("b", "add", {"a": 1}), call("c", "add", {"a": 1}),
+        call("d", "add", {"a": 2}), call("e", "fail"), call("f", "none"), request("g", "ping"),
+        request("h", "prompts/list"),
+    ]  # fmt: skip
+    ran = mcpdesk("stdio", "--mock", str(capture), stdin="\n".join(map(bytes.decode, asked)) + "\n")
+    answers = {answer["id"]: answer for answer in map(orjson.loads, ran.stdout.splitlines())}
+    said = [answers[id]["result"]["content"][0]["text"] for id in "abcd"]
+    assert said == ["first", "second", "second", "other"]
+    assert answers["e"]["error"]["message"] == "as it was" and answers["g"]["result"] == {}
+    assert "no answer to tools/call none; it has add, fail" in answers["f"]["error"]["message"]
+    assert answers["h"]["error"]["code"] == -32601 and ran.returncode == 0
+
+
+def test_a_mock_is_called_through_mcpdesk_serve(
+    mcpdesk: Run, serve: Callable[..., Service], capture: Path
+) -> None:
+    url = serve("--mock", str(capture), "--port", "0", "--no-auth").says("passing real on").split()[-1]
+    listed = mcpdesk("list", url)
+    assert "add" in listed.stdout, listed.stderr
+    called = mcpdesk("call", url, "add", "a=2")
+    assert (called.returncode, called.stdout.strip()) == (0, "other"), called.stderr
+
+
+def test_what_is_no_capture_or_leaves_a_choice_is_said(mcpdesk: Run, capture: Path, tmp_path: Path) -> None:
+    refused = mcpdesk("serve", "--mock", str(capture), "--server", "nobody")
+    assert "No server is called 'nobody'" in refused.stderr and "real" in refused.stderr
+    assert "is not a capture" in mcpdesk("serve", "--mock", "pyproject.toml").stderr
+    assert "Missing argument" in mcpdesk("serve").stderr
+    assert "Missing argument" in mcpdesk("stdio").stderr
