@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -358,10 +359,11 @@ def test_a_core_of_another_version_is_refused() -> None:
     greeting = framed(Welcome(mcpdesk="0.0.9", pid=17, kind="serve", names=("old",)))
 
     def greet() -> None:
-        while True:
-            with place.listener.accept()[0] as visitor:
-                if visitor.recv(4):
-                    visitor.sendall(greeting)
+        with suppress(OSError):  # closed
+            while True:
+                with place.listener.accept()[0] as visitor:
+                    if visitor.recv(4):
+                        visitor.sendall(greeting)
 
     threading.Thread(target=greet, daemon=True).start()
     try:
