@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import count
 from time import time
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import orjson
 from msgspec import Struct
@@ -26,10 +26,10 @@ from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.index.query import Node, QueryError, parse
-from mcpdesk.recorder.index.traffic_index import Index
-from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HeldMark, HttpNote
+
+if TYPE_CHECKING:
+    from mcpdesk.recorder.index.query import Node
 
 MOST_HELD = 100
 """Messages held at a time; further ones pass."""
@@ -146,6 +146,8 @@ class Holds:
 
         Raises: ValueError for what is no filter.
         """
+        from mcpdesk.recorder.index.query import QueryError, parse  # a client waits for its core
+
         try:
             self._node = parse(rule, time()) if rule.strip() else None
         except QueryError as error:
@@ -370,6 +372,9 @@ class Holds:
 
     def _matches(self, connection: int, came: float, request: bytes, answer: bytes | None = None) -> bool:
         """Whether the filter lets an exchange pass, as it would in the traffic."""
+        from mcpdesk.recorder.index.traffic_index import Index
+        from mcpdesk.recorder.index.view import View
+
         assert self._node is not None
         frames = [Frame(0, came, connection, Direction.IN, request, len(request))]
         if answer is not None:
