@@ -46,6 +46,7 @@ class Verdict(StrEnum):
     CHANGE = "changed"
     DROP = "dropped"
     ANSWER = "answered by hand"
+    CANNED = "answered from the capture"
 
 
 class HeldMessage(Struct, frozen=True):
@@ -67,6 +68,14 @@ class HeldMessage(Struct, frozen=True):
     """Unix time in seconds at which it goes on by itself."""
 
 
+class CannedCall(Struct, frozen=True):
+    """Requests that all get one captured answer."""
+
+    server: str
+    method: str
+    name: str
+
+
 class HoldView(Struct, frozen=True):
     """What is to be held, and what is."""
 
@@ -74,6 +83,8 @@ class HoldView(Struct, frozen=True):
     """A filter of the traffic; empty: nothing is held."""
     ways: Ways = "requests"
     messages: tuple[HeldMessage, ...] = ()
+    canned: tuple[CannedCall, ...] = ()
+    """What is answered without its server."""
 
 
 class _Decision(Struct, frozen=True):
@@ -131,6 +142,7 @@ class Holds:
         self._tell = tell
         self._endpoints = endpoints
         self._node: Node | None = None
+        self._canned: dict[CannedCall, JSONObject] = {}
         self._held: dict[int, _Held] = {}
         self._lost: dict[asyncio.Future[None], int] = {}
         """HTTP requests that get no answer, with their connections: they end when their clients leave."""
@@ -138,8 +150,20 @@ class Holds:
 
     @property
     def is_on(self) -> bool:
-        """Whether something is to be held."""
-        return self._node is not None
+        """Whether something is to be held, or answered without its server."""
+        return self._node is not None or bool(self._canned)
+
+    def can(self, what: CannedCall, answer: str) -> None:
+        """Answer such requests with a captured answer from now on; an empty one ends that.
+
+        Raises: ValueError for what is no answer.
+        """
+        self._canned.pop(what, None)
+        if answer:
+            self._canned[what] = _answer(0, answer)
+        self._show()
+        for endpoint in self._endpoints():
+            endpoint.hold(self)
 
     def set_rule(self, rule: str, ways: Ways) -> None:
         """Hold what a filter lets pass from now on; without one nothing, and all that is held goes on.
@@ -215,6 +239,7 @@ class Holds:
         for connection in {held.shown.connection for held in self._held.values()} | {*self._lost.values()}:
             self.forget(connection)
         self._node = None
+        self._canned.clear()
 
     def _accept(
         self,
@@ -225,7 +250,7 @@ class Holds:
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
-        if self._node is None or not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        if not self.is_on or not isinstance(message, dict) or not isinstance(message.get("method"), str):
             return plain(message, outlet, headers, principal)
         identifier = message.get("id")
         if not is_id(identifier):
@@ -274,6 +299,10 @@ class Holds:
         self, connection: int, message: JSONObject
     ) -> tuple[JSONObject | None, JSONObject | None]:
         """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped."""
+        if self._canned and (canned := self._canned.get(self._call_of(connection, message))) is not None:
+            given = canned | {"id": message["id"]}
+            self._mark(connection, message, Verdict.CANNED, 0.0, message, given)
+            return None, given
         if self._node is None or self.view.ways == "answers":
             return message, None
         if not self._matches(connection, time(), codec.encode(message)):
@@ -314,8 +343,6 @@ class Holds:
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
         is_answer = message is not request
         text = orjson.dumps(message, option=orjson.OPT_INDENT_2).decode()
-        params = request.get("params")
-        name = params.get("name", params.get("uri", "")) if isinstance(params, dict) else ""
         shown = HeldMessage(
             number,
             connection,
@@ -323,7 +350,7 @@ class Holds:
             info.peer if info else "",
             is_answer,
             request["method"],
-            str(name),
+            _name(request),
             request["id"],
             time(),
             text if len(text) <= EDITABLE else "",
@@ -340,21 +367,37 @@ class Holds:
             if held.timer is not None:
                 held.timer.cancel()
             self._show()
-        changes = decision.how is not Verdict.GO_ON
-        now = time()
+        self._mark(connection, request, decision.how, time() - shown.since, message, decision.message)
+        return decision
+
+    def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
+        """What a request calls."""
+        info = self._recording.index.connections.get(connection)
+        return CannedCall(info.server if info else "", request["method"], _name(request))
+
+    def _mark(
+        self,
+        connection: int,
+        request: JSONObject,
+        how: Verdict,
+        held: float,
+        message: JSONObject,
+        became: JSONObject,
+    ) -> None:
+        """Note what became of a message in the capture."""
+        changes = how is not Verdict.GO_ON
         self._recording.mark(
             HeldMark(
                 connection,
-                Direction.OUT if is_answer else Direction.IN,
+                Direction.IN if message is request else Direction.OUT,
                 request["id"],
-                now,
-                now - shown.since,
-                decision.how.value,
+                time(),
+                held,
+                how.value,
                 codec.encode(message).decode()[:EDITABLE] if changes else "",
-                codec.encode(decision.message).decode()[:EDITABLE] if decision.message else "",
+                codec.encode(became).decode()[:EDITABLE] if became else "",
             )
         )
-        return decision
 
     async def _lose(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
         """Give no answer: nothing on a pipe; over HTTP the request stays open until its client leaves."""
@@ -388,7 +431,10 @@ class Holds:
     def _show(self, rule: str | None = None, ways: Ways | None = None) -> None:
         messages = tuple(held.shown for held in self._held.values())
         self.view = HoldView(
-            self.view.rule if rule is None else rule, self.view.ways if ways is None else ways, messages
+            self.view.rule if rule is None else rule,
+            self.view.ways if ways is None else ways,
+            messages,
+            tuple(self._canned),
         )
 
 
@@ -420,6 +466,12 @@ class _OneExchange:
 
     def data(self, start: int, stop: int) -> list[bytes]:
         return [frame.data for frame in self._frames[start:stop]]
+
+
+def _name(request: JSONObject) -> str:
+    """The tool, prompt or URI a request names."""
+    params = request.get("params")
+    return str(params.get("name", params.get("uri", ""))) if isinstance(params, dict) else ""
 
 
 def _read(text: str) -> JSONObject:

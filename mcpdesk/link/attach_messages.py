@@ -130,6 +130,7 @@ TOLD: Final = (
 ASKED: Final = (
     "hold",
     "let_go",
+    "can",
     "delay",
     "add_server",
     "set_log_level",

@@ -19,6 +19,7 @@ from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.values import (
     CallbackView,
     CallOutcome,
+    CannedCall,
     Catalogue,
     ClientDetail,
     CoreView,
@@ -268,6 +269,13 @@ class HoldFacet:
 
     def delay(self, number: int, seconds: float) -> Future[bool]:
         """Let a held message go on by itself after some seconds; False when it is not held any more."""
+        return _not_done()
+
+    def can(self, what: CannedCall, answer: str) -> Future[bool]:
+        """Answer such requests with a captured answer from now on; an empty one ends that.
+
+        The future fails with ValueError for what is no answer.
+        """
         return _not_done()
 
 

@@ -19,6 +19,7 @@ from mcpdesk.link.link import ClientFacet, Link
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_work import LocalWork
 from mcpdesk.link.values import (
+    CannedCall,
     ClientDetail,
     ClientView,
     CoreView,
@@ -336,6 +337,15 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return True
 
         return self._ask_core(hold)
+
+    def can(self, what: CannedCall, answer: str) -> Future[bool]:
+        """Answer such requests with a captured answer."""
+
+        def can() -> bool:
+            self._host.holds.can(what, answer)
+            return True
+
+        return self._ask_core(can)
 
     def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
         """Let a held message go on, or not."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from mcpdesk.hosting.heartbeat import Stuck as Stuck
 from mcpdesk.hosting.held_token import TokenView as TokenView
+from mcpdesk.hosting.holds import CannedCall as CannedCall
 from mcpdesk.hosting.holds import HeldMessage as HeldMessage
 from mcpdesk.hosting.holds import HoldView as HoldView
 from mcpdesk.hosting.holds import Verdict as Verdict

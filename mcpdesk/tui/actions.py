@@ -150,6 +150,8 @@ ACTIONS: tuple[Action, ...] = (
         "Write the shown or marked exchanges to a file; secrets masked.", footer=False),
     _traffic("hold", "H", "hold",
         "Hold messages that a filter lets pass: look, change, drop, delay, answer by hand."),
+    _traffic("can", "M", "mock",
+        "Give the answer of this exchange to all such requests from now on; again ends it.", footer=False),
     _traffic("back", "escape", "back", "Close the details, then drop the filter.", footer=False),
 
     _traffic_detail("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),

@@ -76,6 +76,28 @@ async def test_held_calls_are_changed_dropped_and_answered_by_keys(
         await it.until(lambda: "✎" in it.shown() and "holding requests: 0 held" in it.shown())
 
 
+async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it(tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk) as it,  # type: ignore[arg-type]
+    ):
+        await it.until(add(desk, 1).outcome.done)
+        await it.pilot.press("2")
+        await it.until(lambda: "tools/call add" in it.shown())
+        await it.pilot.press("G", "M")
+        await it.until(lambda: "1 mocked" in it.shown())
+        mocked = add(desk, 50)
+        await it.until(mocked.outcome.done)
+        assert "'text': '3'" in text(mocked)
+        await it.until(lambda: "✎" in it.shown())
+        await it.pilot.press("M")
+        await it.until(lambda: not desk.held().canned)
+        served = add(desk, 50)
+        await it.until(served.outcome.done)
+        assert "'text': '52'" in text(served)
+        assert [mark.how for mark in desk.traffic.marks] == ["answered from the capture"]
+
+
 async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_path: Path) -> None:
     async with (
         running_desk(write(tmp_path / "near", FILES)) as desk,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from time import time
@@ -18,6 +19,10 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import HeldMessage, HoldView, Verdict, Ways
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.traffic_index import Index, last_round
+from mcpdesk.recorder.readable_message import unmasked
+from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.forms.argument_editor import JsonEditor
 from mcpdesk.tui.render.amounts import clock, countdown, since
 from mcpdesk.tui.render.safe_text import one_line
@@ -224,6 +229,16 @@ class HoldDialog(Dialog[None]):
         else:
             keys = "enter begins to hold what the filter lets pass · a click or tab chooses the direction"
         self.query_one(".keys", Static).update(Content(keys))
+
+
+def canned_answer(index: Index, one: Exchange) -> str:
+    """The answer of an exchange, to be given to other requests.
+
+    Raises: ValueError when it has none that can be given.
+    """
+    if one.response is None or one.direction is not Direction.IN or one.kind is not ExchangeKind.REQUEST:
+        raise ValueError("this is no request of a client that was answered")
+    return json.dumps(unmasked(index, last_round(index, one), last_round(index, one).response or 0))
 
 
 def _answer_to(one: HeldMessage) -> str:

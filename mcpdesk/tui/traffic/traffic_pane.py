@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -15,7 +16,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, ItemKind
+from mcpdesk.link.values import CannedCall, CoreView, ItemKind
 from mcpdesk.plain_text import from_field
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
@@ -32,7 +33,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     repeatable,
     write,
 )
-from mcpdesk.tui.traffic.hold_dialog import HoldDialog
+from mcpdesk.tui.traffic.hold_dialog import HoldDialog, canned_answer
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
@@ -137,7 +138,7 @@ class TrafficPane(FilterPane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Sending needs a server."""
-        return action not in ("replay", "edit", "logs", "hold") or bool(self.link.view().servers)
+        return action not in ("replay", "edit", "logs", "hold", "can") or bool(self.link.view().servers)
 
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
@@ -199,6 +200,24 @@ class TrafficPane(FilterPane):
     def action_hold(self) -> None:
         """Say what is to be held, and decide on what is."""
         self.app.push_screen(HoldDialog(self.link, self.filter_field.true_text))
+
+    @work
+    async def action_can(self) -> None:
+        """Give the answer of the chosen exchange to all requests like it, or end that."""
+        chosen = self._chosen()
+        if chosen is None:
+            return
+        index, one = self.link.traffic, self.link.traffic.exchange(chosen)
+        what, ends = CannedCall(one.server, one.method, one.name), ""
+        try:
+            if what not in self.link.held().canned:
+                ends = canned_answer(index, one)
+            await asyncio.wrap_future(self.link.can(what, ends))
+        except ValueError as error:
+            self.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
+            return
+        now = "answered as in the capture · M on one ends it" if ends else "answered by the server again"
+        self.notify(one_line(f"{one.method} {one.name}: {now}"), markup=False)
 
     def action_compare(self) -> None:
         """Show in what two exchanges differ: the two marked, or the one marked and the selected."""
@@ -344,13 +363,15 @@ class TrafficPane(FilterPane):
         """The status line: counts left, what is switched on at the right."""
         listing, width = self.listing, self.size.width - 2
         left, right, held = counts(listing), mode(listing), self.link.held()
+        if held.canned:
+            right = f"{len(held.canned)} mocked · {right}"
         if held.rule:
             right = f"holding {held.ways}: {len(held.messages)} held · H · {right}"
         if (left, right, width) == self._status:
             return
         self._status = (left, right, width)
         gap = max(2, width - cell_len(left) - cell_len(right))
-        style = "$text-warning" if listing.paused or held.rule else "$text-primary"
+        style = "$text-warning" if listing.paused or held.rule or held.canned else "$text-primary"
         text = Content.assemble(left, " " * gap, (right, style))
         self.query_one(".status", Static).update(text, layout=False)
 
