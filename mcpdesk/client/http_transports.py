@@ -142,9 +142,16 @@ class HttpRequests:
 
     @asynccontextmanager
     async def answered(
-        self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str = ""
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes] | None = None,
+        url: str = "",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request with its headers and ours, and the answer to read. Raises: HttpError."""
+        """One request with its headers and ours, and the answer to read. Raises: HttpError.
+
+        A body that comes piece by piece is sent once: refused, its sender has to send it again.
+        """
         session, place, attempt = self._opened(), url or self.url, 0
         with connection_errors():
             while True:
@@ -153,7 +160,8 @@ class HttpRequests:
                 async with session.request(
                     method, place, data=_payload(body), headers=used, allow_redirects=False
                 ) as answer:
-                    if not await self._is_renewed(answer, token, attempt):
+                    is_over = not await self._is_renewed(answer, token, attempt)
+                    if is_over or not (body is None or isinstance(body, bytes)):
                         yield answer
                         return
                 attempt += 1
@@ -497,9 +505,11 @@ def connection_errors() -> Iterator[None]:
         raise HttpError(f"cannot be reached: {_why(error)}") from None
 
 
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+def _payload(
+    body: bytes | AsyncIterator[bytes] | None,
+) -> bytes | io.BytesIO | AsyncIterator[bytes] | None:
     """A body as it is best sent: large ones in pieces."""
-    return io.BytesIO(body) if body is not None and len(body) > CHUNK else body
+    return io.BytesIO(body) if isinstance(body, bytes) and len(body) > CHUNK else body
 
 
 def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:

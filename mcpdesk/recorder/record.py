@@ -196,11 +196,14 @@ class Recorder(Protocol):
         note: HttpNote | None = None,
         at: float | None = None,
         phases: Phases | None = None,
+        size: int = 0,
+        end: bytes = b"",
     ) -> int:
         """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses.
 
         `is_json` says that it was encoded or decoded as JSON by us; `at` is when it came or left, in seconds
-        of Unix time, None: now; `phases` where the time until this answer went.
+        of Unix time, None: now; `phases` where the time until this answer went. Of one that passed without
+        being held, `data` is the beginning, `size` all its bytes, and `end` the last ones.
         """
 
     def together(

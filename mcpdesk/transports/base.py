@@ -306,8 +306,12 @@ class PassThrough(Protocol):
     next_connection: Callable[[], int]
     """Gives the recorder's number for one more client."""
 
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether a body may come piece by piece: it then is held nowhere, and has no limit."""
+
     def ask(
-        self, method: str, headers: Sequence[tuple[str, str]], body: bytes
+        self, method: str, headers: Sequence[tuple[str, str]], body: bytes | AsyncIterator[bytes]
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
         """Send a request on; leaving the block early ends it. Raises: CallError when no answer comes."""
 

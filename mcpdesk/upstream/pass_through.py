@@ -27,6 +27,8 @@ class PassedAnswer:
 class UrlPassThrough:
     """Sends requests of clients on to one URL. Used on one loop."""
 
+    takes_pieces = True
+
     def __init__(
         self,
         name: str,
@@ -54,7 +56,7 @@ class UrlPassThrough:
 
     @asynccontextmanager
     async def ask(
-        self, method: str, headers: Sequence[tuple[str, str]], body: bytes
+        self, method: str, headers: Sequence[tuple[str, str]], body: bytes | AsyncIterator[bytes]
     ) -> AsyncIterator[PassedAnswer]:
         """Send a request on. Callers who bring an `Authorization` get nothing of ours added.
 

@@ -43,6 +43,7 @@ MOST_PROGRAMS = 32
 """Runs for sessions at a time; the longest unused one makes room."""
 MOST_KEPT = 1_000
 """Messages kept for a client that listens later; the oldest go first."""
+MOST_KEPT_BYTES = 16 << 20
 MOST_HELD_BYTES = 256 << 20
 """What may wait for a client that reads too slowly."""
 SILENT_S = 5.0
@@ -69,7 +70,7 @@ class Waiting:
 
     def put(self, line: bytes, is_last: bool = False) -> None:
         """Give it a message; the answer is the last one."""
-        if self.is_left or self._held > MOST_HELD_BYTES:
+        if self.is_left or (self._held > MOST_HELD_BYTES and not is_last):
             return
         self._held += len(line)
         self._lines.append((line, is_last))
@@ -127,7 +128,7 @@ class PassedRun:
         """Ids of the requests that progress tokens belong to."""
         self._aliases: dict[Id, Alias] = {}
         """What clients call the requests whose id or token was replaced, by the id here."""
-        self._kept: deque[bytes] = deque(maxlen=MOST_KEPT)
+        self._kept: deque[bytes] = deque()
 
     @property
     def is_unused(self) -> bool:
@@ -223,6 +224,8 @@ class PassedRun:
             self.standing.put(line)
         elif about is None:
             self._kept.append(line)
+            while len(self._kept) > MOST_KEPT or sum(map(len, self._kept)) > MOST_KEPT_BYTES:
+                self._kept.popleft()
 
     def _answered(self, message: JSONObject, line: bytes) -> None:
         identifier = readable_id(message)
@@ -298,6 +301,8 @@ class ProgramPassThrough:
 
     holds_credentials = True
     """Who reaches a program runs it as this user, with what its environment holds."""
+    takes_pieces = False
+    """A message is a line: it is held until it is whole."""
 
     def __init__(
         self,
@@ -320,9 +325,10 @@ class ProgramPassThrough:
 
     @asynccontextmanager
     async def ask(
-        self, method: str, headers: Sequence[tuple[str, str]], body: bytes
+        self, method: str, headers: Sequence[tuple[str, str]], body: bytes | AsyncIterator[bytes]
     ) -> AsyncIterator[PassedAnswer]:
         """Answer a request. Raises: CallError when the program cannot be started."""
+        assert isinstance(body, bytes)
         given = {key.lower(): value for key, value in headers}
         if method == "POST":
             async with self._posted(given, body) as answer:

@@ -48,6 +48,8 @@ class Frames:
         note: HttpNote | None = None,
         at: float | None = None,
         phases: Phases | None = None,
+        size: int = 0,
+        end: bytes = b"",
     ) -> int:
         self.seen.append((direction, data))
         if note is not None:

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.targets import UrlTarget
+from mcpdesk.transports.http import passed_clients
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.desk import running_desk
+from tests.support import official
+from tests.support.desk import running_desk, until
 from tests.support.patience import WITHIN_S
 
+ROOT = Path(__file__).parents[2]
 ASKED = b'{"jsonrpc": "2.0",  "id":7, "method":"tools/call", "params":{"name":"x","arguments":{}}}'
 ANSWER = b'{"jsonrpc":"2.0",   "id":7, "result":{"content":[]}}'
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+def large(member: bytes) -> bytes:
+    """A request (`"method":"tools/call","params"`) or an answer (`"result"`) of fifty megabytes."""
+    return b'{"jsonrpc":"2.0","id":7,%b:{"name":"x","content":["%b"]}}' % (member, b"x" * (50 << 20))
 
 
 class Elsewhere:
@@ -27,11 +41,18 @@ class Elsewhere:
     def __init__(self) -> None:
         self.asked: list[tuple[dict[str, str], bytes]] = []
         self.go_on = asyncio.Event()
+        self.begun = asyncio.Event()
         self.left = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer by what the client's header asks for."""
-        body = await request.read()
+        if request.content_length == 20 << 20:
+            self.begun.set()
+        try:
+            body = await request.read()
+        except asyncio.CancelledError:
+            self.left.set()
+            raise
         way = request.headers.get("X-Way")
         if way is None:
             return web.Response(status=400)
@@ -48,7 +69,7 @@ class Elsewhere:
                 raise
             return response
         if way == "large":
-            return web.Response(body=b"[" + b"1," * (25 << 20) + b"1]", content_type="application/json")
+            return web.Response(body=large(b'"result"'), content_type="application/json")
         headers = {"X-Theirs": "kept", "Set-Cookie": "a=b", "Access-Control-Allow-Origin": "*"}
         return web.Response(status=int(way), body=ANSWER, content_type="application/json", headers=headers)
 
@@ -102,23 +123,97 @@ async def test_events_are_passed_on_as_they_come_and_a_client_that_leaves_is_not
     await through("stream", use)
 
 
-async def test_fifty_megabytes_pass_both_ways_if_the_setting_allows() -> None:
+async def test_fifty_megabytes_pass_both_ways_and_what_is_too_long_to_keep_is_still_paired() -> None:
     async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
-        large = b'"' + b"x" * (50 << 20) + b'"'
-        async with session.post(url, data=io.BytesIO(large), headers=JSON) as got:
-            assert len(await got.read()) == (50 << 20) + 3
-        assert there.asked[0][1] == large
+        sent = large(b'"method":"tools/call","params"')
+        async with session.post(url, data=io.BytesIO(sent), headers=JSON) as got:
+            assert await got.read() == large(b'"result"')
+        assert there.asked[0][1] == sent
+        assert there.asked[0][0]["Content-Length"] == str(len(sent))
 
-    await through("large", use, max_body_bytes=52 << 20)
+        def call() -> Any:
+            desk.traffic.catch_up()
+            named = (
+                each for each in desk.traffic.exchanges if each.method == "tools/call" and each.peer != "desk"
+            )
+            return next(named, None)
+
+        await until(lambda: call() is not None and call().response is not None)
+
+    await through("large", use)
 
 
-async def test_a_body_over_the_limit_is_refused_here() -> None:
+async def test_who_breaks_off_a_large_body_breaks_it_off_there() -> None:
     async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
-        async with session.post(url, data=b"1" * 3000, headers=JSON) as got:
+        begun = asyncio.Event()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"[" + b"1," * (1 << 20)
+            begun.set()
+            await asyncio.Event().wait()
+
+        sent = JSON | {"Content-Length": str(20 << 20)}
+        going = asyncio.create_task(session.post(url, data=pieces(), headers=sent))
+        await begun.wait()
+        await there.begun.wait()
+        going.cancel()
+        await there.left.wait()
+
+    await through("200", use)
+
+
+async def test_a_body_of_unknown_size_over_the_limit_is_refused_here() -> None:
+    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"1" * 3000
+
+        async with session.post(url, data=pieces(), headers=JSON) as got:
             assert got.status == 413
         assert not there.asked
 
     await through("200", use, max_body_bytes=2000)
+
+
+async def test_quiet_clients_and_too_many_are_closed_in_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passed_clients, "MOST", 5)
+
+    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+        for number in range(20):
+            async with session.post(url, data=ASKED, headers=JSON | {"Mcp-Session-Id": f"s{number}"}) as got:
+                assert got.status == 200
+            assert len(desk.host.passed_clients()) == min(number + 1, 5)
+        await until(lambda: not desk.host.passed_clients())
+        infos = desk.traffic.connections.values()
+        assert [info.closed is not None for info in infos if info.peer != "desk"] == [True] * 20
+
+    await through("200", use, session_ttl_s=1)
+
+
+async def test_clients_of_two_desks_use_one_server() -> None:
+    command = (sys.executable, "-m", "tests.support.official_server", "http")
+    there = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=DEVNULL, cwd=ROOT)
+    assert there.stdout is not None
+    try:
+        port = int(await there.stdout.readline())
+        plan = UpstreamPlan("there", UrlTarget(f"http://127.0.0.1:{port}/mcp"))
+        async with (
+            running_desk(upstreams=[plan], http=True) as one,
+            running_desk(upstreams=[plan], http=True) as two,
+        ):
+            desks = (one, two)
+            for revision in ("2025-11-25", "2026-07-28"):
+                async with AsyncExitStack() as stack:
+                    entered = [official.session(desk.host.url("there"), revision) for desk in desks]
+                    clients = [await stack.enter_async_context(each) for each in entered]
+                    calls = (each.call_tool("add", {"a": 2, "b": n}) for n, each in enumerate(clients))
+                    sums = [each.structured_content for each in await asyncio.gather(*calls)]
+                    assert sums == [{"sum": 2}, {"sum": 3}]
+            assert all([row.calls for row in desk.view().clients] == [1] for desk in desks), (
+                "who left is no row"
+            )
+    finally:
+        there.kill()
+        await there.wait()
 
 
 async def test_who_uses_our_token_needs_our_key_which_is_not_sent_on() -> None:

@@ -153,6 +153,7 @@ class HttpService:
         await self._dashboard.close()
         await self._sockets.close()
         await self._listener.close(SHUTDOWN_S)
+        self._passing.close()
         if self._socket_path is not None:
             self._socket_path.unlink(missing_ok=True)
 
@@ -281,7 +282,8 @@ class HttpService:
         if page is not None:
             return page(self._site)
         assert self._listener is not None
-        return await metrics(self._site, self._listener, len(self._mcp.sessions))
+        clients = len(self._passing.clients.known())
+        return await metrics(self._site, self._listener, len(self._mcp.sessions), clients)
 
     async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
         """Return the error for an unknown path. It lists the servers' names for those who may call."""

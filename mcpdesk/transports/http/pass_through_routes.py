@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,12 +16,12 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import EventFramer
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, is_id, readable_id
-from mcpdesk.recorder.record import Direction, HttpNote
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, beginning
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.passed_clients import PassedClient, PassedClients
-from mcpdesk.transports.http.request_body import read_body
+from mcpdesk.transports.http.request_body import begin_body, body_pieces, read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
     JSON,
@@ -43,6 +44,23 @@ NOT_PASSED_BACK = OF_ONE_HOP | {"set-cookie"}
 """A cookie would count for everything else that is served here."""
 
 
+class Seen:
+    """What is kept of a body that passes: `most` bytes of its start, its last ones, and its size."""
+
+    def __init__(self, most: int) -> None:
+        self.start = bytearray()
+        self.end = b""
+        self.size = 0
+        self._most = most
+
+    def add(self, piece: bytes) -> None:
+        """Note the next piece."""
+        self.size += len(piece)
+        self.end = (self.end + piece[-END_BYTES:])[-END_BYTES:]
+        if (room := self._most - len(self.start)) > 0:
+            self.start += piece[:room]
+
+
 class PassThroughRoutes:
     """Passes requests on for one listener."""
 
@@ -56,13 +74,18 @@ class PassThroughRoutes:
 
         Raises: RequestRefused.
         """
-        head, body = head_of(request), b""
+        head, body, limit = head_of(request), b"", self._site.rules.max_body_bytes
+        is_streamed = False
         if head.method not in METHODS:
             raise RequestRefused(no_method(request, METHODS))
         if head.method == "POST":
             if head.content_type != JSON:
                 raise RequestRefused(no_json(head.content_type))
-            body = await read_body(request, self._site.rules.max_body_bytes)
+            is_streamed = passed.takes_pieces and (head.body_size or 0) > limit
+            if is_streamed:
+                begin_body(request)
+            else:
+                body = await read_body(request, limit)
         message = _decoded(body)
         address = peer_of(request).rpartition(":")[0]
         client = self.clients.sender(
@@ -70,11 +93,12 @@ class PassThroughRoutes:
         )
         if isinstance(message, dict) and message.get("method") == "tools/call":
             client.calls += 1
-        is_json = message is not None
-        self._site.recorder.frame(
-            client.info.number, Direction.IN, body if is_json else unreadable(body), is_json, head.said
-        )
-        work = asyncio.create_task(self._exchange(request, passed, client, body))
+        if not is_streamed:
+            is_json = message is not None
+            self._site.recorder.frame(
+                client.info.number, Direction.IN, body if is_json else unreadable(body), is_json, head.said
+            )
+        work = asyncio.create_task(self._exchange(request, passed, client, body, is_streamed))
         connection = connection_of(request)
         connection.on_lost(lambda: _cancel(work))
         client.works.add(work)
@@ -89,6 +113,11 @@ class PassThroughRoutes:
             connection.abort()  # the client is gone, or was disconnected at the desk
             return web.Response(status=400)
         return work.result()
+
+    def close(self) -> None:
+        """Note that every client is gone."""
+        for client in self.clients.known():
+            self.clients.end(client)
 
     def hang_up(self, connection: int) -> bool:
         """End what a client waits for, and its session; False when there is no client of that number."""
@@ -106,7 +135,12 @@ class PassThroughRoutes:
         return True
 
     async def _exchange(
-        self, request: web.BaseRequest, passed: PassThrough, client: PassedClient, body: bytes
+        self,
+        request: web.BaseRequest,
+        passed: PassThrough,
+        client: PassedClient,
+        body: bytes,
+        is_streamed: bool,
     ) -> web.StreamResponse:
         head = head_of(request)
         named = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
@@ -129,7 +163,11 @@ class PassThroughRoutes:
         if not holds.holds_answers:
             held = None
         try:
-            async with passed.ask(head.method, headers, body) as answer:
+            sending: bytes | AsyncIterator[bytes] = body
+            if is_streamed:
+                headers.append(("Content-Length", str(head.body_size)))
+                sending = self._sent(request, client)
+            async with passed.ask(head.method, headers, sending) as answer:
                 self._note_session(head, client, answer)
                 response = web.StreamResponse(status=answer.status)
                 for name, value in answer.headers:
@@ -222,7 +260,7 @@ class PassThroughRoutes:
         kind = _kind(response)
         said = answer_said(answer.status, kind)
         framer = EventFramer(most) if kind == STREAM else None
-        seen = bytearray()
+        seen = Seen(most)
         async for piece in answer.chunks():
             if framer is not None:
                 try:
@@ -230,11 +268,30 @@ class PassThroughRoutes:
                         self._record(client, event.data, said)
                 except ValueError:
                     framer = None  # an event beyond what is kept: the rest passes unread
-            elif kind != STREAM and len(seen) < most:
-                seen += piece[: most - len(seen)]
+            elif kind != STREAM:
+                seen.add(piece)
             await response.write(piece)
-        if seen or (kind != STREAM and answer.status != 200):
-            self._record(client, bytes(seen), None if answer.status == 200 else said)
+        note = None if answer.status == 200 else said
+        if seen.size > most:
+            self._record_cut(client, Direction.OUT, seen, note)
+        elif seen.size or (kind != STREAM and note is not None):
+            self._record(client, bytes(seen.start), note)
+
+    async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
+        """A body that is not held, piece by piece; it is recorded when it has passed, or broke off."""
+        seen = Seen(KEPT_BYTES)
+        try:
+            async for piece in body_pieces(request):
+                seen.add(piece)
+                yield piece
+        finally:
+            self._record_cut(client, Direction.IN, seen, head_of(request).said)
+
+    def _record_cut(
+        self, client: PassedClient, direction: Direction, seen: Seen, note: HttpNote | None
+    ) -> None:
+        start, end = unreadable(beginning(bytes(seen.start), KEPT_BYTES)), unreadable(seen.end)
+        self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
     def _record(self, client: PassedClient, data: bytes, said: HttpNote | None) -> None:
         message = _decoded(data)

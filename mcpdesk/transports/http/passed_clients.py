@@ -49,6 +49,7 @@ class PassedClients:
         self._ttl_s = ttl_s
         self._by_key: dict[ClientKey, PassedClient] = {}
         """The longest unused first."""
+        self._looking: asyncio.TimerHandle | None = None
 
     def known(self) -> list[PassedClient]:
         """Every client, in no order."""
@@ -76,7 +77,10 @@ class PassedClients:
             self._recorder.connect(info)
         client.seen = time.time()
         self._by_key[key] = client
-        self._forget_quiet()
+        if self._looking is None:
+            self._look_again()
+        elif len(self._by_key) > MOST:
+            self._forget_quiet()
         return client
 
     def begin_session(self, client: PassedClient, session: str) -> None:
@@ -90,6 +94,15 @@ class PassedClients:
         if self._by_key.pop(client.key, None) is not None:
             client.info = replace(client.info, closed=time.time())
             self._recorder.connect(client.info)
+
+    def _look_again(self) -> None:
+        self._looking = asyncio.get_running_loop().call_later(self._ttl_s() / 4, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        self._forget_quiet()
+        if self._by_key:
+            self._look_again()
 
     def _forget_quiet(self) -> None:
         before = time.time() - self._ttl_s()

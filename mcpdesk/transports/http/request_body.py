@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from aiohttp import StreamReader, web
 
@@ -23,14 +24,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     head, content, connection = head_of(request), request.content, connection_of(request)
     if head.body_size is not None and head.body_size > limit:
         raise _too_large(head.body_size, limit)
-    if not head.is_plain:
-        coding = request.headers.get("Content-Encoding", "identity")
-        if coding.lower() != "identity":
-            # A few kilobytes may unfold to gigabytes, and the capture would not hold what was sent.
-            told = f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is"
-            raise _closing(plain_error(415, told))
-        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-            request.transport.write(CONTINUE)
+    begin_body(request)
     try:
         if content.is_eof():
             body = content.read_nowait()
@@ -41,6 +35,35 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
         raise _closing(plain_error(408, late(connection.patience_s))) from None
     except (ConnectionError, web.RequestPayloadError):
         raise _closing(plain_error(400, "the body broke off")) from None
+
+
+def begin_body(request: web.BaseRequest) -> None:
+    """Have the client send the body. Raises: RequestRefused (415) for a compressed one."""
+    if not head_of(request).is_plain:
+        coding = request.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity":
+            # A few kilobytes may unfold to gigabytes, and the capture would not hold what was sent.
+            told = f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is"
+            raise _closing(plain_error(415, told))
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(CONTINUE)
+
+
+async def body_pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    """The body piece by piece, as fast as they are taken; every piece gives the rest more time.
+
+    Raises: TimeoutError, ConnectionError.
+    """
+    connection = connection_of(request)
+    left_s, now = connection.patience_s, connection.loop.time
+    while True:
+        began = now()
+        async with asyncio.timeout(left_s):
+            piece = await request.content.readany()
+        if not piece:
+            return
+        left_s += len(piece) / BODY_BYTES_PER_S - (now() - began)
+        yield piece
 
 
 async def _receive(content: StreamReader, connection: HttpConnection, limit: int) -> bytes:

@@ -102,13 +102,14 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "mcpdesk_"
 
 
-async def metrics(site: Site, listener: HttpConnections, sessions: int) -> web.Response:
+async def metrics(site: Site, listener: HttpConnections, sessions: int, passed: int) -> web.Response:
     """Return all figures of a core and of this listener."""
     counted = [
         ("http_connections", "HTTP connections open.", len(listener)),
         ("http_connections_total", "HTTP connections so far.", listener.accepted),
         ("http_requests_total", "HTTP requests so far.", listener.requests),
         ("http_sessions", "HTTP sessions of the handshake era.", sessions),
+        ("http_passed_clients", "Clients of servers elsewhere.", passed),
         ("http_body_bytes", "Bytes of large request bodies held.", listener.budget.held),
     ]
     figures = [
