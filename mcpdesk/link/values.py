@@ -254,6 +254,7 @@ class ClientView:
     opened: float
     calls: int
     errors: int
+    """Requests refused with an error, and calls of tools that failed."""
     p50_s: float | None = None
     """Of its latest calls; None before the first."""
     p95_s: float | None = None

@@ -28,6 +28,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
+from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_text import absence
 from tests.support.desk import RunningDesk, running_desk, until
@@ -155,6 +156,11 @@ class Met:
         await until(lambda: len(self.others) == 1 and self.others[0].name == "tester 1")
         return self.others[0]
 
+    def tools_used(self, client: ClientView) -> list[tuple[str, CallTally]]:
+        while self.desk.traffic.catch_up():
+            pass
+        return self.desk.traffic.statistics.tools_of(client.server, client.name)
+
     def post(self, message: dict[str, Any], **headers: str) -> Any:
         named = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
         return self.client.post(self.url, data=orjson.dumps(message), headers=named)
@@ -233,6 +239,21 @@ async def test_listed_tools_are_fresh_until_they_change(tmp_path: Path) -> None:
         (tmp_path / "tools/more.py").write_text("async def more() -> str:\n    return ''\n", encoding="utf-8")
         found.desk.reload("own")
         await until(lambda: found.others[0].tools is ToolsSeen.STALE)
+
+
+async def test_refused_requests_and_failed_tools_are_errors_of_a_client(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        session = await found.shake_hands()
+        for tool, arguments in (("quick", {}), ("quick", {"no": "such"}), ("nothing", {})):
+            params = {"name": tool, "arguments": arguments}
+            async with found.post(request("tools/call", params), **session):
+                pass
+        client = await found.only()
+        assert (client.calls, client.errors) == (3, 2)
+        assert [(tool, used.calls, used.errors) for tool, used in found.tools_used(client)] == [
+            ("quick", 2, 1),
+            ("nothing", 1, 1),
+        ]
 
 
 async def test_questions_to_the_client_and_parked_operations_show(tmp_path: Path) -> None:

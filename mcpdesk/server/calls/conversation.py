@@ -76,6 +76,8 @@ class Conversation:
         """Who opened it, and asks where a message brings nobody of its own."""
         self.calls = 0
         self.errors = 0
+        self.failures = 0
+        """Calls of tools whose results say that they failed."""
         self.terms = self.session.terms
         """Those of the latest request."""
         self.latency: Latency | None = None
@@ -263,6 +265,7 @@ class Conversation:
         finally:
             self.in_flight.pop(call.id, None)
             call.is_over = True
+            self.failures += call.has_failed
             if call.method != "subscriptions/listen":
                 if self.latency is None:
                     self.latency = Latency()

@@ -96,6 +96,8 @@ class Call(Struct, eq=False):
     left_s: float = 0.0
     stop: str = ""
     is_over: bool = False
+    has_failed: bool = False
+    """Whether the result of the tool says that it failed."""
     dialect: GatewayDialect | None = None
     """What its caller speaks; None: the standard."""
     wants_job: bool = False

@@ -193,6 +193,7 @@ class ToolCalls:
             plan.figure.count(_how(error), began)
             raise
         plan.figure.count(ended.how, began)
+        call.has_failed = ended.how is not OutcomeKind.OK
         return ended
 
     def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
