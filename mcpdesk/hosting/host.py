@@ -20,6 +20,7 @@ from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.holds import Holds
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
+from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
@@ -31,10 +32,8 @@ from mcpdesk.server.calls.worker_threads import WORKERS
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Rules
-from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
-    from mcpdesk.client.connection import Questions
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job
@@ -48,9 +47,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.http.passed_clients import PassedClient
-    from mcpdesk.upstream.pass_through import UrlPassThrough
-    from mcpdesk.upstream.program_pass_through import ProgramPassThrough
-    from mcpdesk.upstream.upstream import Upstream, UpstreamPlan, UpstreamSite
+    from mcpdesk.upstream.upstream import Upstream, UpstreamPlan
 
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 """Folders to host, and servers to reach as a client does."""
@@ -87,12 +84,15 @@ class Host:
         )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.folders: dict[str, HostedFolder] = {}
-        self.upstreams: dict[str, Upstream] = {}
-        """Servers that are not ours, by name."""
-        self.passed: dict[str, UrlPassThrough | ProgramPassThrough] = {}
-        """Those of them that clients reach through this core."""
         self.roots = DeskRoots()
         """What the desk names to servers as its roots."""
+        self._hosted_upstreams = HostedUpstreams(
+            settings, self.journal, self.recording, self.services, self.roots, self.holds, plan.http
+        )
+        self.upstreams = self._hosted_upstreams.by_name
+        """Servers that are not ours, by name."""
+        self.passed = self._hosted_upstreams.passed
+        """Those of them that clients reach through this core."""
         self.on_roots: list[Callable[[], None]] = []
         """Called when they changed, besides the servers that are not ours."""
         self.heartbeat = Heartbeat(self._roots, self._tool_at, self._note_stuck)
@@ -253,14 +253,10 @@ class Host:
         return hosted
 
     def _load_upstream(self, plan: UpstreamPlan) -> Upstream:
-        from mcpdesk.upstream.upstream import Upstream
-
         if plan.name in self.by_name or plan.name in self.upstreams:
             message = f"Two servers are called {plan.name!r}."
             raise DeskUserError(message, "Give one of them another name in its file.")
-        upstream = self.upstreams[plan.name] = Upstream(plan, self._upstream_site)
-        self._pass_on(plan)
-        return upstream
+        return self._hosted_upstreams.load(plan)
 
     async def add(self, text: str) -> tuple[str, ...]:
         """Put what a text names, as on the command line, on the desk; returns the names of the servers.
@@ -316,52 +312,6 @@ class Host:
         if self.services.has_made("jobs"):
             self.services.jobs.forget(name)
         await hosted.close()
-
-    def _pass_on(self, plan: UpstreamPlan) -> None:
-        """Open the way of clients to a server, with the token of a login if there is one."""
-        from mcpdesk.client.targets import CommandTarget, UrlTarget
-        from mcpdesk.hosting.channel import next_connection
-        from mcpdesk.upstream.pass_through import UrlPassThrough
-        from mcpdesk.upstream.program_pass_through import ProgramPassThrough
-        from mcpdesk.upstream.target_transport import guarded_program
-
-        target = plan.target
-        if not self.plan.http:
-            return
-        if isinstance(target, CommandTarget):
-            program, ttl_s = guarded_program(target), self.settings.session_ttl_s
-            heard = self.upstreams[plan.name].program_output
-            self.passed[plan.name] = ProgramPassThrough(plan.name, program, heard, next_connection, ttl_s)
-        elif isinstance(target, UrlTarget) and target.kind in ("", "http"):
-            self.passed[plan.name] = UrlPassThrough(
-                plan.name, target, plan.reach, self._upstream_site.place, next_connection
-            )
-
-    @cached_property
-    def _upstream_site(self) -> UpstreamSite:
-        from mcpdesk.hosting.channel import next_connection
-        from mcpdesk.upstream.target_transport import ClientPlace
-        from mcpdesk.upstream.upstream import UpstreamSite
-
-        return UpstreamSite(
-            self.recording,
-            ClientPlace(self.settings.state_dir, self.settings.api_key_header),
-            {"name": "mcpdesk", "version": __version__},
-            next_connection,
-            self._questions_of,
-            lambda level, source, text, server: self.journal.log(level, source, text, "", server),
-            lambda text, failed: self.journal.notify(text, Severity.ERROR if failed else Severity.INFO),
-            self.inbox,
-            self.settings.connect_timeout_s,
-            self.holds,
-        )
-
-    def _questions_of(self, name: str) -> Callable[[], Questions]:
-        """What a server that is not ours may ask: answered in the inbox."""
-        from mcpdesk.client.person_answers import PersonAnswers
-
-        timeout_s = self.settings.question_timeout_ms / 1000
-        return PersonAnswers(name, self.inbox, lambda: timeout_s, self.roots.offered).offered
 
     def choose_roots(self, texts: Sequence[str]) -> None:
         """Name other roots to servers from now on, and tell them. Raises: ValueError for what is no root."""
@@ -502,14 +452,8 @@ class Host:
 
     def log_in(self, name: str) -> None:
         """Have the person at the screen log in to a server that is not ours."""
-        self.start_chore(self._log_in(self.upstreams[name]))
-
-    async def _log_in(self, upstream: Upstream) -> None:
-        await upstream.log_in()
-        if (before := self.passed.get(upstream.name)) is not None:
-            self._pass_on(upstream.plan)
-            self._refresh_rules()  # who lends a token asks callers for the key
-            await before.close()
+        # Who lends a token asks callers for the key.
+        self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules))
 
     def cycle_policy(self, server: str, tool: str) -> None:
         """Set the next policy for a tool of a server: allow, ask, deny."""

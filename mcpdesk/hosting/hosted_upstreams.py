@@ -1,0 +1,114 @@
+"""The servers of a core that are not ours, and the ways on which clients reach them through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mcpdesk.client.roots import DeskRoots
+from mcpdesk.hosting.holds import Holds
+from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.server.calls.services import Services
+from mcpdesk.settings import Settings
+from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from mcpdesk.client.connection import Questions
+    from mcpdesk.upstream.pass_through import UrlPassThrough
+    from mcpdesk.upstream.program_pass_through import ProgramPassThrough
+    from mcpdesk.upstream.upstream import Upstream, UpstreamPlan, UpstreamSite
+
+
+class HostedUpstreams:
+    """Used on the core's loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal,
+        recording: Recording,
+        services: Services,
+        roots: DeskRoots,
+        holds: Holds,
+        is_served: bool,
+    ) -> None:
+        """`is_served`: the core listens for HTTP, and clients reach these servers through it."""
+        self.by_name: dict[str, Upstream] = {}
+        self.passed: dict[str, UrlPassThrough | ProgramPassThrough] = {}
+        """The ways of clients, by server."""
+        self._settings = settings
+        self._journal = journal
+        self._recording = recording
+        self._services = services
+        self._roots = roots
+        self._holds = holds
+        self._is_served = is_served
+
+    def load(self, plan: UpstreamPlan) -> Upstream:
+        """Add a server. It does not begin to connect yet."""
+        from mcpdesk.upstream.upstream import Upstream
+
+        upstream = self.by_name[plan.name] = Upstream(plan, self._site)
+        self._pass_on(plan)
+        return upstream
+
+    async def log_in(self, name: str, changed: Callable[[], None]) -> None:
+        """Have the person at the screen log in to a server.
+
+        `changed` is called once clients reach it with the new token.
+        """
+        upstream = self.by_name[name]
+        await upstream.log_in()
+        if (before := self.passed.get(name)) is not None:
+            self._pass_on(upstream.plan)
+            changed()
+            await before.close()
+
+    def _pass_on(self, plan: UpstreamPlan) -> None:
+        """Open the way of clients to a server, with the token of a login if there is one."""
+        from mcpdesk.client.targets import CommandTarget, UrlTarget
+        from mcpdesk.hosting.channel import next_connection
+        from mcpdesk.upstream.pass_through import UrlPassThrough
+        from mcpdesk.upstream.program_pass_through import ProgramPassThrough
+        from mcpdesk.upstream.target_transport import guarded_program
+
+        target = plan.target
+        if not self._is_served:
+            return
+        if isinstance(target, CommandTarget):
+            program, ttl_s = guarded_program(target), self._settings.session_ttl_s
+            heard = self.by_name[plan.name].program_output
+            self.passed[plan.name] = ProgramPassThrough(plan.name, program, heard, next_connection, ttl_s)
+        elif isinstance(target, UrlTarget) and target.kind in ("", "http"):
+            self.passed[plan.name] = UrlPassThrough(
+                plan.name, target, plan.reach, self._site.place, next_connection
+            )
+
+    @cached_property
+    def _site(self) -> UpstreamSite:
+        from mcpdesk.hosting.channel import next_connection
+        from mcpdesk.upstream.target_transport import ClientPlace
+        from mcpdesk.upstream.upstream import UpstreamSite
+
+        journal = self._journal
+        return UpstreamSite(
+            self._recording,
+            ClientPlace(self._settings.state_dir, self._settings.api_key_header),
+            {"name": "mcpdesk", "version": __version__},
+            next_connection,
+            self._questions_of,
+            lambda level, source, text, server: journal.log(level, source, text, "", server),
+            lambda text, failed: journal.notify(text, Severity.ERROR if failed else Severity.INFO),
+            self._services.inbox,
+            self._settings.connect_timeout_s,
+            self._holds,
+        )
+
+    def _questions_of(self, name: str) -> Callable[[], Questions]:
+        """What a server may ask: answered in the inbox."""
+        from mcpdesk.client.person_answers import PersonAnswers
+
+        timeout_s = self._settings.question_timeout_ms / 1000
+        return PersonAnswers(name, self._services.inbox, lambda: timeout_s, self._roots.offered).offered
