@@ -43,7 +43,7 @@ from mcpdesk.server.calls.running_call import Call
 MANY = 200
 """Peers from which on they are not all looked at for every picture."""
 REST_S = 1.0
-REMEMBERED_S = 600.0
+REMEMBERED_S = 3600.0
 """How long a client that left is shown."""
 LISTEN = "subscriptions/listen"
 

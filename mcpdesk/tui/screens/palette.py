@@ -62,6 +62,8 @@ NAMES = {
     "traffic.replay": "Send this request again",
     "traffic.edit": "Edit this request in the workbench",
     "traffic.logs": "Show the log lines of this call",
+    "traffic.hold": "Hold messages that a filter lets pass",
+    "traffic.can": "Answer all such requests as this exchange did",
     "traffic.compare": "Compare two marked exchanges",
     "traffic.export": "Export traffic to a file",
     "traffic.back": "Close the details of the exchange",
