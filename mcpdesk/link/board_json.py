@@ -27,6 +27,7 @@ from mcpdesk.link.values import (
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.export import curl
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
+from mcpdesk.recorder.index.phase_spans import phase_spans
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.statistics import CallStatistics, Subject
 from mcpdesk.recorder.index.statistics_rows import Definitions, rows_of
@@ -91,6 +92,10 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
     return {
         "row": row_json(index, number),
         "transport": info.transport if info else "",
+        "phases": [
+            {"kind": span.kind.name.lower(), "words": span.kind.value, "seconds": span.seconds}
+            for span in phase_spans(index, exchange, time())
+        ],
         "request": _side(index, exchange, exchange.request, schema),
         "response": _side(index, last, last.response, None) or {"missing": _awaited(last)},
         "events": [_event(index, exchange, frame) for frame in exchange.notifications[-CAME_ALONG:]],

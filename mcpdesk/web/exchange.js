@@ -43,12 +43,25 @@ function show(told) {
   body.replaceChildren(
     el("p", { class: "muted" }, facts.filter(Boolean).join(" · ")),
     row.slow ? el("p", { class: "warn" }, "▲ slow for its kind") : "",
+    ...phases(told.phases),
     told.curl ? el("p", { class: "tools" }, el("button", { type: "button", onclick: () => copy(told.curl, "the curl command, secrets masked") }, "Copy as curl")) : "",
     ...side(row.kind === "notification" ? "Notification" : "Request", told.request),
     ...side("Response", told.response),
     ...events(told),
     ...parts(told.parts));
   body.scrollTop = 0;
+}
+
+// Where the time went, as one bar and in words.
+function phases(spans) {
+  if (spans.length < 2) return [];
+  const bars = spans.map(({ kind, seconds }) => {
+    const part = span(`phase ${kind}`, "");
+    part.style.flexGrow = seconds;
+    return part;
+  });
+  const words = spans.map(({ words, seconds }) => `${words} ${duration(seconds)}`).join(" · ");
+  return [el("div", { class: "phases", "aria-hidden": "true" }, bars), el("p", { class: "muted" }, words)];
 }
 
 function side(name, told) {

@@ -27,6 +27,7 @@ from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, _of_core, running_cores
 from mcpdesk.link.values import Severity, Verdict
+from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
@@ -227,6 +228,8 @@ def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start
     asked, answered = link.traffic.marks_of(list(link.traffic.exchanges)[-1])
     assert (asked.how, '"a":1' in asked.was, '"a":40' in asked.now) == ("changed", True, True)
     assert (answered.how, answered.was) == ("passed on", "")
+    spans = phase_spans(link.traffic, list(link.traffic.exchanges)[-1], 0.0)
+    assert {PhaseKind.HELD, PhaseKind.HANDLER, PhaseKind.SHAPING} <= {span.kind for span in spans}
 
 
 def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import zipfile
 from collections.abc import AsyncIterator
 from functools import partial
@@ -220,6 +221,9 @@ async def test_one_exchange_is_read_in_full_with_its_secrets_masked(shown: Dashb
         await drawer.locator("summary").first.click()
         told = await drawer.inner_text()
         assert "tools/call hush" in told and "taken" in told and "POST /mcp/shop" in told
+        assert re.search("parse and queue .+ · handler .+ · shaping ", told)
+        widths = "[...document.querySelectorAll('.phase')].map(part => part.offsetWidth)"
+        assert len(found := await page.evaluate(widths)) >= 3 and min(found) >= 2
         assert "open-sesame" not in await page.content() and KEY not in await page.content()
         await drawer.get_by_role("button", name="Copy as curl").click()
         await surfer.until(lambda: copied(surfer, "curl -X POST"))
