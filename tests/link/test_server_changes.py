@@ -117,6 +117,22 @@ async def test_clients_of_a_removed_server_are_told_and_sent_away(desk: RunningD
         await client.close()
 
 
+async def test_a_removed_program_is_not_reached_through_the_desk_any_more(tmp_path: Path) -> None:
+    async with running_desk(http=True, no_auth=True, state_dir=tmp_path / "state") as desk:
+        desk.host.read_targets = typed_targets
+        await add(desk, ODD)
+        transport = StreamableHttp(desk.view().servers[0].url, {})
+        client = ServerConnection(transport, {"name": "x", "version": "1"}, revision=LATEST_HANDSHAKE)
+        try:
+            assert await client.list_all("tools/list", "tools", [])
+            desk.remove_server("odd_server")
+            await until(lambda: names(desk) == [])
+            with pytest.raises(CallError, match="404"):
+                await client.list_all("tools/list", "tools", [])
+        finally:
+            await client.close()
+
+
 async def test_questions_and_jobs_end_with_their_server(desk: RunningDesk, tmp_path: Path) -> None:
     await add(desk, ODD)
     asking = asyncio.create_task(result(desk, "odd_server", "ask"))
