@@ -13,6 +13,7 @@ from mcpdesk.hosting.holds import HeldMessage, Holds, HoldView, Verdict, Ways
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
+from mcpdesk.recorder.record import Direction, HeldMark
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.site import serving
@@ -126,6 +127,17 @@ async def test_messages_are_dropped_delayed_and_answered_by_hand() -> None:
     assert not any(message.get("id") == 0 for message in peer.received)
     hows = [mark.how for mark in peer.recording.index.marks]
     assert sorted(hows) == ["answered by hand", "answered by hand", "dropped", "passed on", "passed on"]
+
+
+def test_marks_take_bounded_memory_and_are_all_in_the_capture(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "c.jsonl")
+    recording.start()
+    for number in range(40):
+        mark = HeldMark(1, Direction.IN, number, 1_764_000_000.0, 0.0, "changed", "x" * 1_000_000, "y")
+        recording.mark(mark)
+    assert 10 < len(recording.index.marks) < 20
+    recording.close()
+    assert [mark.id for mark in Archive(tmp_path / "c.jsonl").marks] == list(range(40))
 
 
 async def test_who_cancels_or_leaves_is_not_waited_for() -> None:

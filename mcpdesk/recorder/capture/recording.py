@@ -57,6 +57,8 @@ _BACKLOG_BYTES = 128 << 20
 """Bytes of frames that may wait for the writer; beyond them the oldest go unwritten, and `error` says so."""
 _EXCHANGES = 100_000
 """Exchanges the index keeps at hand; the capture has all."""
+_MARK_BYTES = 16 << 20
+"""Bytes of marks on held messages that are kept at hand."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
 
@@ -98,8 +100,8 @@ class Recording:
         """What became known of connections, the newest of each: short sessions are told of once."""
         self._closed: deque[int] = deque()
         """Connections that ended, in this order."""
-        self._marked = 0
-        """Marks that are encoded."""
+        self._new_marks: list[HeldMark] = []
+        self._mark_bytes = 0
         self._wake = Event()
         self._missing = 0
         self._closing = self._is_late = False
@@ -239,9 +241,12 @@ class Recording:
         return first
 
     def mark(self, mark: HeldMark) -> None:
-        """Note what became of a message that was held at the desk."""
+        """Note what became of a message that was held at the desk; memory keeps the first, the file all."""
         with self._lock:
-            self._store.marks.append(mark)
+            self._new_marks.append(mark)
+            self._mark_bytes += len(mark.was) + len(mark.now) + FRAME_COST
+            if self._mark_bytes <= _MARK_BYTES:
+                self._store.marks.append(mark)
 
     def start(self) -> None:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
@@ -353,7 +358,7 @@ class Recording:
         with self._lock:
             count = self._store.count
             connections, self._new_connections = self._new_connections, {}
-            marks, self._marked = self._store.marks[self._marked :], len(self._store.marks)
+            marks, self._new_marks = self._new_marks, []
         latest = ((encoder.frames >> SEGMENT_BITS) + _TURN_SEGMENTS) << SEGMENT_BITS
         encoder.add_connections(connections.values())
         if file is not None:
