@@ -123,6 +123,7 @@ class PassedRun:
         self._log = log
         self._on_end = on_end
         self._run: ProgramRun | None = None
+        self._group = 0
         self._waiting: dict[Id, Waiting] = {}
         self._tokens: dict[Id, Id] = {}
         """Ids of the requests that progress tokens belong to."""
@@ -140,9 +141,10 @@ class PassedRun:
         run = await ProgramRun.start(
             self._program, self._received, self._too_long, self._log.on_log, self._ended
         )
-        self._group = run.pid
-        GUARD.watch(self._group)
-        self._run = run
+        if not run.is_over.is_set():
+            self._group = run.pid
+            GUARD.watch(self._group)
+            self._run = run
 
     async def end(self) -> None:
         """End the program."""
@@ -275,8 +277,9 @@ class PassedRun:
         self._log.on_stray(b"a line that is longer than any message may be")
 
     def _ended(self, code: int, last_lines: Sequence[str]) -> None:
-        GUARD.release(self._group)
-        self._run = None
+        if self._run is not None:
+            GUARD.release(self._group)
+            self._run = None
         told = str(ProgramEnded(code, last_lines))
         for identifier in list(self._waiting):
             shown = self._aliases.get(identifier, Alias(identifier)).identifier

@@ -259,22 +259,29 @@ class PassThroughRoutes:
         most = self._site.rules.max_body_bytes
         kind = _kind(response)
         said = answer_said(answer.status, kind)
-        framer = EventFramer(most) if kind == STREAM else None
-        seen = Seen(most)
+        is_stream = kind == STREAM
+        framer = EventFramer(most) if is_stream else None
+        seen = Seen(KEPT_BYTES if is_stream else most)
         async for piece in answer.chunks():
+            part = piece
             if framer is not None:
                 try:
                     for event in framer.feed(piece):
                         self._record(client, event.data, said)
+                    if b"\n\n" in piece:
+                        seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
                 except ValueError:
                     framer = None  # an event beyond what is kept: the rest passes unread
-            elif kind != STREAM:
-                seen.add(piece)
+            seen.add(part)
             await response.write(piece)
         note = None if answer.status == 200 else said
-        if seen.size > most:
+        if is_stream and framer is None:
+            seen.start = seen.start[max(0, seen.start.find(b"{")) :]
+            seen.end = seen.end.rstrip()
+            self._record_cut(client, Direction.OUT, seen, said)
+        elif not is_stream and seen.size > most:
             self._record_cut(client, Direction.OUT, seen, note)
-        elif seen.size or (kind != STREAM and note is not None):
+        elif not is_stream and (seen.size or note is not None):
             self._record(client, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
