@@ -34,6 +34,8 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     if exchange.kind is ExchangeKind.NOTIFICATION:
         return Summary(_notice(exchange.method, request))
     answered, has_failed = _answer(exchange, _value(index, exchange, exchange.response))
+    if exchange.response is None and exchange.ended is None and exchange.notifications:
+        answered = _latest(index, exchange)
     return Summary(_asked(exchange, request)[:LONGEST], answered[:LONGEST], has_failed)
 
 
@@ -98,6 +100,14 @@ def _result(result: dict[str, Any]) -> str:
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
     silent = {"_meta", "resultType", "ttlMs", "cacheScope"}
     return pairs({key: each for key, each in result.items() if key not in silent})
+
+
+def _latest(index: Index, exchange: Exchange) -> str:
+    """What the newest notification of a running call says."""
+    frame = exchange.notifications[-1]
+    rows = index.rows_of(frame)
+    notice = index.exchange(rows[0]) if rows else None
+    return "" if notice is None else _notice(notice.method, _value(index, notice, frame))
 
 
 def _notice(method: str, value: Any) -> str:

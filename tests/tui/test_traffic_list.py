@@ -15,7 +15,18 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic.traffic_list import TrafficList
-from tests.support.traffic import IN, OUT, busy_recording, call, settle, text
+from tests.support.traffic import (
+    IN,
+    OUT,
+    busy_recording,
+    call,
+    connection,
+    error,
+    notification,
+    progress,
+    settle,
+    text,
+)
 
 
 class ListApp(App[None]):
@@ -223,10 +234,10 @@ async def test_the_scroll_bar_is_there_when_it_is_needed() -> None:
 async def test_a_pending_line_has_a_running_clock() -> None:
     recording = busy_recording()
     async with running(recording, size=(80, 20)) as (app, _):
-        assert "… pending" in app.shown()[13]
+        [pending] = [at for at, line in enumerate(app.shown()) if "… pending" in line]
         recording.frame(1, OUT, text("six", "done"))
         app.listing.update_lines(1)
-        assert "✓ ok" in app.shown()[13]
+        assert "✓ ok" in app.shown()[pending]
 
 
 async def test_nothing_is_drawn_anew_while_nothing_changes() -> None:
@@ -264,3 +275,67 @@ async def test_a_hundred_thousand_frames_draw_only_what_is_seen() -> None:
         await pilot.press("g")
         app.shown()
         assert max(drawn) < 100
+
+
+def noisy() -> Recording:
+    """Three calls of two tools, of which the first reports progress, and the last fails."""
+    recording = Recording(None)
+    recording.connect(connection())
+    recording.frame(1, IN, call(1, "paint", _meta={"progressToken": "t"}))
+    for amount in range(4):
+        recording.frame(1, OUT, progress("t", amount))
+    recording.frame(1, IN, call(2, "count"))
+    recording.frame(1, OUT, text(2, "two"))
+    recording.frame(1, OUT, text(1, "done"))
+    recording.frame(1, OUT, notification("notifications/tools/list_changed"))
+    recording.frame(1, IN, call(3, "paint"))
+    recording.frame(1, OUT, error(3, -32603, "no paint"))
+    settle(recording)
+    return recording
+
+
+async def test_notifications_are_folded_under_their_call_and_unfolded_below_it() -> None:
+    async with running(noisy()) as (app, pilot):
+        assert len(app.listing.lines) == 4
+        await pilot.press("g")
+        assert "paint ▸ 4 → done" in app.shown()[1] and "list_changed" in app.shown()[3]
+        await pilot.press("right")
+        shown = app.shown()
+        assert (
+            "paint ▾ 4" in shown[1] and "└ notifications/progress 0 of 10" in shown[2] and "count" in shown[6]
+        )
+        await pilot.press("down", "down")
+        assert "1 of 10" in shown[3] and app.listing.selected == 2
+        await pilot.press("G")
+        assert app.listing.selected == 7
+        await pilot.press("left")
+        assert len(app.listing.lines) == 4 and app.listing.selected == 7
+        await pilot.press("g", "right", "down", "left")
+        assert len(app.listing.lines) == 4 and app.listing.selected == 0
+
+
+async def test_a_call_is_found_by_what_its_notifications_say() -> None:
+    async with running(noisy()) as (app, pilot):
+        app.listing.filter(parse("method:notifications/progress", 0))
+        await pilot.pause()
+        assert list(app.listing.lines) == [0]
+        more(app.recording, 1)
+        app.listing.update_lines(1)
+        assert list(app.listing.lines) == [0]
+
+
+async def test_a_running_call_says_what_its_newest_notification_says() -> None:
+    recording = Recording(None)
+    recording.connect(connection())
+    recording.frame(1, IN, call(1, "paint", {"wall": 2}, _meta={"progressToken": "t"}))
+    recording.frame(1, OUT, progress("t", 3))
+    settle(recording)
+    async with running(recording) as (app, _):
+        assert "paint ▸ 1 wall=2 → 3 of 10" in app.shown()[1]
+
+
+async def test_keys_lead_to_the_next_of_a_kind() -> None:
+    async with running(noisy()) as (app, pilot):
+        for key, selected in (("g", 0), ("o", 7), ("O", 0), ("e", 7), ("e", 7), ("E", 7), ("g", 0), ("s", 0)):
+            await pilot.press(key)
+            assert app.listing.selected == selected, key

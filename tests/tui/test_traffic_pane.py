@@ -333,7 +333,7 @@ async def test_what_cannot_be_sent_again_says_why(
 async def test_a_call_is_edited_in_the_form_of_the_workbench() -> None:
     async with sending(busy_recording(), 2) as (app, pilot, _, link):
         link.catalogues["profiles"] = replace(link.catalogues["profiles"])
-        await pilot.press("e")
+        await pilot.press("i")
         await app.workers.wait_for_complete()
         await pilot.pause()
         bench = app.main.pane

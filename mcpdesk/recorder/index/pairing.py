@@ -283,7 +283,11 @@ class Pairing:
         if (row, frame) in self.parts:
             self.parts[fresh, frame] = self.parts[row, frame]
         if row in self.notifications:
-            self.notifications[fresh] = self.notifications.pop(row)
+            linked = self.notifications[fresh] = self.notifications.pop(row)
+            for frame in linked:
+                for part in self.rows_of(frame):
+                    if self.table.under[part] == row:
+                        self.table.under[part] = fresh
         return fresh
 
     def _large(self, frame: Frame) -> list[Head]:
@@ -309,10 +313,11 @@ class Pairing:
             self._link(head, frame, row)
             self._await_response(head, frame, row)
             return row
-        self.operations.add_line(row)
         if head.kind is ExchangeKind.NOTIFICATION:
-            self._notified(head, frame)
-        elif head.kind is ExchangeKind.MALFORMED:
+            self._notified(head, frame, row)
+            return row
+        self.operations.add_line(row)
+        if head.kind is ExchangeKind.MALFORMED:
             self._flow(frame.connection, frame.direction).malformed = row
         return row
 
@@ -443,32 +448,41 @@ class Pairing:
         self.altered.append(row)
         return row
 
-    def _notified(self, head: Head, frame: Frame) -> None:
-        """Link a notification to the call it belongs to, and end the one it cancels."""
+    def _notified(self, head: Head, frame: Frame, row: int) -> None:
+        """Put a notification under the call it belongs to, and end the one it cancels."""
+        call = self._subject(head, frame)
+        if call is not None:
+            call = self.operations.whole.get(call, call)
+            linked = self.notifications.setdefault(call, array("q"))
+            if len(linked) < _MOST_NOTIFICATIONS:
+                linked.append(frame.number)
+                self.table.under[row] = call
+                self.altered.append(call)
+                return
+        self.operations.add_line(row)
+
+    def _subject(self, head: Head, frame: Frame) -> int | None:
+        """The call a notification is about, if that can be told."""
         if head.method in _CANCELLATIONS and head.cancels is not None:
-            self._cancelled(head.cancels, frame)
-            return
+            return self._cancelled(head.cancels, frame)
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None:
-            return
+            return None
         row = flow.tokens.get(head.token) if head.token is not None else None
         if row is None and head.method == _LOG:
             row = _only(flow)
         if row is None and head.name and head.method.startswith(f"notifications/{_TASKS[:-1]}"):
             row = self.operations.expected(task_key(self._server(frame.connection), head.name))
-        if row is not None:
-            row = self.operations.whole.get(row, row)
-            linked = self.notifications.setdefault(row, array("q"))
-            if len(linked) < _MOST_NOTIFICATIONS:
-                linked.append(frame.number)
-                self.altered.append(row)
+        return row
 
-    def _cancelled(self, identifier: Id, frame: Frame) -> None:
+    def _cancelled(self, identifier: Id, frame: Frame) -> int | None:
+        """End the request that is cancelled; returns it."""
         flow = self._flow(frame.connection, frame.direction)
         rows = flow.waiting.pop(identifier, None)
         for row in rows or ():
             self._stop(row, frame.time, Status.CANCELLED)
             flow.cancelled[identifier] = row
+        return rows[0] if rows else None
 
 
 def _only(flow: RequestFlow) -> int | None:

@@ -11,7 +11,7 @@ from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Id, S
 from mcpdesk.recorder.index.message_heads import Head
 from mcpdesk.recorder.record import Frame
 
-NO_FRAME = -1
+NO_FRAME = NO_ROW = -1
 
 
 _BEGINS = {
@@ -56,6 +56,8 @@ class Table:
         """Those bytes of `size` that the request has."""
         self.tokens: ColumnValues[int] = self._column("L")
         """About what a model pays for the result."""
+        self.under: ColumnValues[int] = self._column("q")
+        """The row of the call that a notification belongs to; -1 where it stands for itself."""
         self.id: ColumnValues[Id | None] = self._column("")
         self.labels: dict[int, Label] = {}
         """By code. A code is never used again."""
@@ -108,6 +110,7 @@ class Table:
         self.size.append(frame.size)
         self.asked.append(frame.size if asks else 0)
         self.tokens.append(0)
+        self.under.append(NO_ROW)
         self.id.append(head.id)
         self.kind.append(_KIND_CODES[head.kind])
         return len(self.kind) - 1

@@ -178,6 +178,26 @@ class Index:
             operation.since if operation and operation.asked else None,
         )
 
+    @property
+    def has_folded(self) -> bool:
+        """Whether some exchange has no line of its own."""
+        return bool(self.operations.whole or self._pairing.notifications)
+
+    def line_of(self, number: int) -> int:
+        """The exchange whose line stands for this one: the whole of a part, the call of a notification."""
+        whole = self.operations.whole.get(number)
+        if whole is not None or number < self.table.base:
+            return number if whole is None else whole
+        under = self.table.under[number]
+        return under if under >= self.table.base else number
+
+    def folded_in(self, number: int) -> list[int]:
+        """The exchanges without a line of their own that belong to one, in the order they began."""
+        operation = self.operations.get(number)
+        frames = self._pairing.notifications.get(number, ())
+        folded = {row for frame in frames for row in self.rows_of(frame) if self.table.under[row] == number}
+        return sorted(folded.union(operation.rows if operation else ()))
+
     def revision(self, number: int) -> str:
         """The revision an exchange states, else its connection's; empty for one that was dropped."""
         table = self.table

@@ -42,6 +42,8 @@ class View:
         self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
+        self._by_folded: set[int] = set()
+        """Lines that are shown for a notification below them, whatever they say themselves."""
 
     @property
     def lines(self) -> Sequence[int]:
@@ -113,6 +115,7 @@ class View:
         self._rows, self._frames = max(self._rows, base), max(self._frames, frame)
         self._altered = max(self._altered, self._index.altered.base)
         del self._lines[: bisect_left(self._lines, frame if self.raw else base)]
+        self._by_folded = {line for line in self._by_folded if line >= base}
         for needle in self._matcher.needles:
             needle.frames.difference_update([each for each in needle.frames if each < frame])
 
@@ -136,12 +139,15 @@ class View:
             for row in rows:
                 self._show(row)
             return
-        whole = self._operations.whole
-        if not whole:
+        if not self._index.has_folded:
             self._lines.extend(rows)
             return
+        line_of = self._index.line_of
         for row in rows:
-            self._show(whole.get(row, row))
+            line = line_of(row)
+            if line != row and self._table.under[row] == line:
+                self._by_folded.add(line)
+            self._show(line)
 
     def _search(self, start: int, stop: int) -> None:
         """Search frames for the filter's words; an earlier row may match by what came for it now."""
@@ -176,6 +182,11 @@ class View:
         """Judge rows anew, each with the operation it belongs to, as far as that was searched."""
         if not judged:
             return
+        if not self.raw:
+            under, line_of = self._table.under, self._index.line_of
+            folded = [row for row in judged if under[row] >= 0 and line_of(row) == under[row]]
+            self._take(self._matcher.keep(folded))
+            judged = [row for row in judged if row not in set(folded)] if folded else judged
         seen = self._rows
         together = [
             (line, [row for row in rows if row < seen]) for line, rows in self._operations.with_parts(judged)
@@ -184,7 +195,7 @@ class View:
             together = [(row, [row]) for _, rows in together for row in rows]
         kept = set(self._matcher.keep([row for _, rows in together for row in rows]))
         for line, rows in together:
-            if kept.isdisjoint(rows):
+            if kept.isdisjoint(rows) and line not in self._by_folded:
                 self._hide(line)
             else:
                 self._show(line)

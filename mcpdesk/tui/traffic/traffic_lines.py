@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from time import time
 
 from rich.cells import cell_len, set_cell_size
@@ -31,6 +32,14 @@ _PREVIEW = 400
 NOTHING_SAID = Summary()
 _MOST_SUMMARIES = 1_000
 """Exchanges whose arguments and results are kept in a few words: those of some screens."""
+
+
+class Fold(Enum):
+    """How a line stands to those that can be unfolded below it; the value is drawn before their number."""
+
+    CLOSED = "▸"
+    OPEN = "▾"
+    BELOW = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +137,19 @@ def exchange_cells(
     *,
     marked: bool = False,
     said: Summary = NOTHING_SAID,
+    fold: Fold = Fold.CLOSED,
 ) -> list[Cell]:
     """The line of an exchange; `now` drives the clock of a pending one."""
-    return _joined(_fit(_cells(exchange, column, now, marked, said), column) for column in columns)
+    return _joined(_fit(_cells(exchange, column, now, marked, said, fold), column) for column in columns)
 
 
 _BY_HAND: Cell = ("✎", "traffic--warn")
 """Stands in the first cell of an exchange of which a message was changed at the desk."""
 
 
-def _cells(exchange: Exchange, column: LineColumn, now: float, marked: bool, said: Summary) -> list[Cell]:
+def _cells(
+    exchange: Exchange, column: LineColumn, now: float, marked: bool, said: Summary, fold: Fold
+) -> list[Cell]:
     """What an exchange has in a column."""
     match column.name:
         case "mark":
@@ -150,7 +162,7 @@ def _cells(exchange: Exchange, column: LineColumn, now: float, marked: bool, sai
             arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
             return [(arrows[exchange.direction], _WAY_STYLES[exchange.direction])]
         case "what":
-            return _message(exchange, now, column.width, said)
+            return _message(exchange, now, column.width, said, fold)
         case "id":
             return [] if exchange.id is None else [(f"#{exchange.id}", "traffic--muted")]
         case "status" if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
@@ -255,12 +267,16 @@ _SHORTENED: dict[str, Callable[[str, int], str]] = {
 _WAY_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
 
 
-def _message(exchange: Exchange, now: float, width: int, said: Summary) -> list[Cell]:
+def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fold) -> list[Cell]:
     """Method and name, what else belongs to it, and in what is left the arguments and what came of them.
 
     The name gives way to the second, down to a few cells.
     """
     cells = _what(exchange)
+    if fold is Fold.BELOW:
+        cells.insert(0, ("└ ", "traffic--muted"))
+    elif folded := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
+        cells.append((f" {fold.value} {folded}", "traffic--clock"))
     long = operation_words(exchange, now)
     left = width - sum(cell_len(text) for text, _ in cells)
     if long:
@@ -399,14 +415,14 @@ class TrafficStrips:
         """A line that is not one of the traffic."""
         return self._strip(cells)
 
-    def exchange(self, number: int, *, cursor: bool, marked: bool) -> Strip:
+    def exchange(self, number: int, *, cursor: bool, marked: bool, fold: Fold = Fold.CLOSED) -> Strip:
         """The line of an exchange."""
         exchange = self._index.exchange(number)
         if exchange.ended is None or exchange.asked_at is not None:
             self.has_clock = True
         columns = self._columns[:-1] if self._has_bars else self._columns
         said = NOTHING_SAID if self._has_bars else self._summary(exchange)
-        cells = exchange_cells(exchange, columns, time(), marked=marked, said=said)
+        cells = exchange_cells(exchange, columns, time(), marked=marked, said=said, fold=fold)
         if self._index.marks and not marked and any(mark.was for mark in self._index.marks_of(exchange)):
             cells[0] = (cells[0][0][1:], cells[0][1])
             cells.insert(0, _BY_HAND)
@@ -416,7 +432,8 @@ class TrafficStrips:
 
     def _summary(self, exchange: Exchange) -> Summary:
         """What an exchange says; kept until its answer comes or others are looked at."""
-        key = (exchange.number, exchange.response, self._index.reveals_secrets)
+        news = exchange.response if exchange.ended is not None else len(exchange.notifications)
+        key = (exchange.number, exchange.ended, news, self._index.reveals_secrets)
         found = self._summaries.get(key)
         if found is None:
             if len(self._summaries) >= _MOST_SUMMARIES:

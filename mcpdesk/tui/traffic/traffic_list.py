@@ -20,11 +20,13 @@ from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
+from mcpdesk.recorder.index.exchange import STATUSES, Status
 from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, TrafficStrips
+from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, Fold, TrafficStrips
+from mcpdesk.tui.traffic.unfolded_lines import UnfoldedLines
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
@@ -34,6 +36,11 @@ _SLICE_S = 0.005
 _PROGRESS_S = 0.1
 """How often a long search shows what it found so far."""
 _WHEEL = 3
+_FAILED = frozenset(
+    code
+    for code, status in enumerate(STATUSES)
+    if status in (Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED)
+)
 
 
 class TrafficList(Widget, can_focus=True):
@@ -107,6 +114,11 @@ class TrafficList(Widget, can_focus=True):
         self.compact = compact
         self.node: Node = EVERYTHING
         self.view = View(index)
+        self._unfolded: int | None = None
+        """The exchange whose notifications and parts have lines below its own."""
+        self._below: Sequence[int] = ()
+        self._below_as_of = (-1, -1)
+        """The exchange and the version of the index for which those lines were found."""
         self.following = True
         self.paused = False
         self.marks: set[int] = set()
@@ -142,6 +154,16 @@ class TrafficList(Widget, can_focus=True):
         return True
 
     @property
+    def lines(self) -> UnfoldedLines:
+        """The lines there are, with what is unfolded."""
+        if self._unfolded is None:
+            return UnfoldedLines(self.view)
+        if self._below_as_of != (self._unfolded, self.index.version):
+            self._below = self.index.folded_in(self._unfolded)
+            self._below_as_of = (self._unfolded, self.index.version)
+        return UnfoldedLines(self.view, self._unfolded, self._below)
+
+    @property
     def selected(self) -> int | None:
         """The number of the selected exchange; None without any, or while a raw frame is not paired."""
         if self._line is None or not self.view.raw:
@@ -160,14 +182,17 @@ class TrafficList(Widget, can_focus=True):
 
     def select(self, exchange: int) -> None:
         """Move to an exchange, or to the one it is a part of, and stay there."""
-        self._go(self.view.position(self._line_of(exchange)))
+        line = self._line_of(exchange)
+        if not self.view.raw and line != exchange and self._unfolded == line:
+            line = exchange
+        self._go(self.lines.position(line))
 
     def _line_of(self, exchange: int) -> int:
         """The line that shows an exchange."""
         if self.view.raw:
             table = self.index.table
             return table.first[exchange] if exchange >= table.base else self.index.first_frame
-        return self.index.operations.whole.get(exchange, exchange)
+        return self.index.line_of(exchange)
 
     def notify_style_update(self) -> None:
         """Look the styles up again."""
@@ -190,13 +215,31 @@ class TrafficList(Widget, can_focus=True):
 
     def action_last(self) -> None:
         """Go to the newest line."""
-        self._go(len(self.view.lines) - 1)
+        self._go(len(self.lines) - 1)
 
     def action_open(self) -> None:
         """Ask for the details of the selected line, and stay on it."""
         if self._line is not None:
             self._stop_following()
             self.post_message(self.Opened(self, self.selected))
+
+    def action_unfold(self) -> None:
+        """Show the notifications and parts of the selected exchange below it."""
+        if self._line is None or self.view.raw or not self.index.folded_in(self._line):
+            return
+        self._unfolded = self._line
+        self._stop_following()
+        self._place_lines(reveal=True)
+
+    def action_fold(self) -> None:
+        """Hide them again."""
+        if self._unfolded is None:
+            return
+        inside = self._line is not None and self.lines.is_below(self._position())
+        line, self._unfolded = self._unfolded, None
+        if inside:
+            self._go(self.view.position(line))
+        self._place_lines(reveal=True)
 
     def action_follow(self) -> None:
         """Stay at the newest line, or stop."""
@@ -231,6 +274,24 @@ class TrafficList(Widget, can_focus=True):
         if later:
             self.select(later[0 if by > 0 else -1])
 
+    def action_next_like(self, what: str, by: int) -> None:
+        """Go to the next or previous line that failed, was slow, or asks the same as the selected one."""
+        lines, table = self.view.lines, self.index.table
+        if self.view.raw or self._line is None or self._line < table.base:
+            return
+        column, wanted = {
+            "same": (table.label, {table.label[self._line]}),
+            "error": (table.status, _FAILED),
+            "slow": (table.slow, {True}),
+        }[what]
+        position = self.view.position(self.index.line_of(self._line)) + by
+        while 0 <= position < len(lines):
+            if column[lines[position]] in wanted:
+                self.select(lines[position])
+                return
+            position += by
+        self.app.bell()
+
     def action_raw(self) -> None:
         """Show every frame for itself, or exchanges again."""
         chosen = self.selected
@@ -260,7 +321,7 @@ class TrafficList(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Select the line under the mouse; a second click opens it."""
         position = self._offset + event.y - (not self.compact)
-        if event.y < (not self.compact) or position >= len(self.view.lines):
+        if event.y < (not self.compact) or position >= len(self.lines):
             return
         self._go(position)
         if event.chain == 2:
@@ -297,7 +358,7 @@ class TrafficList(Widget, can_focus=True):
         """One line of the screen."""
         strips = self._strips
         strips.fit(self.size.width, self.view.raw)
-        lines = self.view.lines
+        lines = self.lines
         if not self.compact:
             if y == 0:
                 return strips.head() if lines else strips.text()
@@ -310,17 +371,25 @@ class TrafficList(Widget, can_focus=True):
         if self.view.raw:
             marked = not self.marks.isdisjoint(self.index.rows_of(line))
             return strips.frame(line, cursor=line == self._line, marked=marked)
-        return strips.exchange(line, cursor=line == self._line, marked=line in self.marks)
+        below = lines.is_below(position)
+        return strips.exchange(
+            line, cursor=line == self._line, marked=line in self.marks, fold=self._fold_of(line, below)
+        )
+
+    def _fold_of(self, line: int, is_below: bool) -> Fold:
+        if is_below:
+            return Fold.BELOW
+        return Fold.OPEN if line == self._unfolded else Fold.CLOSED
 
     # Offset and selection
 
     def _position(self) -> int:
         """Position of the selected line."""
-        return 0 if self._line is None else self.view.position(self._line)
+        return 0 if self._line is None else self.lines.position(self._line)
 
     def _go(self, position: int) -> None:
         """Select the line at a position, as the person asked; following ends."""
-        lines = self.view.lines
+        lines = self.lines
         if not lines:
             return
         before = self._line
@@ -347,7 +416,7 @@ class TrafficList(Widget, can_focus=True):
         self._place_lines()
 
     def _end(self) -> int:
-        return max(0, len(self.view.lines) - self.rows_visible)
+        return max(0, len(self.lines) - self.rows_visible)
 
     def _resume(self) -> None:
         self.paused = False
@@ -359,7 +428,7 @@ class TrafficList(Widget, can_focus=True):
         self.view = View(self.index, self.node, raw=raw)
         if self.paused:
             self.view.hold()
-        self._top = self._line = None
+        self._top = self._line = self._unfolded = None
         if chosen is not None:
             self._line = self._line_of(chosen)
         self._search_all()
@@ -379,7 +448,7 @@ class TrafficList(Widget, can_focus=True):
 
     def _place_lines(self, *, reveal: bool = False) -> None:
         """Bring offset, selection and scroll bar in line with the lines there are, and draw."""
-        lines = self.view.lines
+        lines = self.lines
         if self.following and not self.paused:
             self._line = lines[-1] if lines else None
             self._offset = self._end()
@@ -402,11 +471,11 @@ class TrafficList(Widget, can_focus=True):
         if self._line is None or (lines[position] != self._line and self.view.done >= 1):
             self._line, reveal = lines[position], True
         if self._top is not None:
-            self._offset = self.view.position(self._top)
+            self._offset = self.lines.position(self._top)
         if reveal:
             self._offset = max(position - self.rows_visible + 1, min(self._offset, position))
         self._offset = max(0, min(self._offset, self._end()))
 
     def _remember_top(self) -> None:
-        lines = self.view.lines
+        lines = self.lines
         self._top = lines[self._offset] if self._offset < len(lines) else None

@@ -1,0 +1,51 @@
+"""The lines of a view, with those of one exchange unfolded below it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from mcpdesk.recorder.index.view import View
+
+
+class UnfoldedLines(Sequence[int]):
+    """Numbers of exchanges, or of frames in raw form. What is unfolded stands below its line."""
+
+    def __init__(self, view: View, unfolded: int | None = None, below: Sequence[int] = ()) -> None:
+        """`below` are the lines that belong to `unfolded`."""
+        self._lines = view.lines
+        self._view = view
+        self._below: Sequence[int] = ()
+        self._at = 0
+        if unfolded is not None and not view.raw:
+            at = view.position(unfolded)
+            if at < len(self._lines) and self._lines[at] == unfolded:
+                self._below, self._at = below, at + 1
+
+    def __len__(self) -> int:
+        return len(self._lines) + len(self._below)
+
+    @overload
+    def __getitem__(self, position: int) -> int: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[int]: ...
+    def __getitem__(self, position: int | slice) -> int | Sequence[int]:
+        if isinstance(position, slice):
+            return [self[at] for at in range(*position.indices(len(self)))]
+        if position < 0:
+            position += len(self)
+        below = position - self._at
+        if below < 0 or not self._below:
+            return self._lines[position]
+        return self._below[below] if below < len(self._below) else self._lines[position - len(self._below)]
+
+    def position(self, line: int) -> int:
+        """Where a line stands, or would stand."""
+        if line in self._below:
+            return self._at + self._below.index(line)
+        position = self._view.position(line)
+        return position + len(self._below) if self._below and position >= self._at else position
+
+    def is_below(self, position: int) -> bool:
+        """Whether the line at a position belongs to what is unfolded."""
+        return 0 <= position - self._at < len(self._below)
