@@ -142,11 +142,14 @@ class View:
         if not self._index.has_folded:
             self._lines.extend(rows)
             return
-        line_of = self._index.line_of
+        line_of, under, latest = self._index.line_of, self._table.under, -1
         for row in rows:
+            if under[row] == latest >= 0:
+                continue
             line = line_of(row)
-            if line != row and self._table.under[row] == line:
+            if line != row and under[row] == line:
                 self._by_folded.add(line)
+                latest = line
             self._show(line)
 
     def _search(self, start: int, stop: int) -> None:
