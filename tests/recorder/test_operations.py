@@ -43,7 +43,6 @@ def test_rounds_questions_and_looks_at_a_task_are_one_line_each() -> None:
     assert said == [
         ("tools/call", "book-flight", 3, 0, 0),
         ("tools/call", "plan-party", 1, 2, 0),
-        ("notifications/progress", "", 1, 0, 0),
         ("tools/call", "paint-house", 1, 0, 2),
     ]
 
@@ -127,7 +126,7 @@ def test_a_task_keeps_its_looks_questions_and_notifications() -> None:
         (OUT, request(1, "elicitation/create", {"message": "?", "_meta": related})),
         (IN, request(4, "tasks/get", {"taskId": "unknown"})),
     )
-    made, other, _, unknown = lines(recording)
+    made, other, unknown = lines(recording)
     assert [recording.index.exchange(part).method for part in made.parts] == [
         "tasks/result",
         "elicitation/create",

@@ -71,7 +71,7 @@ def status(pane: TrafficPane) -> str:
 async def test_it_opens_following_with_counts() -> None:
     async with running() as (app, _, pane):
         assert app.focused is pane.listing
-        assert status(pane).split() == ["13", "exchanges", "following"]
+        assert status(pane).split() == ["9", "exchanges", "following"]
 
 
 @pytest.mark.slow
@@ -103,12 +103,12 @@ async def test_enter_shows_details_below_where_there_is_not_and_esc_closes_them(
 async def test_a_filter_narrows_while_it_is_typed_and_esc_drops_it() -> None:
     async with running() as (app, pilot, pane):
         await typed(pilot, pane, "status:error")
-        assert status(pane).startswith("2 of 13 exchanges")
+        assert status(pane).startswith("2 of 9 exchanges")
         await pilot.press("enter")
         assert app.focused is pane.listing and pane.query_one(Input).display
         await pilot.press("escape")
         await pane.workers.wait_for_complete()
-        assert status(pane).startswith("13 exchanges") and not pane.query_one(Input).display
+        assert status(pane).startswith("9 exchanges") and not pane.query_one(Input).display
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ async def test_an_exchange_is_copied_masked(key: str, words: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("key", "suffix", "count"), [("j", "jsonl", 13), ("m", "md", 13), ("J", "jsonl", 1), ("h", "har", 1)]
+    ("key", "suffix", "count"), [("j", "jsonl", 9), ("m", "md", 9), ("J", "jsonl", 1), ("h", "har", 1)]
 )
 async def test_exchanges_are_exported_masked(
     key: str, suffix: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -366,7 +366,7 @@ async def test_a_called_tools_secret_arguments_are_known_by_its_schema() -> None
 async def test_counts_are_of_operations_and_of_what_the_filter_lets_pass() -> None:
     async with running_list(asking_recording()) as (app, pilot):
         app.listing.action_mark()
-        assert counts(app.listing) == "4 exchanges · 1 marked"
+        assert counts(app.listing) == "3 exchanges · 1 marked"
         app.listing.filter(parse("tool:book-flight", 0))
         await app.workers.wait_for_complete()
         assert counts(app.listing).startswith("1 of 4 exchanges")

@@ -17,7 +17,7 @@ from time import perf_counter, time
 
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind
 from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Word
-from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues
+from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues
 from mcpdesk.recorder.index.traffic_index import Index
 
 _SEPARATOR = b"\0"
@@ -36,12 +36,14 @@ class View:
         self._table = index.table
         self._operations = index.operations
         self._is_all = node == EVERYTHING
-        self._matcher = Matcher(index, node)
+        self._matcher = Matcher(index, node, raw=raw)
         self._lines: array[int] = array("q")
         self._held: tuple[array[int], int] | None = None
         self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
+        self._looks_below = not _negates(node)
+        """Whether a call is shown for what its notifications say: not where a filter has a `not`."""
         self._by_folded: set[int] = set()
         """Lines that are shown for a notification below them, whatever they say themselves."""
 
@@ -142,15 +144,15 @@ class View:
         if not self._index.has_folded:
             self._lines.extend(rows)
             return
-        line_of, under, latest = self._index.line_of, self._table.under, -1
+        line_of, under, base, latest = self._index.line_of, self._table.under, self._table.base, NO_ROW
         for row in rows:
-            if under[row] == latest >= 0:
-                continue
-            line = line_of(row)
-            if line != row and under[row] == line:
-                self._by_folded.add(line)
-                latest = line
-            self._show(line)
+            call = under[row]
+            if call == NO_ROW:
+                self._show(line_of(row))
+            elif call >= base and call != latest and self._looks_below:
+                self._by_folded.add(call)
+                self._show(call)
+                latest = call
 
     def _search(self, start: int, stop: int) -> None:
         """Search frames for the filter's words; an earlier row may match by what came for it now."""
@@ -186,8 +188,8 @@ class View:
         if not judged:
             return
         if not self.raw:
-            under, line_of = self._table.under, self._index.line_of
-            folded = [row for row in judged if under[row] >= 0 and line_of(row) == under[row]]
+            under = self._table.under
+            folded = [row for row in judged if under[row] != NO_ROW]
             self._take(self._matcher.keep(folded))
             judged = [row for row in judged if row not in set(folded)] if folded else judged
         seen = self._rows
@@ -226,6 +228,13 @@ class View:
                 del lines[at]
 
 
+def _negates(node: Node) -> bool:
+    """Whether a filter has a `not` in it."""
+    if isinstance(node, All | Either):
+        return any(map(_negates, node.nodes))
+    return isinstance(node, Not)
+
+
 Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
 Holds = Callable[[float, float], bool]
@@ -254,7 +263,8 @@ class Needle:
 class Matcher:
     """A filter made ready for one index."""
 
-    def __init__(self, index: Index, node: Node) -> None:
+    def __init__(self, index: Index, node: Node, *, raw: bool = False) -> None:
+        self._raw = raw
         self.needles: list[Needle] = []
         self.depends_on_clock = False
         """Whether a pending row may begin to match by waiting."""
@@ -328,9 +338,11 @@ class Matcher:
             case "method":
                 return self._by_label(lambda method, _: _has(method, values))
             case "name":
-                return self._by_label(lambda _, name: _has(name, values))
+                return self._of_calls(self._by_label(lambda _, name: _has(name, values)))
             case "tool":
-                return self._by_label(lambda method, name: method in _CALLS and _has(name, values))
+                return self._of_calls(
+                    self._by_label(lambda method, name: method in _CALLS and _has(name, values))
+                )
             case "peer" | "server":
                 # Looked up anew each time: peers tell their names late.
                 return _by_code(table.connection, lambda number: _has(self._end(number, name), values))
@@ -344,6 +356,22 @@ class Matcher:
                 return lambda rows: [row for row in rows if _is_id(table.id[row], values)]
             case _:
                 return self._by_status(values)
+
+    def _of_calls(self, keep: Keep) -> Keep:
+        """What holds for a call holds for its notifications."""
+        under, index = self._table.under, self._index
+        if self._raw:
+            return keep
+
+        def kept(rows: Rows) -> Rows:
+            if not index.has_folded:
+                return keep(rows)
+            base = self._table.base
+            calls = [call if (call := under[row]) >= base else row for row in rows]
+            fitting = set(keep(calls))
+            return [row for row, call in zip(rows, calls, strict=True) if call in fitting]
+
+        return kept
 
     def _by_label(self, fits: Callable[[str, str], bool]) -> Keep:
         labels = self._table.labels
