@@ -25,7 +25,13 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCKS = [re.sub(r"(?m)^ +", "", block) for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", README)]
 SPOKEN = {"enter", "esc", "tab", "shift+tab"}
 """Keys of the README that are Textual's own."""
-SYMBOLS = {"?": "question_mark", "/": "slash", "[": "left_square_bracket", "]": "right_square_bracket"}
+SYMBOLS = {
+    "?": "question_mark",
+    "/": "slash",
+    ".": "full_stop",
+    "[": "left_square_bracket",
+    "]": "right_square_bracket",
+}
 
 
 def commands() -> list[str]:

@@ -77,7 +77,7 @@ _app = partial(Action, scope="app", group="Desk")
 ACTIONS: tuple[Action, ...] = (
     _workbench("call", "ctrl+r", "call",
         "Call the tool, read the resource, get the prompt; a destructive tool asks once more."),
-    _workbench("again", "R", "same again",
+    _workbench("again", "full_stop,R", "same again",
         "Put the arguments of the last call into the form, and call with them.", footer=False),
     _workbench("cancel", "ctrl+x", "cancel", "Cancel the running call.", priority=True),
     _workbench("toggle_json", "ctrl+e", "form or JSON",
@@ -86,6 +86,8 @@ ACTIONS: tuple[Action, ...] = (
         "Earlier calls of this item; enter takes their arguments."),
     _workbench("saved", "ctrl+s,b", "saved calls",
         "Take arguments kept under a name, or keep what is entered under one.", footer=False),
+    _workbench("edit_source", "E", "edit the code",
+        "Open $EDITOR where the call failed, else where the item is.", footer=False),
     _workbench("clear_form", "ctrl+l", "reset", "Put the defaults back into the form.", footer=False),
     _workbench("filter", "slash", "filter", "Filter the catalogue."),
     _workbench("copy", "y", "copy result",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,13 +18,14 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.link.link import LinkCall
-from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, Progress
+from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.schema_fields import Schema
 from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.json_text import Path
 from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.results.after_call import differences, logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
@@ -149,10 +150,20 @@ class ResultView(Vertical):
         await self._put([RunningView(call)])
         self._load(None, {}, None)
 
-    async def show(self, outcome: CallOutcome, marks: Mapping[Path, str]) -> None:
-        """Show an outcome; `marks` says at which paths structured content does not fit its schema."""
+    async def show(
+        self,
+        outcome: CallOutcome,
+        marks: Mapping[Path, str],
+        logged: Sequence[LogLine] = (),
+        before: CallOutcome | None = None,
+    ) -> None:
+        """Show an outcome; `marks` says at which paths structured content does not fit its schema.
+
+        Below it stand what the call logged, and in what it differs from the call `before` it.
+        """
         result = outcome.result
-        await self._put(list(_error_lines(outcome) if result is None else _widgets(result)))
+        drawn = _error_lines(outcome) if result is None else _widgets(result)
+        await self._put([*drawn, *logged_lines(logged), *differences(before, outcome)])
         structured = None if result is None else result.get("structuredContent")
         self._load(structured, marks, outcome)
 

@@ -17,6 +17,7 @@ from textual.timer import Timer
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, ServerView
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.editor import edit
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.forms.schema_fields import UNSET
 from mcpdesk.tui.render.json_text import compact
@@ -278,6 +279,14 @@ class WorkbenchPane(Vertical):
         arguments = draft.arguments if draft.arguments is not None else past[0].arguments
         draft.insisted = compact(arguments)
         self._open(draft.item, arguments=arguments, call=True)
+
+    def action_edit_source(self) -> None:
+        """Open the person's editor where the last call failed, else where the item is."""
+        place = None if self.draft is None else self.draft.place
+        if place is None:
+            self.app.notify("There is no file of this item here.", markup=False)
+            return
+        edit(self.app, *place)
 
     @on(Arguments.Submitted)
     def _submitted(self, event: Arguments.Submitted) -> None:

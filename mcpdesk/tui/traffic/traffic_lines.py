@@ -293,6 +293,8 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
 _LEAST_SAID = 8
 """Cells below which arguments and result are left out."""
 _ARROW = " → "
+_ROOM_FOR_BOTH = 20
+"""Cells below which the result stands alone."""
 
 
 def _said(said: Summary, width: int) -> list[Cell]:
@@ -301,7 +303,7 @@ def _said(said: Summary, width: int) -> list[Cell]:
     if not answered:
         return [(f" {cut(asked, width)}", "traffic--muted")] if asked else []
     style = "traffic--bad" if said.has_failed else "traffic--good"
-    if not asked:
+    if not asked or width < _ROOM_FOR_BOTH:
         return [(_ARROW, "traffic--muted"), (cut(answered, width - 2), style)]
     room = width - len(_ARROW)
     half = max(room // 2, room - cell_len(answered))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcpdesk.link.link import Link, LinkCall
-from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, SchemaFailure
+from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, SchemaFailure
 from mcpdesk.tui.forms.field_widgets import Ask
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
@@ -43,6 +43,10 @@ class Draft:
     outcome: CallOutcome | None = None
     ended_call: LinkCall | None = None
     """The last call, until its recorded duration is known."""
+    before: CallOutcome | None = None
+    """The outcome of the call before the last, where it had the same arguments."""
+    logged: tuple[LogLine, ...] = ()
+    """What the last call logged, an exception with its traceback among it."""
     uri: str = ""
     """URI of the resource that was read last."""
     changes: int | None = None
@@ -99,11 +103,27 @@ class Draft:
         Raises: ValueError when the arguments make no request.
         """
         method, params = request_for(self.item, arguments)
-        self.arguments, self.outcome = arguments, None
+        self.before = self.outcome if same(arguments, self.arguments) else None
+        self.arguments, self.outcome, self.logged = arguments, None, ()
         self.shareable = self.without_secrets(arguments)
         if self.changes is None:
             self.uri = str(params.get("uri", "")) if method == "resources/read" else ""
         self.call = self.link.request(self.server, method, params)
+
+    def logged_by(self, call: LinkCall) -> tuple[LogLine, ...]:
+        """What a call logged, as far as it can be told from others."""
+        key = (call.connection, call.request_id)
+        return tuple(line for line in self.link.logs() if line.call == key)
+
+    @property
+    def place(self) -> tuple[Path, int] | None:
+        """File and line where the last call failed, else where the item is; None if that is not here."""
+        servers = self.link.view().servers
+        folder = next((one.folder for one in servers if one.name == self.server), "")
+        wheres = [line.where for line in self.logged if line.where] or [self.item.source]
+        file, _, number = wheres[-1].rpartition(":")
+        path = Path(folder) / file
+        return (path, int(number)) if folder and file and number.isdigit() and path.is_file() else None
 
     def without_secrets(self, arguments: Any) -> Any:
         """The arguments without secrets; where the form cannot show them, without its secret members."""
@@ -202,6 +222,7 @@ class Drafts:
             if draft.call is None:
                 continue
             draft.outcome = outcome = draft.call.outcome.result()
+            draft.logged = draft.logged_by(draft.call)
             draft.ended_call, draft.call = draft.call, None
             if not draft.is_reread:
                 past = PastCall(time.time(), *draft.key, draft.shareable, _status(outcome), outcome.elapsed_s)

@@ -134,7 +134,8 @@ class ItemPane(Vertical):
                 structured = (draft.outcome.result or {}).get("structuredContent")
                 schema = draft.item.definition.get("outputSchema")
                 is_small = len(draft.outcome.raw) <= _MAX_CHECKED
-                await self.result.show(draft.outcome, schema_marks(schema, structured) if is_small else {})
+                marks = schema_marks(schema, structured) if is_small else {}
+                await self.result.show(draft.outcome, marks, draft.logged, draft.before)
             else:
                 await self.result.show_lines(*_hint(draft))
         self.show_title()

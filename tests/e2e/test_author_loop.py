@@ -1,0 +1,57 @@
+"""The main loop of an author: a tool fails, its line is opened in the editor, mended, and called again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.folders import write
+from tests.support.terminal import Desk
+
+FILES = {
+    "mcp.json": '{"name": "shop"}',
+    "tools/shop.py": '''
+        from mcpdesk import Context
+
+        PRICES = {"coffee": 3}
+
+
+        async def price(ctx: Context, item: str = "tea") -> str:
+            """The price of an item."""
+            await ctx.info(f"looking for {item}")
+            return str(PRICES[item])
+        ''',
+}
+EDITOR = """#!/bin/sh
+echo "$@" > "$(dirname "$0")/opened"
+"""
+
+
+@pytest.mark.slow
+def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_path: Path) -> None:
+    folder = write(tmp_path / "shop", FILES)
+    tools, opened = folder / "tools" / "shop.py", tmp_path / "opened"
+    editor = tmp_path / "vim"
+    editor.write_text(EDITOR)
+    editor.chmod(0o755)
+    lines = tools.read_text().splitlines()
+    number = next(at for at, line in enumerate(lines, 1) if "return" in line)
+    environ = {"EDITOR": str(editor), "MCPDESK_STATE_DIR": str(tmp_path / "state")}
+    with Desk([str(folder), "--http", "0"], columns=110, rows=50, environ=environ) as desk:
+        desk.see("The price of an item")
+        desk.press("\x12")
+        shown = desk.see("log of this call")
+        assert f"tools/shop.py:{number} · E opens it" in shown
+        desk.see("return str\\(PRICES")
+        assert "info looking for tea" in desk.text
+        desk.press("E")
+        desk.wait(opened.exists, "the editor")
+        assert opened.read_text().split() == [f"+{number}", str(tools)]
+        tools.write_text(tools.read_text().replace('{"coffee": 3}', '{"coffee": 3, "tea": 2}'))
+        desk.see("1 changed: price")
+        desk.press(".")
+        desk.see("changed since the call before")
+        desk.see(r"\+2\b")
+        desk.press(".")
+        desk.see("= the same as before")

@@ -1,0 +1,51 @@
+"""Below a result stand what its call logged, and in what it differs from the same call before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.hosting.journal import LogLine
+from mcpdesk.link.values import CallOutcome
+from mcpdesk.tui.results.after_call import MOST_COMPARED, differences, logged_lines
+
+
+def outcome(text: str = "", error: dict[str, Any] | None = None, **more: Any) -> CallOutcome:
+    result = {"content": [{"type": "text", "text": text}], **more} if error is None else None
+    return CallOutcome(result, error, text.encode(), 0.1)
+
+
+def shown(widgets: Any) -> list[str]:
+    return [str(widget.render()) for widget in widgets]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        (None, outcome("a"), []),
+        (outcome("a"), outcome("a"), ["= the same as before"]),
+        (outcome("a", _meta={"n": 1}), outcome("a", _meta={"n": 2}), ["= the same as before"]),
+        (outcome("a\nb"), outcome("a\nc"), ["changed since the call before", "-b\n+c"]),
+        (outcome("a", structuredContent={"n": 1}), outcome("a", structuredContent={"n": 2}), ['-    "n": 1']),
+        (outcome(error={"code": -1, "message": "x"}), outcome("a"), ["+a"]),
+        (outcome("x" * MOST_COMPARED + "y"), outcome("a"), []),
+    ],
+)
+def test_what_changed_is_told(before: CallOutcome | None, now: CallOutcome, told: list[str]) -> None:
+    text = "\n".join(shown(differences(before, now)))
+    assert all(each in text for each in told) and bool(told) == bool(text), text
+
+
+def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
+    lines = [
+        LogLine(1, 0.0, "info", "t", "looking\x1b[2J"),
+        LogLine(2, 0.0, "error", "t", "Traceback\nKeyError: 'tea'", "tools/t.py:9"),
+    ]
+    assert shown(logged_lines(lines)) == [
+        "log of this call · tools/t.py:9 · E opens it",
+        "info looking␛[2J",
+        "error Traceback\nKeyError: 'tea'",
+    ]
+    assert shown(logged_lines(lines[:1]))[0] == "log of this call"
+    assert shown(logged_lines([])) == []
