@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 from tests.support.terminal import Desk
 
 COLUMNS, ROWS = 110, 30
-CELL = (8, 17)
+CELL = (8, 16)
 POINTS = 13
 FONTS = tuple(f"/usr/share/fonts/truetype/dejavu/DejaVuSansMono{kind}.ttf" for kind in ("", "-Bold"))
 COLOURS = 128
@@ -33,7 +33,16 @@ NAMED = {
     "cyan": "#33aaaa",
     "white": "#cccccc",
 }
-KEYS = {"enter": "\r", "escape": "\x1b", "tab": "\t", "down": "\x1b[B", "right": "\x1b[C", "run": "\x12"}
+KEYS = {
+    "enter": "\r",
+    "escape": "\x1b",
+    "tab": "\t",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "up": "\x1b[A",
+    "left": "\x1b[D",
+    "run": "\x12",
+}
 
 
 class Step(NamedTuple):
@@ -48,13 +57,17 @@ class Step(NamedTuple):
 
 TOUR = (
     Step("", r"Count down", 2.0),
-    Step("<run>", r"\b3\b", 0.8),
-    Step("", r"lift-off|Lift-off|done", 2.0),
+    Step("<run>", r"\(3 of 5\)", 0.8),
+    Step("", r"Lift-off!", 2.0),
     Step("/order<enter>", r"Order a cup", 1.5),
     Step("<run>", r"Which tea", 2.0),
     Step("2<enter>", r"What goes", 1.5),
     Step("13<enter>", r"coming up", 2.0),
-    Step("2", r"tools/call", 2.5),
+    Step("2", r"order-tea", 2.5),
+    Step("<up>", r"countdown", 0.6),
+    Step("<right>", r"5 of 5", 2.5),
+    Step("<left>w", r"handler|client|person", 3.5),
+    Step("6", r"p95", 3.0),
 )
 
 

@@ -349,9 +349,9 @@ async def test_a_value_of_a_message_is_copied() -> None:
         await pilot.press("g", "j", "j", "enter", "enter")
         await pilot.pause()
         assert pane.detail.has_focus_within
-        await pilot.press("y")
+        await pilot.press("G", "y")
         await pilot.pause()
-        assert app.clipboard == "2.0"
+        assert app.clipboard == "tools/call"
 
 
 @pytest.mark.slow

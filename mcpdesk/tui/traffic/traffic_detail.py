@@ -50,6 +50,18 @@ _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
 
 
+_TELLING = ("params", "result", "error")
+_FOLDED = ("_meta",)
+
+
+def telling_first(value: Any) -> Any:
+    """A message with its parameters, result or error before what is around them."""
+    if not isinstance(value, dict):
+        return value
+    first = {key: value[key] for key in _TELLING if key in value}
+    return first | {key: each for key, each in value.items() if key not in first}
+
+
 class TrafficDetail(Vertical):
     """Shows an exchange, or says how to choose one. `schema_of` gives the input schema of a called tool."""
 
@@ -228,7 +240,7 @@ class TrafficDetail(Vertical):
             value, problem = message(self.index, exchange, frame, schema)
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
-        box.query_one(JsonTree).load(value)
+        box.query_one(JsonTree).load(telling_first(value), folded=_FOLDED)
         box.display = frame is not None or exchange.kind is ExchangeKind.REQUEST
 
     def _fill_steps(self, exchange: Exchange) -> None:
