@@ -209,7 +209,7 @@ def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder
         seen(desk, "t3", "t4", "t5")
         desk.press("jjjy")
         desk.see("copied")
-        desk.press("e")
+        desk.press("i")
         see_field(desk, "c3")
         desk.press(CALL)
         desk.see(r"x: \"c3")

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
-from textual.app import ComposeResult
+from textual.app import ComposeResult, ScreenStackError
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.timer import Timer
@@ -268,6 +268,8 @@ class ScreenRefresher:
         """Do one step; an exception is logged and shown, once until the step succeeds again."""
         try:
             view = step()
+        except ScreenStackError:
+            return None  # the program is ending, and no screen is left to show it on
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             if self._problems.get(what) != problem:
