@@ -24,7 +24,7 @@ from mcpdesk.version import __version__
 COMMANDS = {
     "desk": "desk",
     "serve": "serve",
-    "attach": "attach",
+    "attach": "desk",
     "stdio": "serve",
     "call": "requests",
     "list": "requests",

@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.errors import MissingPrecondition, RegistrationError
 from mcpdesk.hosting.commands.command_argv import Placeholder
-from mcpdesk.hosting.commands.command_entry import CommandEntry, ReadyCommand
+from mcpdesk.hosting.commands.command_tools import CommandEntry, ReadyCommand
 from mcpdesk.hosting.folder.manifest import read_manifest
 
 GOOD: dict[str, Any] = {

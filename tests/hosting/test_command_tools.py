@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcpdesk.hosting.commands.command_entry import Command
-from mcpdesk.hosting.commands.command_tools import read_commands
+from mcpdesk.hosting.commands.command_tools import Command, read_commands
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal

@@ -13,12 +13,14 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import DeskError
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
-from mcpdesk.link.board_json import (
+from mcpdesk.link.link_board import (
     ENDED,
     FILES,
     ITEMS,
     MOST_TEXT,
     SHOWN,
+    Acts,
+    LinkBoard,
     NewestLines,
     callbacks_json,
     core_json,
@@ -27,7 +29,6 @@ from mcpdesk.link.board_json import (
     questions_json,
     row_json,
 )
-from mcpdesk.link.link_board import Acts, LinkBoard
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,

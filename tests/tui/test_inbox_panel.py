@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace as with_changes
 
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
-from mcpdesk.tui.activity.inbox_panel import QUESTION_STATES, InboxPanel
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.screens.activity import ActivityPane
+from mcpdesk.tui.screens.activity import QUESTION_STATES, ActivityPane, InboxPanel
 from mcpdesk.tui.widgets.section import Detail
 from tests.support.activity import activity, detail, part, row_texts, tabs, until
 from tests.support.fake_link import FakeLink

@@ -1,28 +1,155 @@
-"""The activity screen: questions, jobs, callbacks, task lists and the plan, one section at a time."""
+"""The activity screen: questions, jobs, callbacks, task lists and the plan, one section at a time.
+
+The inbox shows waiting questions first, then how the others ended.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import ContentSwitcher
 
+from mcpdesk.inbox.question import Question, QuestionKind, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.inbox_panel import InboxPanel
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel
+from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
+from mcpdesk.tui.render.amounts import since
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
+from mcpdesk.tui.widgets.line_list import Span, column
+from mcpdesk.tui.widgets.menu import Choice
 from mcpdesk.tui.widgets.section import Section
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
+
+
+QUESTION_STATES = {
+    QuestionState.WAITING: ("?", "lines--warn"),
+    QuestionState.ANSWERED: ("✓", "lines--good"),
+    QuestionState.DECLINED: ("✕", "lines--bad"),
+    QuestionState.CANCELLED: ("⊘", "lines--muted"),
+    QuestionState.TIMED_OUT: ("◷", "lines--muted"),
+    QuestionState.WITHDRAWN: ("↶", "lines--muted"),
+}
+"""Glyph and style of each state; the word follows the glyph."""
+STATE_CELLS = 2 + max(len(state) for state in QuestionState)
+PEER_CELLS = 20
+NARROW = 70
+"""Cells below which the column of the peer is left out."""
+
+
+class InboxPanel(Section[Question]):
+    """The questions of all servers."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("inbox")
+    title = "Inbox"
+    lesson = (
+        "No question was asked yet",
+        "A tool that needs a decision asks here, and waits for the answer. Calls of clients wait here, too, "
+        "where the policy of the tool is ask: p in the catalogue (1) changes it.\n\n"
+        'Built in: put "AskUserQuestion" into `builtins` of mcp.json; clients may call it from then on.\n'
+        'Your own: `question = await ctx.ask([Page("Go on?", options=(Option("yes"), Option("no")))])`.\n\n'
+        "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"
+        '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]',
+    )
+    clicks_to_open = 1
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._absences: dict[int, str] = {}
+        """Question id -> why its client is not there, for the questions whose client is not."""
+
+    def version_of(self, view: CoreView) -> int:
+        return view.questions_version
+
+    def fetch(self) -> Sequence[Question]:
+        return self.link.questions()
+
+    def count_of(self, rows: Sequence[Question]) -> str:
+        waiting = sum(one.state is QuestionState.WAITING for one in rows)
+        return f"?{waiting}" if waiting else ""
+
+    def keys_of(self, row: Question) -> tuple[int]:
+        return (row.id,)
+
+    def spans(self, row: Question, width: int) -> Iterable[Span]:
+        glyph, style = QUESTION_STATES[QuestionState.DECLINED if row.word == "denied" else row.state]
+        yield f" {glyph} {row.word:<{STATE_CELLS - 2}}  ", style
+        room = width - STATE_CELLS - 3
+        if width >= NARROW:
+            yield column(row.peer, PEER_CELLS) + "  ", "lines--key"
+            room -= PEER_CELLS + 2
+        age = f"  {self._age(row)} "
+        room -= cell_len(age)
+        if away := self._absences.get(row.id, ""):
+            away = one_line(f"({away}) ", max(0, room))
+            yield away, "lines--warn"
+            room -= cell_len(away)
+        yield column(_summary(row), room), ""
+        yield age, "lines--muted"
+
+    def texts_of(self, row: Question) -> Iterable[str]:
+        return plain(row), row.peer, row.tool, row.state
+
+    def detail_of(self, row: Question) -> tuple[str, Content]:
+        peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
+        return f"{peer} through {tool} of {server}", in_full(row)
+
+    def copies_of(self, row: Question) -> list[Choice]:
+        whole, end = plain(row), ended_line(row)
+        return [Choice("question and answer", whole, whole, "q"), Choice("how it ended", end, end, "e")]
+
+    def update_clock(self, view: CoreView, now: float) -> None:
+        super().update_clock(view, now)
+        found = {one.id: absence(one, view.clients, now) for one in self.rows}
+        absences = {number: why for number, why in found.items() if why}
+        if absences != self._absences:
+            self._absences = absences
+            self.update_ages()
+
+    async def action_open(self) -> None:
+        """Answer the selected question, or go to how it ended."""
+        question = self.listing.selected
+        if question is not None and question.state is QuestionState.WAITING:
+            self.app.main.ask(question)
+        elif question is not None:
+            await super().action_open()
+
+    def action_decline(self) -> None:
+        """Decline the selected question, with a reason."""
+        question = self.listing.selected
+        if question is None or question.state is not QuestionState.WAITING:
+            self.notify("No waiting question is selected.", markup=False)
+            return
+        from mcpdesk.tui.forms.question_dialog import QuestionScreen
+
+        self.app.push_screen(QuestionScreen(self.link, question, declining=True))
+
+    def _age(self, question: Question) -> str:
+        if question.state is QuestionState.WAITING:
+            return since(self.now - question.asked).rjust(8)
+        return f"{since(self.now - (question.ended or question.asked))} ago".rjust(8)
+
+
+def _summary(question: Question) -> str:
+    """The text of the first page and the number of further pages; of an approval, tool and arguments."""
+    if question.kind is QuestionKind.APPROVAL:
+        return f"approve {question.tool} · {question.pages[0].detail}"
+    more = len(question.pages) - 1
+    return question.pages[0].question + (f" (+{more})" if more else "")
+
 
 SECTIONS: dict[str, Callable[[Link], Section[Any]]] = {
     "inbox": InboxPanel,

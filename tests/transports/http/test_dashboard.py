@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
-from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES
+from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES, SignIns, Visitor
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES
-from mcpdesk.transports.http.dashboard.sign_ins import SignIns, Visitor
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import DRAW, KEY, Dashboard, Events, dashboard
 from tests.support.desk import until
