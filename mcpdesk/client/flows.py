@@ -46,7 +46,7 @@ class Send(Struct, frozen=True):
     """Whether this is the request the caller made, rather than one about it."""
 
 
-class Exchanges(Protocol):
+class RequestSender(Protocol):
     """What a flow needs of a connection, on behalf of one call."""
 
     async def send(self, request: Send) -> ServerResponse:
@@ -73,14 +73,14 @@ class RequestFlows:
         """Whether headers repeat arguments."""
         self._is_required_task = is_required_task or self._listed_as_task
 
-    async def request(self, call: Exchanges, method: str, params: JSONObject) -> ServerResponse:
+    async def request(self, call: RequestSender, method: str, params: JSONObject) -> ServerResponse:
         """Any request, followed to its end."""
         if method == "tools/call":
             return await self._tool_call(call, params)
         return await _rounds(call, Send(method, params, is_main=True))
 
     async def list_all(
-        self, call: Exchanges, method: str, key: str, faults: list[str] | None = None
+        self, call: RequestSender, method: str, key: str, faults: list[str] | None = None
     ) -> list[JSONObject]:
         """The items of all pages. Raises: RpcError, InvalidAnswer.
 
@@ -115,7 +115,7 @@ class RequestFlows:
             self.tools = {tool["name"]: tool for tool in items}
         return items
 
-    async def _tool_call(self, call: Exchanges, params: JSONObject) -> ServerResponse:
+    async def _tool_call(self, call: RequestSender, params: JSONObject) -> ServerResponse:
         """A call, in whatever way the tool wants to be called: that may only show when it refuses."""
         name = str(params.get("name"))
         if not self._is_required_task(name):
@@ -149,7 +149,7 @@ class RequestFlows:
         required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
         return required and self.revision.has_core_tasks
 
-    async def _core_task(self, call: Exchanges, params: JSONObject) -> ServerResponse:
+    async def _core_task(self, call: RequestSender, params: JSONObject) -> ServerResponse:
         """A call as a task of 2025-11-25: its result is waited for in one request."""
         response = await call.send(self._send_call(params | {"task": {}}))
         if response.error is not None:
@@ -159,7 +159,7 @@ class RequestFlows:
         result = _rounds(call, Send("tasks/result", named))
         return await _cancelling(call, result, Send("tasks/cancel", named))
 
-    async def _extension_task(self, call: Exchanges, params: JSONObject) -> ServerResponse:
+    async def _extension_task(self, call: RequestSender, params: JSONObject) -> ServerResponse:
         """A call as a task of the extension: it is polled until it is over."""
         response = await _rounds(call, self._send_call(params, TASKS))
         if response.error is not None or response.value().get("resultType") != "task":
@@ -170,7 +170,7 @@ class RequestFlows:
         return await _cancelling(call, _followed(call, created, named), cancel)
 
 
-async def _rounds(call: Exchanges, request: Send) -> ServerResponse:
+async def _rounds(call: RequestSender, request: Send) -> ServerResponse:
     """A request that is sent again with answers, as long as its result asks for them."""
     sent = request
     for _ in range(MOST_ROUNDS):
@@ -186,7 +186,7 @@ async def _rounds(call: Exchanges, request: Send) -> ServerResponse:
     raise InvalidAnswer(f"{request.method}: it asked {MOST_ROUNDS} times and still has questions")
 
 
-async def _cancelling(call: Exchanges, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
+async def _cancelling(call: RequestSender, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
     """Wait for the end of a task, which is cancelled when this is interrupted."""
     try:
         return await work
@@ -197,7 +197,7 @@ async def _cancelling(call: Exchanges, work: Awaitable[ServerResponse], cancel: 
         raise
 
 
-async def _followed(call: Exchanges, task: JSONObject, named: JSONObject) -> ServerResponse:
+async def _followed(call: RequestSender, task: JSONObject, named: JSONObject) -> ServerResponse:
     """Poll a task until it is over. Raises: CallError when it was cancelled."""
     answered: JSONObject = {}
     response: ServerResponse | None = None

@@ -17,7 +17,7 @@ from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools.web import page_text
 
 if TYPE_CHECKING:
-    from mcpdesk.tools.web.fetch import Fetched
+    from mcpdesk.tools.web.fetch import FetchedPage
 
 MOST_WAIT_MS = 30_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -92,7 +92,7 @@ async def read_docs(
     return _other(fetched)
 
 
-def _is_text(fetched: Fetched) -> bool:
+def _is_text(fetched: FetchedPage) -> bool:
     kind, head = fetched.content_type, fetched.body[:LOOKED_AT]
     if kind not in UNSAID or not head or b"\0" in head:
         return kind.startswith(TEXTS) or kind.endswith(("+json", "+xml"))
@@ -103,7 +103,7 @@ def _is_text(fetched: Fetched) -> bool:
     return True
 
 
-async def _page(fetched: Fetched, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
+async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
     html, way, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format, fetched.url)
     document = replace(
@@ -116,7 +116,7 @@ async def _page(fetched: Fetched, format: Format, wait_ms: int, ctx: Context) ->
     return await _result(document, page.text, ctx)
 
 
-async def _html(fetched: Fetched, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
+async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
     """The page, the way it was got, and what is to be said of that."""
     from mcpdesk.tools.web.browser import BrowserError, draw, find_browser
 
@@ -143,7 +143,7 @@ def _converted(html: str, format: Format, url: str) -> page_text.Readable:
     return page_text.plain(html) if format == "text" else page_text.markdown(html, url)
 
 
-def _other(fetched: Fetched) -> ToolResult[Document]:
+def _other(fetched: FetchedPage) -> ToolResult[Document]:
     """A document that is no text: pictures are shown. Raises: HandlerError for any other."""
     kind, size = fetched.content_type or "unknown type", len(fetched.body)
     if kind in PICTURES and size <= MOST_PICTURE_BYTES:
@@ -182,7 +182,7 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
     return ToolResult((content.text("\n\n".join([body, *(f"[{each}]" for each in notes)])),), document)
 
 
-def _document(fetched: Fetched, format: str) -> Document:
+def _document(fetched: FetchedPage, format: str) -> Document:
     return Document(
         url=fetched.url,
         title="",

@@ -32,7 +32,7 @@ BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPage:
     """What came. `url` is where it was found, after redirects."""
 
     url: str
@@ -51,7 +51,7 @@ class Fetched:
         return decoded(self.body, self.charset)
 
 
-async def fetch(url: str, *, private: bool) -> Fetched:
+async def fetch(url: str, *, private: bool) -> FetchedPage:
     """Fetch a document. `private` allows addresses of private networks.
 
     Raises: HandlerError naming what is wrong with the URL, the way there, or the answer.
@@ -63,7 +63,7 @@ async def fetch(url: str, *, private: bool) -> Fetched:
         raise HandlerError(f"url: {url} did not answer within {PATIENCE_S:g} s") from None
 
 
-async def _follow(url: str, private: bool) -> Fetched:
+async def _follow(url: str, private: bool) -> FetchedPage:
     import aiohttp
 
     here, local = url, True
@@ -89,7 +89,7 @@ async def _follow(url: str, private: bool) -> Fetched:
     raise HandlerError(f"url: {url} redirects more than {MOST_HOPS} times")
 
 
-async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> Fetched:
+async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> FetchedPage:
     if answer.status >= 400:
         raise HandlerError(f"url: {url} answered HTTP {answer.status} {answer.reason or ''}".rstrip())
     pieces, size = [], 0
@@ -100,7 +100,7 @@ async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> Fetche
             break
     kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     body = b"".join(pieces)[:MOST_BYTES]
-    return Fetched(url, kind, answer.charset or "", body, size > MOST_BYTES, local)
+    return FetchedPage(url, kind, answer.charset or "", body, size > MOST_BYTES, local)
 
 
 def _pinned(addresses: list[str]) -> AbstractResolver:

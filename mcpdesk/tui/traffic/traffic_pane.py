@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from rich.cells import cell_len
 from textual import events, on, work
@@ -43,12 +43,18 @@ from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
-    from mcpdesk.tui.screens.logs import LogsPane
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
 BESIDE = 110
 """Cells across from which the details stand beside the list, and stay open."""
 _HINT = "filter: words · method: tool: peer: status:error kind: dir: id: >200ms >10kb since:5m · not or ( )"
+
+
+class LogLines(Protocol):
+    """What the traffic needs of the screen of logs."""
+
+    def show_lines_of(self, exchange: Exchange) -> None:
+        """Show the log lines of one call."""
 
 
 class TrafficPane(FilterPane):
@@ -195,7 +201,7 @@ class TrafficPane(FilterPane):
         if (chosen := self._chosen()) is not None:
             exchange = self.link.traffic.exchange(chosen)
             await self.app.main.show_screen("logs")
-            cast("LogsPane", self.app.main.pane).show_lines_of(exchange)
+            cast("LogLines", self.app.main.pane).show_lines_of(exchange)
 
     def action_hold(self) -> None:
         """Say what is to be held, and decide on what is."""
