@@ -1,7 +1,7 @@
 """Themes from TOML files, ours, then the person's own, and which of them is applied and remembered.
 
 A theme of the person replaces ours of the same name. A file has the fields of `textual.theme.Theme`; one
-that is broken is reported with file and line and left out. The menu shows the theme under the cursor.
+that is broken is reported with file and line and left out.
 """
 
 from __future__ import annotations
@@ -13,49 +13,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from textual import on
 from textual.app import App
 from textual.color import Color, ColorParseError
-from textual.content import Content
 from textual.theme import Theme
-from textual.widgets import Static
 
 from mcpdesk.paths import config_folder, package_themes, state_folder
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu
-
-SAMPLE = (
-    ("✓ ok", "$text-success"),
-    ("✕ error", "$text-error"),
-    ("! warning", "$text-warning"),
-    ("name", "$text-primary"),
-    ("accent", "$text-accent"),
-    ("muted", "$text-muted"),
-    (" selected ", "$block-cursor-foreground on $block-cursor-background"),
-)
-
-
-class ThemeMenu(Menu):
-    """A menu at the right edge that leaves the screen as bright as it is."""
-
-    DEFAULT_CSS = """
-    ThemeMenu { align: right bottom; background: transparent; }
-    ThemeMenu > .box { width: 40; height: 60%; margin: 1 1; }
-    ThemeMenu ChoiceList { height: 1fr; }
-    ThemeMenu .sample { height: auto; padding: 0 1; margin-top: 1; }
-    """
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self.query_one(".box").mount(Static(classes="sample", markup=False))
-        self.call_after_refresh(self._show_sample)
-
-    @on(ChoiceList.Moved)
-    def _show_sample(self) -> None:
-        words = [Content.styled(text, style) for text, style in SAMPLE]
-        for sample in self.query(".sample").results(Static):
-            sample.update(Content("  ").join(words))
-
 
 DEFAULT = "night"
 ANSI_VARIABLES = {"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"}
@@ -207,6 +170,9 @@ class ThemeChoice:
 
     async def pick(self, app: App[None]) -> None:
         """Let the person choose; each theme under the cursor is applied."""
+        from mcpdesk.tui.screens.theme_menu import ThemeMenu
+        from mcpdesk.tui.widgets.menu import Choice
+
         before, own = app.theme, {path.stem for folder in self._folders for path in folder.glob("*.toml")}
         names = sorted(app.available_themes, key=lambda name: (name not in own, name))
         choices = [Choice(name, name, "mcpdesk" if name in own else "Textual") for name in names]

@@ -9,7 +9,7 @@ from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.screens.logs import LogList
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
 from mcpdesk.tui.screens.palette import action_choices, item_choices, theme_choices
-from mcpdesk.tui.themes import ThemeMenu
+from mcpdesk.tui.screens.theme_menu import ThemeMenu
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, running_frame
 from tests.support.widgets import until

@@ -77,10 +77,14 @@ async def test_it_opens_following_with_counts() -> None:
 @pytest.mark.slow
 async def test_moving_shows_details_beside_where_there_is_room() -> None:
     async with running() as (_, pilot, pane):
-        await pilot.press("g", "j", "j")
+        await pilot.press("g", "j")
+        assert not pane.detail.display and pane.listing.size.width == pane.size.width
+        await pilot.press("enter", "j")
         await pilot.pause()
         assert pane.detail.shown is not None and pane.detail.shown.name == "user-profile"
         assert pane.detail.region.x > pane.listing.region.x
+        await pilot.press("escape")
+        assert not pane.detail.display
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ _GIVE_WAY = (
 def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
     """The columns a line of `width` cells has room for; the one of width 0 is given what is left.
 
-    `width` is the list's: 72 cells on a terminal of 120, where the details stand beside it.
+    `width` is the list's: 72 cells on a terminal of 120 while the details stand beside it.
     """
     columns = list(_RAW if raw else _ALL)
     roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)

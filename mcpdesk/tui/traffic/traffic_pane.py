@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
 BESIDE = 110
-"""Cells across from which the details stand beside the list, and stay open."""
+"""Cells across from which open details stand beside the list."""
 _HINT = "filter: words · method: tool: peer: status:error kind: dir: id: >200ms >10kb since:5m · not or ( )"
 
 
@@ -72,7 +72,7 @@ class TrafficPane(FilterPane):
         &.-beside .panes { layout: horizontal; }
         &.-beside .panes > TrafficList { width: 3fr; height: 1fr; }
         &.-beside .panes > TrafficDetail {
-            display: block; width: 2fr; height: 1fr; border-top: none; border-left: solid $border-blurred;
+            width: 2fr; height: 1fr; border-top: none; border-left: solid $border-blurred;
         }
         & > .legend { display: none; height: 1; padding: 0 1; text-wrap: nowrap; }
         &.-bars > .legend { display: block; }
@@ -150,8 +150,9 @@ class TrafficPane(FilterPane):
         """Esc: from the filter or the details to the list, then close them."""
         if self.detail.has_focus_within:
             self.listing.focus()
-        elif self.has_class("-detail") and not (self.has_class("-beside") or self.filter_field.has_focus):
+        elif self.has_class("-detail") and not self.filter_field.has_focus:
             self.remove_class("-detail")
+            self.call_after_refresh(self.listing.on_resize)
         else:
             self.close_filter()
             self.listing.focus()
