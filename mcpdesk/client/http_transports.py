@@ -58,6 +58,7 @@ MAX_METADATA = 256 << 10
 """Bytes of a document about authorization."""
 METADATA_S = 20.0
 EVENT_STREAM = "text/event-stream"
+POSTED = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
 SESSION = "Mcp-Session-Id"
 VERSION = "MCP-Protocol-Version"
 
@@ -92,15 +93,14 @@ class HttpRequests:
             await self._session.close()
 
     async def post(
-        self, message: JSONObject, headers: Mapping[str, str], receive: Receive | None = None, url: str = ""
+        self, message: JSONObject, headers: Mapping[str, str], receive: Receive | None = None
     ) -> ServerReply:
         """Send a message and wait for the response, or for the end of the answer.
 
         Raises: HttpError without a whole answer; InvalidAnswer for one that is too large or cannot be read.
         """
-        fixed = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
-        async with self.answered("POST", fixed | dict(headers), codec.encode(message), url) as answer:
+        async with self.answered("POST", POSTED | dict(headers), codec.encode(message)) as answer:
             reply = await self._read(answer, identifier, receive, framer)
         while reply.message is None and framer.last_id and "id" in message:
             # The server closed the connection, and the stream goes on elsewhere.
@@ -113,6 +113,11 @@ class HttpRequests:
             if reply.message is None and framer.last_id == seen:
                 break
         return reply
+
+    async def deliver(self, data: bytes, headers: Mapping[str, str], url: str) -> ServerReply:
+        """Post a message whose answer comes elsewhere. Raises: HttpError."""
+        async with self.answered("POST", POSTED | dict(headers), data, url) as answer:
+            return await self._read(answer, None, None, EventFramer(self._max_bytes))
 
     async def delete(self, headers: Mapping[str, str]) -> None:
         """End a session; whatever the server thinks of it."""
@@ -203,8 +208,7 @@ class HttpRequests:
         from mcpdesk.client.oauth.values import Challenge
 
         probe = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-        fixed = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
-        async with self.answered("POST", fixed, codec.encode(probe)) as answer:
+        async with self.answered("POST", POSTED, codec.encode(probe)) as answer:
             found = challenge_in(answer.headers.getall("WWW-Authenticate", []))
         return found or Challenge()
 
@@ -260,7 +264,7 @@ class HttpRequests:
         """The response among the events, and its bytes; None when the stream ends without it."""
         async for piece in answer.content.iter_any():
             for event in self._framed(framer, piece):
-                message = _decoded_event(event)
+                message = _decoded_event(event.data)
                 if is_response(message) and message.get("id") in (identifier, None):
                     return message, event.data
                 if receive is not None and isinstance(message, dict) and "method" in message:
@@ -357,7 +361,7 @@ class StreamableHttp(ClientTransport):
         while not self._is_stateless:
             try:
                 async for event in self._requests.events(self._session, framer, begun):
-                    message = _decoded_event(event)
+                    message = _decoded_event(event.data)
                     if isinstance(message, dict):
                         self._receive(message)
             except HttpError as error:
@@ -386,84 +390,59 @@ class StreamableHttp(ClientTransport):
         return routing
 
 
-class HttpSse(ClientTransport):
-    """The transport of 2024-11-05: messages are posted, replies come on one stream.
+class SseChannel:
+    """One connection of the transport of 2024-11-05: messages are posted, everything comes on one stream.
 
     Source: MCP basic/transports of 2024-11-05.
-
-    A connection lasts as long as its stream, and what waits fails with it; then it is opened again.
     """
 
-    def __init__(self, requests: HttpRequests) -> None:
-        self.target = requests.target
-        self._requests = requests
-        self._replies = PendingReplies()
-        self._post_url: asyncio.Future[str]
-        self._reader: asyncio.Task[None] | None = None
+    def __init__(
+        self,
+        requests: HttpRequests,
+        headers: Mapping[str, str],
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[CallError], None],
+    ) -> None:
+        """`headers` go with every request. `on_data` gets what comes; a CallError it raises is the end."""
+        loop = asyncio.get_running_loop()
+        self._requests, self._headers = requests, dict(headers)
+        self._on_data, self._on_end = on_data, on_end
+        self._post_url: asyncio.Future[str] = loop.create_future()
+        self._reader = loop.create_task(self._read())
 
     @property
     def is_open(self) -> bool:
         """Whether the stream has not ended."""
-        return self._reader is not None and not self._reader.done()
+        return not self._reader.done()
 
-    async def open(self, receive: Receive) -> None:
-        """Open the stream and learn where to post. Raises: CallError when the server has no such stream."""
-        loop = asyncio.get_running_loop()
-        self._post_url = loop.create_future()
-        self._reader = loop.create_task(self._read(receive))
+    async def opened(self) -> None:
+        """Wait until it is known where to post. Raises: CallError when the server has no such stream."""
         try:
             await self._post_url
         except asyncio.CancelledError:
-            await self._hang_up()
+            await self.end()
             raise
 
-    async def exchange(
-        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
-    ) -> ServerReply:
-        """Post a request and wait for its reply on the stream."""
-        with self._replies.expecting(request["id"]) as reply:
-            try:
-                await self.send(request)
-                return await reply
-            except BaseException:
-                if request["method"] == "initialize":
-                    await self._hang_up()
-                raise
-
-    async def send(self, message: JSONObject) -> None:
-        """Post any message."""
-        reply = await self._requests.post(message, {}, url=await self._post_url)
+    async def send(self, data: bytes) -> None:
+        """Post a message. Raises: CallError when it is not taken."""
+        reply = await self._requests.deliver(data, self._headers, await self._post_url)
         if reply.status >= 300:
             raise reply.failure()
 
-    async def until_ended(self) -> None:
-        """Wait until it ends."""
-        await self._replies.until_ended()
-
-    async def close(self) -> None:
+    async def end(self) -> None:
         """End the stream, which ends the connection."""
-        await self._hang_up()
-        await self._requests.close()
-
-    async def _hang_up(self) -> None:
-        if self._reader is None:
-            return
         self._reader.cancel()
         await asyncio.wait([self._reader])
         self._fail(CallError("closed while the call was under way"))
 
-    async def _read(self, receive: Receive) -> None:
-        """Hand on what comes until the stream ends; then everything that waits fails."""
+    async def _read(self) -> None:
+        """Hand on what comes until the stream ends."""
         try:
-            async for event in self._requests.events():
+            async for event in self._requests.events(self._headers):
                 if event.name == "endpoint" and not self._post_url.done():
                     self._post_url.set_result(self._checked_post_url(event.data))
                 elif event.name == "message":
-                    message = _decoded_event(event)
-                    if is_response(message):
-                        self._replies.arrived(message, event.data)
-                    elif isinstance(message, dict):
-                        receive(message)
+                    self._on_data(event.data)
             raise HttpError("the server ended the connection")
         except CallError as error:
             self._fail(error)
@@ -483,11 +462,74 @@ class HttpSse(ClientTransport):
         return place
 
     def _fail(self, error: CallError) -> None:
-        self._replies.fail(error)
+        self._on_end(error)
         if not self._post_url.done():
             self._post_url.set_exception(error)
         if not self._post_url.cancelled():
             self._post_url.exception()  # marks it as retrieved: perhaps nothing awaits it any more
+
+
+class HttpSse(ClientTransport):
+    """The transport of 2024-11-05.
+
+    A connection lasts as long as its stream, and what waits fails with it; then it is opened again.
+    """
+
+    def __init__(self, requests: HttpRequests) -> None:
+        self.target = requests.target
+        self._requests = requests
+        self._replies = PendingReplies()
+        self._channel: SseChannel | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the stream has not ended."""
+        return self._channel is not None and self._channel.is_open
+
+    async def open(self, receive: Receive) -> None:
+        """Open the stream and learn where to post. Raises: CallError when the server has no such stream."""
+
+        def received(data: bytes) -> None:
+            message = _decoded_event(data)
+            if is_response(message):
+                self._replies.arrived(message, data)
+            elif isinstance(message, dict):
+                receive(message)
+
+        self._channel = SseChannel(self._requests, {}, received, self._replies.fail)
+        await self._channel.opened()
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Post a request and wait for its reply on the stream."""
+        with self._replies.expecting(request["id"]) as reply:
+            try:
+                await self.send(request)
+                return await reply
+            except BaseException:
+                if request["method"] == "initialize":
+                    await self._hang_up()
+                raise
+
+    async def send(self, message: JSONObject) -> None:
+        """Post any message."""
+        if self._channel is None:
+            raise CallError("the connection is not open")
+        await self._channel.send(codec.encode(message))
+
+    async def until_ended(self) -> None:
+        """Wait until it ends."""
+        await self._replies.until_ended()
+
+    async def close(self) -> None:
+        """End the stream, which ends the connection."""
+        await self._hang_up()
+        await self._requests.close()
+
+    async def _hang_up(self) -> None:
+        if self._channel is not None:
+            await self._channel.end()
 
 
 @contextmanager
@@ -516,13 +558,13 @@ def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in answer.headers.items()}
 
 
-def _decoded_event(event: Event) -> Any:
+def _decoded_event(data: bytes) -> Any:
     """The message an event holds. Raises: InvalidAnswer when it is no JSON."""
     try:
-        return codec.decode(event.data)
+        return codec.decode(data)
     except ProtocolError as error:
         reason = f"an event is not JSON: {error.message}"
-        raise InvalidAnswer(reason, excerpt=excerpt(event.data)) from None
+        raise InvalidAnswer(reason, excerpt=excerpt(data)) from None
 
 
 def _next_framer(framer: EventFramer) -> EventFramer:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from mcpdesk.client.http_transports import CONNECT_S, checked_url, connection_errors
 from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply, without_query
@@ -23,6 +23,77 @@ HEARTBEAT_S = 30.0
 PROBE_S = 8.0
 
 
+class SocketChannel:
+    """One connection."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[CallError], None],
+    ) -> None:
+        self._session, self._on_data, self._on_end = session, on_data, on_end
+        self._socket: aiohttp.ClientWebSocketResponse
+        self._reader: asyncio.Task[None]
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        headers: Mapping[str, str],
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[CallError], None],
+    ) -> Self:
+        """Connect. Raises: HttpError when the server refuses or cannot be reached."""
+        import aiohttp
+
+        channel = cls(aiohttp.ClientSession(headers={"User-Agent": "mcpdesk"}), on_data, on_end)
+        with connection_errors():
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    channel._socket = await channel._session.ws_connect(
+                        url,
+                        headers=headers,
+                        protocols=(SUBPROTOCOL,),
+                        max_msg_size=LARGEST,
+                        heartbeat=HEARTBEAT_S,
+                    )
+            except BaseException:
+                await channel._session.close()
+                raise
+        channel._reader = asyncio.get_running_loop().create_task(channel._read())
+        return channel
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection has not ended."""
+        return not self._reader.done()
+
+    async def send(self, data: bytes) -> None:
+        """Send a message. Raises: HttpError when the connection has ended."""
+        if self._socket.closed:
+            raise HttpError("the connection has ended")
+        with connection_errors():
+            await self._socket.send_str(data.decode())
+
+    async def end(self) -> None:
+        """Close the connection."""
+        with suppress(HttpError), connection_errors():
+            await self._socket.close()
+        await asyncio.wait([self._reader])
+        await self._session.close()
+
+    async def _read(self) -> None:
+        """Hand on what comes until the connection ends."""
+        from aiohttp import WSMsgType
+
+        socket = self._socket
+        while (message := await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            self._on_data(message.data.encode() if message.type is WSMsgType.TEXT else message.data)
+        reason = f"the server closed the connection (code {socket.close_code})"
+        self._on_end(HttpError(reason) if socket.close_code else CallError("the connection broke"))
+
+
 class WebSocket(ClientTransport):
     """Connects with the first request, and again when it is used after the connection ended."""
 
@@ -33,14 +104,12 @@ class WebSocket(ClientTransport):
         self._url = url
         self._headers = dict(headers)
         self._replies = PendingReplies()
-        self._session: aiohttp.ClientSession | None = None
-        self._socket: aiohttp.ClientWebSocketResponse | None = None
-        self._reader: asyncio.Task[None] | None = None
+        self._channel: SocketChannel | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether the connection has not ended."""
-        return self._reader is not None and not self._reader.done()
+        return self._channel is not None and self._channel.is_open
 
     @property
     def probe_s(self) -> float:
@@ -49,26 +118,14 @@ class WebSocket(ClientTransport):
 
     async def open(self, receive: Receive) -> None:
         """Connect. Raises: HttpError when the server refuses or cannot be reached."""
-        import aiohttp
-
         if self.is_open:
             return
         await self.close()
-        self._session = aiohttp.ClientSession(headers={"User-Agent": "mcpdesk"})
-        with connection_errors():
-            try:
-                async with asyncio.timeout(CONNECT_S):
-                    self._socket = await self._session.ws_connect(
-                        self._url,
-                        headers=self._headers,
-                        protocols=(SUBPROTOCOL,),
-                        max_msg_size=LARGEST,
-                        heartbeat=HEARTBEAT_S,
-                    )
-            except BaseException:
-                await self.close()
-                raise
-        self._reader = asyncio.get_running_loop().create_task(self._read(self._socket, receive))
+
+        def received(data: bytes) -> None:
+            self._replies.deliver(data, receive)
+
+        self._channel = await SocketChannel.open(self._url, self._headers, received, self._replies.fail)
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
@@ -80,10 +137,9 @@ class WebSocket(ClientTransport):
 
     async def send(self, message: JSONObject) -> None:
         """Send a message. Raises: HttpError when the connection has ended."""
-        if self._socket is None or self._socket.closed:
+        if self._channel is None:
             raise HttpError("the connection has ended")
-        with connection_errors():
-            await self._socket.send_str(codec.encode(message).decode())
+        await self._channel.send(codec.encode(message))
 
     async def until_ended(self) -> None:
         """Wait until it ends."""
@@ -91,22 +147,6 @@ class WebSocket(ClientTransport):
 
     async def close(self) -> None:
         """Close the connection."""
-        socket, session, reader = self._socket, self._session, self._reader
-        self._socket = self._session = self._reader = None
-        if socket is not None:
-            with suppress(HttpError), connection_errors():
-                await socket.close()
-        if reader is not None:
-            await asyncio.wait([reader])
-        if session is not None:
-            await session.close()
-
-    async def _read(self, socket: aiohttp.ClientWebSocketResponse, receive: Receive) -> None:
-        """Hand on what comes until the connection ends; then everything that waits fails."""
-        from aiohttp import WSMsgType
-
-        while (message := await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            data = message.data.encode() if message.type is WSMsgType.TEXT else message.data
-            self._replies.deliver(data, receive)
-        reason = f"the server closed the connection (code {socket.close_code})"
-        self._replies.fail(HttpError(reason) if socket.close_code else CallError("the connection broke"))
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.end()

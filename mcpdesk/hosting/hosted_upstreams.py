@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,8 +17,10 @@ from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
+    from mcpdesk.recorder.record import ConnectionInfo
+    from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
+    from mcpdesk.upstream.channels import Channels
     from mcpdesk.upstream.pass_through import UrlPassThrough
-    from mcpdesk.upstream.program_pass_through import ProgramPassThrough
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan, UpstreamSite
 
 
@@ -36,7 +39,7 @@ class HostedUpstreams:
     ) -> None:
         """`is_served`: the core listens for HTTP, and clients reach these servers through it."""
         self.by_name: dict[str, Upstream] = {}
-        self.passed: dict[str, UrlPassThrough | ProgramPassThrough] = {}
+        self.passed: dict[str, UrlPassThrough | ChannelPassThrough] = {}
         """The ways of clients, by server."""
         self._settings = settings
         self._journal = journal
@@ -45,13 +48,15 @@ class HostedUpstreams:
         self._roots = roots
         self._holds = holds
         self._is_served = is_served
+        self._replaced: set[asyncio.Task[None]] = set()
 
     def load(self, plan: UpstreamPlan) -> Upstream:
         """Add a server. It does not begin to connect yet."""
         from mcpdesk.upstream.upstream import Upstream
 
         upstream = self.by_name[plan.name] = Upstream(plan, self._site)
-        self._pass_on(plan)
+        if self._is_served:
+            self._pass_on(plan)
         return upstream
 
     async def log_in(self, name: str, changed: Callable[[], None]) -> None:
@@ -66,25 +71,53 @@ class HostedUpstreams:
             changed()
             await before.close()
 
-    def _pass_on(self, plan: UpstreamPlan) -> None:
+    def _pass_on(self, plan: UpstreamPlan, *, is_sse: bool = False) -> None:
         """Open the way of clients to a server, with the token of a login if there is one."""
         from mcpdesk.client.targets import CommandTarget, UrlTarget
         from mcpdesk.hosting.channel import next_connection
-        from mcpdesk.upstream.pass_through import UrlPassThrough
-        from mcpdesk.upstream.program_pass_through import ProgramPassThrough
+        from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests, own_headers
         from mcpdesk.upstream.target_transport import guarded_program
 
-        target = plan.target
-        if not self._is_served:
-            return
+        target, place, upstream = plan.target, self._site.place, self.by_name[plan.name]
         if isinstance(target, CommandTarget):
-            program, ttl_s = guarded_program(target), self._settings.session_ttl_s
-            heard = self.by_name[plan.name].program_output
-            self.passed[plan.name] = ProgramPassThrough(plan.name, program, heard, next_connection, ttl_s)
-        elif isinstance(target, UrlTarget) and target.kind in ("", "http"):
-            self.passed[plan.name] = UrlPassThrough(
-                plan.name, target, plan.reach, self._site.place, next_connection
-            )
+            from mcpdesk.upstream.channels import ProgramChannels
+
+            channels: Channels = ProgramChannels(guarded_program(target), upstream.program_output)
+        elif not isinstance(target, UrlTarget):
+            return
+        elif target.kind == "ws":
+            from mcpdesk.upstream.channels import SocketChannels
+
+            channels = SocketChannels(target.url, own_headers(target, plan.reach, place))
+        elif target.kind == "sse" or is_sse:
+            from mcpdesk.upstream.channels import SseChannels
+
+            channels = SseChannels(UrlRequests(target, plan.reach, place))
+        else:
+            requests = UrlRequests(target, plan.reach, place)
+            self.passed[plan.name] = UrlPassThrough(plan.name, requests, next_connection)
+            return
+        from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
+
+        self.passed[plan.name] = ChannelPassThrough(
+            plan.name,
+            channels,
+            next_connection,
+            self._settings.session_ttl_s,
+            upstream.program_output.on_stray,
+            upstream.input_schema,
+        )
+
+    def _agreed(self, info: ConnectionInfo) -> None:
+        """Have clients go the way that led to the server: one behind a URL may speak HTTP+SSE only."""
+        from mcpdesk.upstream.pass_through import UrlPassThrough
+
+        before = self.passed.get(info.server)
+        if info.transport == "sse" and isinstance(before, UrlPassThrough):
+            self._pass_on(self.by_name[info.server].plan, is_sse=True)
+            task = asyncio.get_running_loop().create_task(before.close())
+            self._replaced.add(task)
+            task.add_done_callback(self._replaced.discard)
 
     @cached_property
     def _site(self) -> UpstreamSite:
@@ -104,6 +137,7 @@ class HostedUpstreams:
             self._services.inbox,
             self._settings.connect_timeout_s,
             self._holds,
+            self._agreed,
         )
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:

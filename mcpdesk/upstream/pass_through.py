@@ -24,35 +24,40 @@ class PassedAnswer:
         self.chunks = chunks
 
 
+class UrlRequests:
+    """Requests to one URL for clients: with credentials of ours, or with what a client brings."""
+
+    def __init__(self, target: UrlTarget, reach: Reach, place: ClientPlace) -> None:
+        self.ours = own_headers(target, reach, place)
+        """Headers that are added, with lower-case names."""
+        authorizer = None
+        if "authorization" not in self.ours:
+            # Settled once: whether callers need a key depends on it.
+            store = open_grants(place.state_dir, target.account or reach.account)
+            if store.grant(target.url) is not None:
+                authorizer = Authorizer(target.url, ClientSetup(), store)
+        self.holds_credentials = bool(self.ours) or authorizer is not None
+        """Whether requests get headers or tokens that callers did not bring."""
+        self.with_ours = HttpRequests(target.url, self.ours, reach.mode, authorizer=authorizer)
+        self.with_theirs = HttpRequests(target.url, {}, reach.mode)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.with_ours.close()
+        await self.with_theirs.close()
+
+
 class UrlPassThrough:
     """Sends requests of clients on to one URL. Used on one loop."""
 
     takes_pieces = True
 
-    def __init__(
-        self,
-        name: str,
-        target: UrlTarget,
-        reach: Reach,
-        place: ClientPlace,
-        next_connection: Callable[[], int],
-    ) -> None:
+    def __init__(self, name: str, requests: UrlRequests, next_connection: Callable[[], int]) -> None:
         self.name = name
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
-        more = dict(target.headers) | dict(reach.headers)
-        ours = credential_headers(reach.token, reach.key, place.key_header, more)
-        self._ours = {key.lower(): value for key, value in ours.items()}
-        authorizer = None
-        if "authorization" not in self._ours:
-            # Settled once: whether callers need a key depends on it.
-            store = open_grants(place.state_dir, target.account or reach.account)
-            if store.grant(target.url) is not None:
-                authorizer = Authorizer(target.url, ClientSetup(), store)
-        self.holds_credentials = bool(self._ours) or authorizer is not None
-        """Whether requests get headers or tokens that callers did not bring."""
-        self._with_ours = HttpRequests(target.url, self._ours, reach.mode, authorizer=authorizer)
-        self._with_theirs = HttpRequests(target.url, {}, reach.mode)
+        self.holds_credentials = requests.holds_credentials
+        self._requests = requests
 
     @asynccontextmanager
     async def ask(
@@ -65,10 +70,10 @@ class UrlPassThrough:
         given: dict[str, str] = {}
         for key, value in headers:
             given[key] = f"{given[key]}, {value}" if key in given else value
-        requests = self._with_theirs
+        requests = self._requests.with_theirs
         if "authorization" not in {key.lower() for key in given}:
-            requests = self._with_ours
-            given = {key: value for key, value in given.items() if key.lower() not in self._ours}
+            requests = self._requests.with_ours
+            given = {key: value for key, value in given.items() if key.lower() not in self._requests.ours}
         async with requests.answered(method, given, body or None) as answer:
             # It was decoded on the way if it was encoded, so that neither header is true any more.
             untrue = {"content-encoding", "content-length"} if "Content-Encoding" in answer.headers else set()
@@ -77,5 +82,11 @@ class UrlPassThrough:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._with_ours.close()
-        await self._with_theirs.close()
+        await self._requests.close()
+
+
+def own_headers(target: UrlTarget, reach: Reach, place: ClientPlace) -> dict[str, str]:
+    """The headers a URL is asked with, their names in lower case. Raises: DeskUserError for a bad one."""
+    more = dict(target.headers) | dict(reach.headers)
+    ours = credential_headers(reach.token, reach.key, place.key_header, more)
+    return {key.lower(): value for key, value in ours.items()}

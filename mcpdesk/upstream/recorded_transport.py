@@ -30,13 +30,15 @@ class RecordedTransport(ClientTransport):
         info: ConnectionInfo,
         on_reply: OnReply = lambda method, reply: None,
         holds: ExchangeHolds | None = None,
+        on_agreed: Callable[[ConnectionInfo], None] = lambda info: None,
     ) -> None:
-        """`holds` is where messages may wait for a person."""
+        """`holds` is where messages may wait for a person; `on_agreed` gets what was agreed upon."""
         self._inner = transport
         self._recorder = recorder
         self._info = info
         self._on_reply = on_reply
         self._holds = holds
+        self._on_agreed = on_agreed
         self.target = transport.target
         recorder.connect(info)
 
@@ -117,15 +119,15 @@ class RecordedTransport(ClientTransport):
         self._info = replace(self._info, revision=revision.name)
         self._recorder.connect(self._info)
         self._inner.agreed(revision, reply)
+        self._on_agreed(self._info)
 
     def older(self) -> ClientTransport | None:
         """The transport to try when the server knows no handshake over this one."""
         older = self._inner.older()
         if older is None:
             return None
-        return RecordedTransport(
-            older, self._recorder, replace(self._info, transport="sse"), self._on_reply, self._holds
-        )
+        info = replace(self._info, transport="sse")
+        return RecordedTransport(older, self._recorder, info, self._on_reply, self._holds, self._on_agreed)
 
     async def listen(self, opened: Callable[[], None]) -> None:
         """Receive what belongs to no request, until cancelled."""

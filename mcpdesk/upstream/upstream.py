@@ -114,6 +114,8 @@ class UpstreamSite(NamedTuple):
     inbox: Inbox
     connect_timeout_s: float
     holds: ExchangeHolds | None = None
+    agreed: Callable[[ConnectionInfo], None] = lambda info: None
+    """Told how a server was reached."""
 
 
 class Upstream:
@@ -140,6 +142,12 @@ class Upstream:
     def program_output(self) -> ProgramEvents:
         """Takes what runs of its program say besides messages, if it is one."""
         return ProgramEvents(self._logged, self._strayed)
+
+    def input_schema(self, tool: str) -> JSONObject:
+        """What a tool takes, as it was listed last; empty when that is not known."""
+        offers = (each for each in self.status.offers if each.kind == "tool" and each.name == tool)
+        schema = next((each.definition.get("inputSchema") for each in offers), None)
+        return schema if isinstance(schema, dict) else {}
 
     def start(self) -> None:
         """Begin to connect, and to watch the files its command names."""
@@ -213,7 +221,9 @@ class Upstream:
         info = ConnectionInfo(self.number, plan.name, kind, "desk", plan.reach.revision, time.time())
         events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.place, events)
-        self._transport = RecordedTransport(transport, site.recorder, info, self._answered, site.holds)
+        self._transport = RecordedTransport(
+            transport, site.recorder, info, self._answered, site.holds, site.agreed
+        )
         self.connection = ServerConnection(
             self._transport,
             site.identity,

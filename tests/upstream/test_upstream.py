@@ -14,7 +14,7 @@ import pytest
 from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.cli.serve import greeting
 from mcpdesk.client import child_process
-from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link.values import Protection, ServerView, UpstreamView
 from mcpdesk.paths import sample_servers
@@ -237,8 +237,8 @@ async def test_each_account_of_a_url_has_its_own_login(
 
 
 async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:
-    socket = UrlTarget("ws://127.0.0.1:1/ws", kind="ws")
-    plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp")), UpstreamPlan("line", socket)]
+    broken = BrokenTarget("it has no command")
+    plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp")), UpstreamPlan("line", broken)]
     async with running_desk(HELLO, upstreams=plans, http=True) as desk, aiohttp.ClientSession() as client:
         address = desk.host.url("far").removesuffix("/mcp/far")
         async with client.get(f"{address}/status") as answer:

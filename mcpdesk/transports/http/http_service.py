@@ -45,7 +45,6 @@ PORTS_TRIED = 50
 _FACTS: dict[str, Callable[[Site], web.Response]] = {
     "/": site_routes.front,
     "/health": site_routes.health,
-    "/status": site_routes.status,
 }
 """What answers the front page and `FACT_PATHS`; `/metrics` needs more than the site and is answered below."""
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
@@ -275,15 +274,17 @@ class HttpService:
         if is_metadata(path):
             return metadata(self._site, request, path)
         page = _FACTS.get(path)
-        if page is None and path != "/metrics":
+        if page is None and path not in ("/metrics", "/status"):
             return plain_error(404, await self._nothing(request, head))
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         if page is not None:
             return page(self._site)
         assert self._listener is not None
-        clients = len(self._passing.clients.known())
-        return await metrics(self._site, self._listener, len(self._mcp.sessions), clients)
+        passed = [client.key.server for client in self._passing.clients.known()]
+        if path == "/status":
+            return site_routes.status(self._site, passed)
+        return await metrics(self._site, self._listener, len(self._mcp.sessions), len(passed))
 
     async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
         """Return the error for an unknown path. It lists the servers' names for those who may call."""

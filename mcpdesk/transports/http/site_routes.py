@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,11 @@ def health(site: Site) -> web.Response:
     return json_answer(200, b'{"status":"ok"}')
 
 
-def status(site: Site) -> web.Response:
-    """Return counts per server and in total, uptime, and whether a key or a token is required."""
+def status(site: Site, passed: Iterable[str]) -> web.Response:
+    """Return counts per server and in total, uptime, and whether a key or a token is required.
+
+    `passed` are the servers elsewhere of those who reach them through here, each as often as it has clients.
+    """
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     capture: dict[str, str | int] = {"state": site.capture.state, "missing_frames": site.capture.missing}
     if site.capture.reason:
@@ -46,6 +50,7 @@ def status(site: Site) -> web.Response:
         **totals,
         "servers": servers,
         "passed_on": list(site.passed),
+        "passed_clients": dict.fromkeys(site.passed, 0) | Counter(passed),
         "capture": capture,
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),

@@ -7,21 +7,26 @@ import json
 import os
 import signal
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import psutil
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
-from mcpdesk.client.targets import CommandTarget
-from mcpdesk.upstream import program_pass_through
+from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
+from mcpdesk.paths import sample_servers
+from mcpdesk.upstream import channel_pass_through
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.patience import WITHIN_S
+from tests.upstream.test_upstream import upstream
 
 ROOT = Path(__file__).parents[2]
 OFFICIAL = CommandTarget((sys.executable, "-m", "tests.support.official_server", "stdio"), folder=ROOT)
@@ -30,17 +35,47 @@ NEWEST = "2026-07-28"
 
 
 @asynccontextmanager
-async def passing(target: CommandTarget = OFFICIAL, **flags: Any) -> AsyncIterator[RunningDesk]:
-    """A desk with a program on it that clients may reach without a key."""
+async def passing(target: RemoteTarget = OFFICIAL, **flags: Any) -> AsyncIterator[RunningDesk]:
+    """A desk with a server on it that clients may reach without a key."""
     plan = UpstreamPlan("far", target)
     async with running_desk(upstreams=[plan], http=True, **{"no_auth": True, **flags}) as desk:
         yield desk
 
 
-@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", NEWEST])
-async def test_the_official_client_calls_asks_and_hears_progress(revision: str) -> None:
+@asynccontextmanager
+async def official_at(way: str) -> AsyncIterator[RemoteTarget]:
+    """The official SDK's server: a program, or behind a URL of the older transport, named so or probed."""
+    if way == "program":
+        yield OFFICIAL
+        return
+    command = (sys.executable, "-m", "tests.support.official_server", "sse")
+    there = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=DEVNULL, cwd=ROOT)
+    assert there.stdout is not None
+    try:
+        url = f"http://127.0.0.1:{int(await there.stdout.readline())}/sse"
+        yield UrlTarget(url, kind="sse" if way == "named" else "")
+    finally:
+        there.kill()
+        await there.wait()
+
+
+@pytest.mark.parametrize(
+    ("way", "revision"),
+    [
+        ("program", "2025-06-18"),
+        ("program", "2025-11-25"),
+        ("program", NEWEST),
+        ("named", "2025-06-18"),
+        ("probed", "2025-11-25"),
+    ],
+)
+async def test_the_official_client_calls_asks_and_hears_progress(way: str, revision: str) -> None:
     answers, heard = official.Answers(), official.Heard()
-    async with passing() as desk, official.answering(desk.host.url("far"), revision, answers) as client:
+    async with AsyncExitStack() as stack:
+        desk = await stack.enter_async_context(passing(await stack.enter_async_context(official_at(way))))
+        await until(lambda: upstream(desk, "far").state == "ready")
+        place = desk.host.url("far")
+        client = await stack.enter_async_context(official.answering(place, revision, answers))
         tools = await client.list_tools()
         assert {"add", "steps", "ask"} <= {tool.name for tool in tools.tools}
         summed = await client.call_tool("add", {"a": 2, "b": 3})
@@ -54,6 +89,91 @@ async def test_the_official_client_calls_asks_and_hears_progress(revision: str) 
         assert methods.count("tools/call") >= 3
         [row] = [each for each in desk.view().clients if each.server == "far"]
         assert (row.revision, row.errors, row.transport) == (revision, 0, "http") and row.calls >= 3
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", NEWEST])
+async def test_a_server_behind_a_web_socket_is_reached_and_its_end_ends_sessions(revision: str) -> None:
+    async with running_desk(sample_servers() / "hello", http=True, no_auth=True) as there:
+        url = there.host.url("hello").replace("http", "ws", 1) + "/ws"
+        async with passing(UrlTarget(url, kind="ws")) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+            async with official.session(desk.host.url("far"), revision) as client:
+                told = await client.call_tool("greet", {"name": "Ada"})
+                assert "Ada" in str(told.content)
+                address = desk.host.url("far").removesuffix("/mcp/far")
+                async with http.get(f"{address}/status") as answered:
+                    assert (await answered.json())["passed_clients"] == {"far": 1}
+            headers = await begin(http, desk.host.url("far"))
+            for row in there.view().clients:
+                there.disconnect(row.connection)
+            await until(lambda: all(row.left for row in there.view().clients))
+            ping = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
+            status, answer_back = await answer(http, desk.host.url("far"), ping, headers)
+            assert status == 404 and "initialize again" in answer_back["error"]["message"]
+
+
+async def test_a_session_is_only_for_who_began_it_and_its_token_is_sent_on() -> None:
+    seen: list[str] = []
+
+    async def there(request: web.BaseRequest) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        seen.append(request.headers.get("Authorization", ""))
+        await socket.prepare(request)
+        async for message in socket:
+            asked = json.loads(message.data)
+            if asked["method"] == "initialize":
+                about = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x"}}
+                pretty = {"jsonrpc": "2.0", "id": asked["id"], "result": about}
+                await socket.send_str(json.dumps(pretty, indent=1))
+        return socket
+
+    async with RawTestServer(there) as server:
+        url = str(server.make_url("/ws")).replace("http", "ws", 1)
+        async with passing(UrlTarget(url, kind="ws")) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+            place, token = desk.host.url("far"), {"Authorization": "Bearer mine"}
+            headers = await begin(http, place, token)
+            assert seen[-1] == "Bearer mine"
+            ping = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            for sent, status in ((headers, 404), (headers | token, 202)):
+                async with http.post(place, data=json.dumps(ping), headers=sent) as got:
+                    assert got.status == status
+
+
+@pytest.mark.parametrize("accept", ["application/json", BOTH["Accept"]])
+async def test_a_batch_of_the_revision_that_has_them_is_answered_as_one(tmp_path: Path, accept: str) -> None:
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        url = desk.host.url("far")
+        batch: list[dict[str, Any]] = [
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+            {"jsonrpc": "2.0", "method": "notifications/later"},
+            {"jsonrpc": "2.0", "id": 2, "method": "no/such"},
+        ]
+
+        async def sent(headers: dict[str, str], messages: object) -> tuple[int, str]:
+            async with http.post(url, data=json.dumps(messages), headers=headers | {"Accept": accept}) as got:
+                return got.status, await got.text()
+
+        headers = await begin(http, url, revision="2025-03-26")
+        status, told = await sent(headers, batch)
+        parts = json.loads(told) if told.startswith("[") else [json.loads(each[6:]) for each in data(told)]
+        answers = [each for each in parts if "id" in each]
+        assert status == 200 and {each["id"]: "result" in each for each in answers} == {1: True, 2: False}
+        assert await sent(headers, batch[1:2]) == (202, "")
+        for wrong in ([], [1], [batch[0], batch[0]], [batch[0] | {"method": "initialize"}]):
+            assert (await sent(headers, wrong))[0] == 400, wrong
+        later = await begin(http, url)
+        status, told = await sent(later, batch)
+        assert status == 400 and "2025-03-26 only" in told
+
+
+async def test_headers_that_repeat_arguments_must_fit_them(tmp_path: Path) -> None:
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        await until(lambda: upstream(desk, "far").state == "ready")
+        message, headers = alone(1, "whoami")
+        message["params"]["arguments"] = {"region": "eu"}
+        for region, status in (("", 400), ("us", 400), ("eu", 200)):
+            given = headers | ({"Mcp-Param-Region": region} if region else {})
+            found, told = await answer(http, desk.host.url("far"), message, given)
+            assert found == status and (status == 200 or told["error"]["code"] == -32020)
 
 
 async def test_two_clients_have_a_program_each_and_one_that_leaves_takes_its_own_along(
@@ -179,7 +299,7 @@ async def test_a_program_takes_the_key_and_one_that_cannot_start_is_named() -> N
     ("method", "headers", "body", "status", "told"),
     [
         ("POST", {}, b"{no", 400, "Parse error"),
-        ("POST", {}, b"[]", 400, "must be a JSON object"),
+        ("POST", {}, b"[]", 400, "Mcp-Session-Id is missing"),
         ("POST", {}, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', 400, "Mcp-Session-Id is missing"),
         (
             "POST",
@@ -206,7 +326,7 @@ async def test_what_is_no_message_or_of_no_session_is_refused(
 async def test_the_longest_unused_session_makes_room_and_a_silent_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program_pass_through, "MOST_PROGRAMS", 1)
+    monkeypatch.setattr(channel_pass_through, "MOST_CHANNELS", 1)
     async with (
         passing(noting(tmp_path), session_ttl_s=1) as desk,
         aiohttp.ClientSession(headers=BOTH) as http,
@@ -247,7 +367,9 @@ for line in sys.stdin:
     if method == "initialize" and "_meta" not in params:
         send({"id": message["id"], "result": about | {"serverInfo": {"name": "noting", "version": "1"}}})
     elif method == "tools/list":
-        send({"id": message["id"], "result": {"tools": []}})
+        region = {"type": "string", "x-mcp-header": "Region"}
+        schema = {"type": "object", "properties": {"region": region}}
+        send({"id": message["id"], "result": {"tools": [{"name": "whoami", "inputSchema": schema}]}})
     elif method != "tools/call":
         send({"id": message["id"], "error": {"code": -32601, "message": "no " + method}})
     elif params["name"] == "wait":
@@ -296,17 +418,25 @@ def alone(identifier: int | str, tool: str) -> tuple[dict[str, Any], dict[str, s
     return {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}, headers
 
 
-async def begin(http: aiohttp.ClientSession, url: str) -> dict[str, str]:
-    """The headers of a new session."""
+async def begin(
+    http: aiohttp.ClientSession, url: str, more: dict[str, str] | None = None, revision: str = "2025-06-18"
+) -> dict[str, str]:
+    """The headers of a new session; `more` go with the first request."""
     params = {
-        "protocolVersion": "2025-06-18",
+        "protocolVersion": revision,
         "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"},
     }
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    async with http.post(url, data=json.dumps(message)) as got:
+    async with http.post(url, data=json.dumps(message), headers=more or {}) as got:
         assert (got.status, (await got.json())["id"]) == (200, 0)
-        return {"Mcp-Session-Id": got.headers["Mcp-Session-Id"], "MCP-Protocol-Version": "2025-06-18"}
+        session = {"Mcp-Session-Id": got.headers["Mcp-Session-Id"]}
+        return session if revision == "2025-03-26" else session | {"MCP-Protocol-Version": revision}
+
+
+def data(events: str) -> list[str]:
+    """The lines of an event stream that hold messages."""
+    return [line for line in events.splitlines() if line.startswith("data: ")]
 
 
 async def answer(

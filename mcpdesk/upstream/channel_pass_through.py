@@ -1,8 +1,10 @@
-"""The way of clients through the desk to a server that is a program: from Streamable HTTP to lines and back.
+"""The way of clients through the desk to a server on a channel: a program, a WebSocket, or HTTP+SSE.
 
-Each session of the handshake era has a run of the program to itself; requests that stand alone share one.
+Clients speak Streamable HTTP. Each session of the handshake era has a channel (a program: a run of it) to
+itself; requests that stand alone share one.
 Messages pass as they came. Only where two clients use the same id or progress token at a time, that of the
-second one is replaced on the way in and put back on the way out.
+second one is replaced on the way in and put back on the way out; and a batch is taken apart, since few
+servers read one.
 
 Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http, basic/transports/stdio.
 """
@@ -13,16 +15,15 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.child_process import Program, ProgramEnded, ProgramRun
 from mcpdesk.client.transport import excerpt
-from mcpdesk.errors import ProtocolError, RemoteProtocolError
-from mcpdesk.jobs.child import GUARD
+from mcpdesk.errors import CallError, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.headers import check_parameters, mirrored
 from mcpdesk.protocol.jsonrpc import (
     ErrorCode,
     Id,
@@ -34,13 +35,16 @@ from mcpdesk.protocol.jsonrpc import (
     is_id,
     readable_id,
 )
+from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, SUBSCRIPTION_KEY, admit, is_stateless
+from mcpdesk.upstream.channels import Channel, Channels, Heard
 from mcpdesk.upstream.pass_through import PassedAnswer
-from mcpdesk.upstream.target_transport import ProgramEvents
 
-SESSION = "mcp-session-id"
-MOST_PROGRAMS = 32
-"""Runs for sessions at a time; the longest unused one makes room."""
+SESSION, AUTHORIZATION = "mcp-session-id", "authorization"
+MOST_CHANNELS = 32
+"""Channels of a server at a time; the longest unused one makes room."""
+MOST_BATCH = 1_000
+"""Messages of a batch."""
 MOST_KEPT = 1_000
 """Messages kept for a client that listens later; the oldest go first."""
 MOST_KEPT_BYTES = 16 << 20
@@ -59,21 +63,24 @@ STREAMED = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-B
 class Waiting:
     """A request that is being answered, or a client that listens: what is on its way to it."""
 
-    def __init__(self, may_stream: bool = True, hears_logs: bool = False) -> None:
+    def __init__(self, may_stream: bool = True, hears_logs: bool = False, answers: int = 1) -> None:
+        """`answers` is how many requests it made at once."""
         self.may_stream = may_stream
         self.hears_logs = hears_logs
+        self._due = answers
         self.is_left = False
         """Whether its client has gone without waiting for the answer."""
         self._lines: deque[tuple[bytes, bool]] = deque()
         self._held = 0
         self._came = asyncio.Event()
 
-    def put(self, line: bytes, is_last: bool = False) -> None:
-        """Give it a message; the answer is the last one."""
-        if self.is_left or (self._held > MOST_HELD_BYTES and not is_last):
+    def put(self, line: bytes, is_answer: bool = False) -> None:
+        """Give it a message; an answer is the last one, unless others are due."""
+        if self.is_left or (self._held > MOST_HELD_BYTES and not is_answer):
             return
         self._held += len(line)
-        self._lines.append((line, is_last))
+        self._due -= is_answer
+        self._lines.append((line, not self._due))
         self._came.set()
 
     async def take(self, within_s: float) -> tuple[bytes, bool] | None:
@@ -88,6 +95,14 @@ class Waiting:
         line, is_last = self._lines.popleft()
         self._held -= len(line)
         return line, is_last
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """What comes, until the last message."""
+        is_last = False
+        while not is_last:
+            line, is_last = await self.take(KEEP_ALIVE_S) or (b"", False)
+            if line:
+                yield line
 
     async def events(self, first: bytes | None = None) -> AsyncIterator[bytes]:
         """What comes, as an event stream, until the last message; an empty one only ends it."""
@@ -112,18 +127,18 @@ class Alias(Struct, frozen=True):
     token: Id | None = None
 
 
-class PassedRun:
-    """One run of the program, and who waits for what it says."""
+class PassedChannel:
+    """One channel, and who waits for what comes on it."""
 
-    def __init__(self, name: str, program: Program, log: ProgramEvents, on_end: Callable[[], None]) -> None:
+    def __init__(self, name: str, on_stray: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self.standing: Waiting | None = None
         """The client that listens to what belongs to no request."""
         self._name = name
-        self._program = program
-        self._log = log
+        self._on_stray = on_stray
         self._on_end = on_end
-        self._run: ProgramRun | None = None
-        self._group = 0
+        self._channel: Channel | None = None
+        self.has_ended = False
+        """Whether nothing comes any more."""
         self._waiting: dict[Id, Waiting] = {}
         self._tokens: dict[Id, Id] = {}
         """Ids of the requests that progress tokens belong to."""
@@ -136,20 +151,14 @@ class PassedRun:
         """Whether nobody waits for anything."""
         return self.standing is None and all(each.is_left for each in self._waiting.values())
 
-    async def start(self) -> None:
-        """Start the program. Raises: Unreachable."""
-        run = await ProgramRun.start(
-            self._program, self._received, self._too_long, self._log.on_log, self._ended
-        )
-        if not run.is_over.is_set():
-            self._group = run.pid
-            GUARD.watch(self._group)
-            self._run = run
+    async def open(self, channels: Channels, authorization: str) -> None:
+        """Open the channel. Raises: CallError."""
+        self._channel = await channels.open(authorization, Heard(self._received, self._ended))
 
     async def end(self) -> None:
-        """End the program."""
-        if self._run is not None:
-            await self._run.end()
+        """End it."""
+        if self._channel is not None:
+            await self._channel.end()
 
     def listen(self) -> Waiting:
         """Have what belongs to no request, from now on and what was kept of it."""
@@ -159,9 +168,9 @@ class PassedRun:
         return self.standing
 
     async def send(self, line: bytes) -> None:
-        """Send a message that has no answer."""
-        if self._run is not None:
-            await self._run.write(line + b"\n")
+        """Send a message that has no answer. Raises: CallError."""
+        if self._channel is not None and not self.has_ended:
+            await self._channel.send(line)
 
     def is_known(self, identifier: Id) -> bool:
         """Whether a request of that id is being answered."""
@@ -182,7 +191,7 @@ class PassedRun:
         if (token := _token(message)) is not None:
             self._tokens[token] = identifier
         try:
-            if self._run is None:
+            if self.has_ended:
                 waiting.put(self._failed(identifier, f"{self._name} has ended"), True)
             await self.send(line)
             yield
@@ -192,7 +201,8 @@ class PassedRun:
                 if is_alone:
                     self._forget(identifier)
                     cancelled = {"requestId": identifier, "reason": "the client left"}
-                    await self.send(codec.notification("notifications/cancelled", cancelled))
+                    with suppress(CallError):
+                        await self.send(codec.notification("notifications/cancelled", cancelled))
 
     def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
         """The message under an id and a token that no other request has now."""
@@ -211,9 +221,13 @@ class PassedRun:
     def _received(self, line: bytes) -> None:
         try:
             message = codec.decode(line)
+            if isinstance(message, list) and message:
+                for each in message:
+                    self._received(codec.encode(each))
+                return
             kind = classify(message)
         except ProtocolError:
-            self._log.on_stray(line)
+            self._on_stray(line)
             return
         if kind is MessageKind.RESPONSE:
             self._answered(message, line)
@@ -263,7 +277,7 @@ class PassedRun:
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
         """The one request a message can belong to that names none; None when there are several, or none."""
-        here = [each for each in self._waiting.values() if not each.is_left]
+        here = [each for each in set(self._waiting.values()) if not each.is_left]
         if message["method"] == "notifications/message" and len(here) > 1:
             here = [each for each in here if each.hears_logs]
         return here[0] if len(here) == 1 else None
@@ -273,17 +287,13 @@ class PassedRun:
         self._aliases.pop(identifier, None)
         return self._waiting.pop(identifier)
 
-    def _too_long(self) -> None:
-        self._log.on_stray(b"a line that is longer than any message may be")
-
-    def _ended(self, code: int, last_lines: Sequence[str]) -> None:
-        if self._run is not None:
-            GUARD.release(self._group)
-            self._run = None
-        told = str(ProgramEnded(code, last_lines))
+    def _ended(self, reason: CallError) -> None:
+        if self.has_ended:
+            return
+        self.has_ended = True
         for identifier in list(self._waiting):
             shown = self._aliases.get(identifier, Alias(identifier)).identifier
-            self._forget(identifier).put(self._failed(shown, f"{self._name}: {told}"), True)
+            self._forget(identifier).put(self._failed(shown, f"{self._name}: {reason}"), True)
         if self.standing is not None:
             self.standing.put(b"", True)
         self._on_end()
@@ -293,36 +303,41 @@ class PassedRun:
 
 
 class Session(Struct):
-    """A client of the handshake era, and its run of the program."""
+    """A client of the handshake era, and its channel."""
 
-    run: PassedRun
+    channel: PassedChannel
+    authorization: str
+    """What the client sent to open it: nobody else may use it."""
+    revision: str = ""
     expiry: asyncio.TimerHandle | None = None
 
 
-class ProgramPassThrough:
-    """Answers requests of clients by one program. Used on one loop."""
+class ChannelPassThrough:
+    """Answers requests of clients by one server. Used on one loop."""
 
-    holds_credentials = True
-    """Who reaches a program runs it as this user, with what its environment holds."""
     takes_pieces = False
-    """A message is a line: it is held until it is whole."""
+    """A message is sent as a whole: it is held until it is."""
 
     def __init__(
         self,
         name: str,
-        program: Program,
-        log: ProgramEvents,
+        channels: Channels,
         next_connection: Callable[[], int],
         ttl_s: float,
+        on_stray: Callable[[bytes], None],
+        tool_schema: Callable[[str], JSONObject],
     ) -> None:
+        """`on_stray` gets what comes and is no message; `tool_schema` gives what a tool takes, if known."""
         self.name = name
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
-        self._program, self._log, self._ttl_s = program, log, ttl_s
+        self.holds_credentials = channels.holds_credentials
+        self._channels, self._ttl_s = channels, ttl_s
+        self._on_stray, self._tool_schema = on_stray, tool_schema
         self._sessions: dict[str, Session] = {}
         """By id, the longest unused first."""
-        self._shared: PassedRun | None = None
-        """For requests that stand alone."""
+        self._shared: dict[str, PassedChannel] = {}
+        """For requests that stand alone, by the caller's `Authorization`."""
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -330,15 +345,18 @@ class ProgramPassThrough:
     async def ask(
         self, method: str, headers: Sequence[tuple[str, str]], body: bytes | AsyncIterator[bytes]
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer a request. Raises: CallError when the program cannot be started."""
+        """Answer a request. Raises: CallError when no channel can be opened, or it takes no message."""
         assert isinstance(body, bytes)
-        given = {key.lower(): value for key, value in headers}
+        given: dict[str, str] = {}
+        for key, value in headers:
+            low = key.lower()
+            given[low] = f"{given[low]}, {value}" if low in given else value
         if method == "POST":
             async with self._posted(given, body) as answer:
                 yield answer
             return
         identifier = given.get(SESSION, "")
-        session = self._sessions.get(identifier)
+        session = self._session(given)
         if not identifier:
             told = invalid("this endpoint takes JSON-RPC messages by POST")
             yield refused(405, told, headers=(("Allow", "POST"),))
@@ -347,80 +365,138 @@ class ProgramPassThrough:
         elif method == "DELETE":
             self._end(identifier)
             yield PassedAnswer(204, (), _no_chunks)
-        elif session.run.standing is not None:
+        elif session.channel.standing is not None:
             yield refused(409, invalid("this session has a standing stream already"))
         else:
-            waiting = session.run.listen()
+            waiting = session.channel.listen()
             try:
                 yield PassedAnswer(200, STREAMED, waiting.events)
             finally:
-                session.run.standing = None
+                session.channel.standing = None
                 self._used(identifier)
 
     async def close(self) -> None:
-        """End every run of the program."""
+        """End every channel."""
         for identifier in list(self._sessions):
             self._end(identifier)
-        if self._shared is not None:
-            self._finish(self._shared)
+        for shared in self._shared.values():
+            self._finish(shared)
         await asyncio.gather(*self._ending)
+        await self._channels.close()
 
     @asynccontextmanager
     async def _posted(self, given: Mapping[str, str], body: bytes) -> AsyncIterator[PassedAnswer]:
         message: Any = None
         try:
             message = codec.decode(body)
+            if isinstance(message, list):
+                channel = self._batch_channel(given, message)
+                async with self._batch_answered(channel, given, message) as answer:
+                    yield answer
+                return
             kind = classify(message)
+            identifier = ""
             if is_stateless(message, given.get("mcp-protocol-version", "")):
                 if kind is MessageKind.REQUEST:
-                    admit(message["method"], message.get("params") or {}, given)
-                run, identifier = await self._shared_run(), ""
+                    self._admit(message["method"], message.get("params") or {}, given)
+                channel = await self._shared_channel(given.get(AUTHORIZATION, ""))
             elif message.get("method") == "initialize":
-                run, identifier = await self._begun()
+                channel, identifier = await self._begun(given.get(AUTHORIZATION, ""))
             else:
-                run, identifier = self._run_of(given.get(SESSION, "")), given.get(SESSION, "")
+                channel, identifier = self._channel_of(given), given[SESSION]
         except _Refusal as refusal:
             yield refused(refusal.status, refusal, readable_id(message))
             return
         except ProtocolError as error:
             yield refused(max(400, http_status(error, True)), error, readable_id(message))
             return
-        line = body if b"\n" not in body and b"\r" not in body else codec.encode(message)
         if kind is not MessageKind.REQUEST:
-            await run.send(line)
+            await channel.send(body)
             yield PassedAnswer(202, (), _no_chunks)
             return
-        if identifier and run.is_known(message["id"]):
+        if identifier and channel.is_known(message["id"]):
             yield refused(400, invalid("another request of this session has this id"), message["id"])
             return
         if identifier and message["method"] == "initialize":
-            yield await self._introduced(run, identifier, message, line)
+            yield await self._introduced(channel, identifier, message, body)
             return
-        async with self._answered(run, identifier, given, message, line) as answer:
+        async with self._answered(channel, identifier, given, message, body) as answer:
             yield answer
 
+    def _admit(self, method: str, params: JSONObject, given: Mapping[str, str]) -> None:
+        """Check what a request brings along that stands alone. Raises: RemoteProtocolError."""
+        admit(method, params, given)
+        arguments = params.get("arguments") or {}
+        if method == "tools/call" and isinstance(arguments, dict):
+            with suppress(ValueError):  # clients leave out tools whose annotations are wrong
+                check_parameters(mirrored(self._tool_schema(str(params.get("name")))), arguments, given)
+
+    def _batch_channel(self, given: Mapping[str, str], batch: list[Any]) -> PassedChannel:
+        """The channel for a batch. Raises: ProtocolError where there may be none, or for a bad one."""
+        channel = self._channel_of(given)
+        revision = BY_NAME.get(self._sessions[given[SESSION]].revision)
+        if revision is None or not revision.has_batches:
+            raise invalid("batches belong to revision 2025-03-26 only")
+        if not 0 < len(batch) <= MOST_BATCH:
+            raise invalid(f"a batch has between 1 and {MOST_BATCH} messages, not {len(batch)}")
+        identifiers = [each["id"] for each in batch if classify(each) is MessageKind.REQUEST]
+        if any(each.get("method") == "initialize" for each in batch):
+            raise invalid("initialize inside a batch")
+        if len(set(identifiers)) < len(identifiers) or any(map(channel.is_known, identifiers)):
+            raise invalid("another request of this session has this id")
+        return channel
+
+    @asynccontextmanager
+    async def _batch_answered(
+        self, channel: PassedChannel, given: Mapping[str, str], batch: list[JSONObject]
+    ) -> AsyncIterator[PassedAnswer]:
+        """Send the messages of a batch one by one, and answer all its requests together."""
+        requests = sum(1 for each in batch if classify(each) is MessageKind.REQUEST)
+        waiting = Waiting(STREAM in given.get("accept", JSON), answers=requests)
+        async with AsyncExitStack() as under_way:
+            for each in batch:
+                if classify(each) is MessageKind.REQUEST:
+                    request = channel.request(each, codec.encode(each), waiting, is_alone=False)
+                    await under_way.enter_async_context(request)
+                else:
+                    await channel.send(codec.encode(each))
+            if not requests:
+                yield PassedAnswer(202, (), _no_chunks)
+            elif waiting.may_stream:
+                yield PassedAnswer(200, STREAMED, waiting.events)
+            else:
+                yield answered(200, b"[%b]" % b",".join([each async for each in waiting.messages()]))
+        self._used(given[SESSION])
+
     async def _introduced(
-        self, run: PassedRun, identifier: str, message: JSONObject, line: bytes
+        self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes
     ) -> PassedAnswer:
         """The answer to `initialize`; without a result there is no session."""
-        waiting, line_back = Waiting(may_stream=False), b""
+        waiting, result = Waiting(may_stream=False), None
         try:
-            async with run.request(message, line, waiting, is_alone=False):
-                while not line_back:
-                    line_back, _ = await waiting.take(KEEP_ALIVE_S) or (b"", False)
+            async with channel.request(message, line, waiting, is_alone=False):
+                [line_back] = [each async for each in waiting.messages()]
+                result = codec.decode(line_back).get("result")
         finally:
-            if "result" not in (codec.decode(line_back) if line_back else {}):
+            if not isinstance(result, dict):
                 self._end(identifier)
+        if isinstance(result, dict) and identifier in self._sessions:
+            self._sessions[identifier].revision = str(result.get("protocolVersion"))
         return answered(200, line_back, ((SESSION, identifier),) if identifier in self._sessions else ())
 
     @asynccontextmanager
     async def _answered(
-        self, run: PassedRun, identifier: str, given: Mapping[str, str], message: JSONObject, line: bytes
+        self,
+        channel: PassedChannel,
+        identifier: str,
+        given: Mapping[str, str],
+        message: JSONObject,
+        line: bytes,
     ) -> AsyncIterator[PassedAnswer]:
         accepted = given.get("accept", JSON)
         may_stream, is_probe = STREAM in accepted, message["method"] == "server/discover"
         waiting = Waiting(may_stream, LOG_LEVEL_KEY in _meta(message))
-        async with run.request(message, line, waiting, is_alone=not identifier):
+        async with channel.request(message, line, waiting, is_alone=not identifier):
             taken = await waiting.take(UNANSWERED_S if is_probe else SILENT_S)
             while taken is None and not may_stream and not is_probe:
                 taken = await waiting.take(KEEP_ALIVE_S)
@@ -434,41 +510,54 @@ class ProgramPassThrough:
                 yield answered(200 if identifier else answer_status(taken[0]), taken[0])
         self._used(identifier)
 
-    def _run_of(self, identifier: str) -> PassedRun:
-        if not identifier:
+    def _session(self, given: Mapping[str, str]) -> Session | None:
+        """The session of a request, if it is its sender's."""
+        session = self._sessions.get(given.get(SESSION, ""))
+        is_theirs = session is not None and session.authorization == given.get(AUTHORIZATION, "")
+        return session if is_theirs else None
+
+    def _channel_of(self, given: Mapping[str, str]) -> PassedChannel:
+        if not given.get(SESSION):
             raise _Refusal(400, "Mcp-Session-Id is missing: initialize first")
-        if identifier not in self._sessions:
+        if (session := self._session(given)) is None:
             raise _Refusal(404, "there is no such session: initialize again")
-        self._used(identifier)
-        return self._sessions[identifier].run
+        self._used(given[SESSION])
+        return session.channel
 
-    async def _begun(self) -> tuple[PassedRun, str]:
-        """A new session: its run of the program, and its id."""
-        if len(self._sessions) >= MOST_PROGRAMS:
-            unused = next((key for key, each in self._sessions.items() if each.run.is_unused), "")
-            if not unused:
-                raise _Refusal(503, f"{self.name} runs {MOST_PROGRAMS} times already, which is the most")
-            self._end(unused)
+    def _make_room(self) -> None:
+        """Raises: _Refusal when every channel is in use."""
+        if len(self._sessions) + len(self._shared) < MOST_CHANNELS:
+            return
+        unused = next((key for key, each in self._sessions.items() if each.channel.is_unused), "")
+        if not unused:
+            raise _Refusal(503, f"{self.name} has {MOST_CHANNELS} clients here already, which is the most")
+        self._end(unused)
+
+    async def _begun(self, authorization: str) -> tuple[PassedChannel, str]:
+        """A new session: its channel, and its id."""
+        self._make_room()
         identifier = secrets.token_urlsafe(24)
-        run = self._new_run(lambda: self._end(identifier))
-        await run.start()
-        self._sessions[identifier] = Session(run)
+        channel = PassedChannel(self.name, self._on_stray, lambda: self._end(identifier))
+        await channel.open(self._channels, authorization)
+        self._sessions[identifier] = Session(channel, authorization)
         self._used(identifier)
-        return run, identifier
+        return channel, identifier
 
-    async def _shared_run(self) -> PassedRun:
+    async def _shared_channel(self, authorization: str) -> PassedChannel:
         async with self._starting:
-            if self._shared is None:
-                run = self._new_run(self._shared_ended)
-                await run.start()
-                self._shared = run
-            return self._shared
+            if (known := self._shared.get(authorization)) is not None:
+                return known
+            self._make_room()
 
-    def _new_run(self, on_end: Callable[[], None]) -> PassedRun:
-        return PassedRun(self.name, self._program, self._log, on_end)
+            def ended() -> None:
+                if (known := self._shared.pop(authorization, None)) is not None:
+                    self._finish(known)
 
-    def _shared_ended(self) -> None:
-        self._shared = None
+            channel = PassedChannel(self.name, self._on_stray, ended)
+            await channel.open(self._channels, authorization)
+            if not channel.has_ended:
+                self._shared[authorization] = channel
+            return channel
 
     def _used(self, identifier: str) -> None:
         """Note that a session was used: it ends when it is not for long."""
@@ -481,7 +570,7 @@ class ProgramPassThrough:
         self._sessions[identifier] = session
 
     def _expired(self, identifier: str) -> None:
-        if self._sessions[identifier].run.is_unused:
+        if self._sessions[identifier].channel.is_unused:
             self._end(identifier)
         else:
             self._used(identifier)
@@ -491,10 +580,10 @@ class ProgramPassThrough:
         if session is not None:
             if session.expiry is not None:
                 session.expiry.cancel()
-            self._finish(session.run)
+            self._finish(session.channel)
 
-    def _finish(self, run: PassedRun) -> None:
-        task = asyncio.get_running_loop().create_task(run.end())
+    def _finish(self, channel: PassedChannel) -> None:
+        task = asyncio.get_running_loop().create_task(channel.end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -509,7 +598,8 @@ class _Refusal(RemoteProtocolError):
 
 def event(line: bytes) -> bytes:
     """A message as a server-sent event."""
-    return b"event: message\ndata: " + line + b"\n\n"
+    data = line.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ") if b"\n" in line or b"\r" in line else line
+    return b"event: message\ndata: " + data + b"\n\n"
 
 
 def answer_status(line: bytes) -> int:
