@@ -70,6 +70,11 @@ def chart(values: Sequence[float], width: int, height: int) -> list[str]:
     ]
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 call`, `12,000 calls`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def rate(per_second: float) -> str:
     """`14/s`, `0.4/s`, `12k/s`."""
     if per_second >= 10_000:

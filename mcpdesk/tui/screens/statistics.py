@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
+from textual.geometry import Size
 from textual.widget import Widget
 
 from mcpdesk.link.definition_costs import DefinitionCosts
@@ -20,7 +21,7 @@ from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.statistics_rows import ALL, StatisticsRow, as_csv, as_json, rows_of
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import chart, clock, duration, rate, size_text
+from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate, size_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
@@ -40,6 +41,8 @@ _USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools u
 _MOST_USERS = 12
 _LEAST_LINES, _MOST_LINES = 2, 16
 """Of a chart, without its head and its axis."""
+_LEAST_S = 60
+"""Seconds that a chart shows at least."""
 _SIDE_BY_SIDE = 70
 """Cells from which on the two charts stand beside each other."""
 
@@ -105,6 +108,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         self._more = False
         """Whether exchanges are left to count."""
         self._costs = DefinitionCosts(link)
+        self._room = Size()
+        """What the charts were drawn for."""
 
     @property
     def subject(self) -> Subject:
@@ -121,6 +126,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         if (now := time.monotonic()) >= self._looked + LOOK_S:
             self._looked = now
             self.update_data(view)
+        if self.query_one(".detail").content_size != self._room:
+            self.show_detail()
         if self.screen.focused is None:
             self.entry.focus()
 
@@ -151,7 +158,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
     def detail_of(self, row: StatisticsRow) -> tuple[str, Content]:
         title = row.name if not row.server else f"{one_line(row.name, 60)} · {one_line(row.server, 30)}"
         tally = self._tally(row)
-        room = self.query_one(".detail").content_size
+        self._room = room = self.query_one(".detail").content_size
         facts = self._facts(row, tally)
         width = max(20, (room.width or self.size.width - 2) - 1)
         height = room.height - sum(1 + fact.cell_length // width for fact in facts)
@@ -238,7 +245,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             else ""
         )
         lines = [
-            f"{row.calls:,} calls · {row.errors:,} errors{share}{took}",
+            f"{counted(row.calls, 'call')} · {counted(row.errors, 'error')}{share}{took}",
             f"in {size_text(row.bytes_in)} · out {size_text(row.bytes_out)}"
             f" · results about {row.result_tokens:,} tokens"
             + (
@@ -264,7 +271,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         times = self._statistics.times
         if tally is None or times.began is None or not tally.calls:
             return []
-        slots, length_s = len(self._statistics.whole().rates), times.length_s
+        length_s = times.length_s
+        slots = max(len(self._statistics.whole().rates), _LEAST_S // length_s)
         is_wide = width >= _SIDE_BY_SIDE
         high = max(_LEAST_LINES, min(_MOST_LINES, (height if is_wide else height // 2) - 2))
         cells = (width - 3) // 2 if is_wide else width
