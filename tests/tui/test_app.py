@@ -193,6 +193,8 @@ async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> 
         assert said(app.main.tabs).split() == ["2", "Traffic", "6", "Statistics"]
         await pilot.press("1", "4", "a", "u")
         assert app.main.shown == "traffic" and not app._notifications
+        await pilot.press("ctrl+o", "5", "ctrl+o", "6")
+        await until(pilot, lambda: app.main.shown == "statistics")
 
 
 async def test_only_what_needs_no_server_is_offered(tmp_path: Path) -> None:

@@ -498,7 +498,7 @@ class MainScreen(Screen[None]):
         chosen = await self.app.push_screen_wait(JumpScreen([each for each in seen if each[1]]))
         if isinstance(chosen, Widget):
             self.set_focus(chosen)
-        elif chosen in SCREENS:
+        elif chosen is not None and chosen in self.panes:
             await self.show_screen(chosen)
 
     @work
