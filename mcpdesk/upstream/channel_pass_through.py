@@ -616,7 +616,9 @@ def answered(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) 
     async def chunks() -> AsyncIterator[bytes]:
         yield body
 
-    return PassedAnswer(status, (("Content-Type", JSON), *headers), chunks)
+    return PassedAnswer(
+        status, (("Content-Type", JSON), ("Content-Length", str(len(body))), *headers), chunks
+    )
 
 
 def refused(

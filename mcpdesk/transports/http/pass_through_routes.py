@@ -40,6 +40,8 @@ OF_ONE_HOP = frozenset(
     | {"trailer", "transfer-encoding", "upgrade"}
 )
 NOT_SENT_ON = OF_ONE_HOP | {"host", "origin", "cookie", "content-length", "accept-encoding", "expect"}
+SMALL = 64 << 10
+"""Bytes of an answer that is given in one piece, with its head."""
 NOT_PASSED_BACK = OF_ONE_HOP | {"set-cookie"}
 """A cookie would count for everything else that is served here."""
 
@@ -175,8 +177,10 @@ class PassThroughRoutes:
                     if low not in NOT_PASSED_BACK and not low.startswith("access-control-"):
                         response.headers.add(name, value)
                 response.headers.update(head.page_headers)
-                if held is not None and _kind(response) == JSON:
-                    return await self._held_answer(answer, response, client, held, came)
+                size = response.headers.get("Content-Length", "")
+                is_small = size.isdigit() and int(size) <= SMALL
+                if _kind(response) == JSON and (is_small or held is not None):
+                    return await self._whole_answer(answer, response, client, held, came)
                 await response.prepare(request)
                 if held is not None and _kind(response) == STREAM:
                     await self._held_events(answer, response, client, held, came)
@@ -195,18 +199,18 @@ class PassThroughRoutes:
             self._record(client, refusal.body, answer_said(502))
             return refusal
 
-    async def _held_answer(
+    async def _whole_answer(
         self,
         answer: ForwardedAnswer,
         response: web.StreamResponse,
         client: PassedClient,
-        request: dict[str, Any],
+        request: dict[str, Any] | None,
         came: float,
     ) -> web.StreamResponse:
-        """Give an answer of one JSON value when a person let it go."""
+        """Give an answer of one JSON value in one piece; one to a `request` when a person let it go."""
         body = b"".join([piece async for piece in answer.chunks()])
-        message, number = _decoded(body), client.info.number
-        if isinstance(message, dict):
+        message, number = None if request is None else _decoded(body), client.info.number
+        if request is not None and isinstance(message, dict):
             kept = await self._site.holds.hold_answer(number, request, came, message)
             if kept is None:
                 await self._site.holds.lose(number)
