@@ -56,6 +56,7 @@ _catalogue = partial(Action, scope="catalogue", group="Catalogue")
 _form = partial(Action, scope="form", group="Form")
 _form_fields = partial(Action, scope="form_fields", group="Form")
 _result = partial(Action, scope="result", group="Result")
+_result_text = partial(Action, scope="result_text", group="Result")
 _json = partial(Action, scope="json", group="JSON")
 _traffic_list = partial(Action, scope="traffic_list", group="Traffic")
 _traffic = partial(Action, scope="traffic", group="Traffic")
@@ -96,6 +97,9 @@ ACTIONS: tuple[Action, ...] = (
         "Write a part of the result, or all of it, to a file in the working folder.", footer=False),
     _workbench("watch", "w", "watch resource",
         "Read the resource again whenever the server says that it changed, or stop.", footer=False),
+    _workbench("widen_result(1)", "less_than_sign", "widen the result",
+        "Move the border between arguments and result, as the mouse does; it stays there.", footer=False),
+    _workbench("widen_result(-1)", "greater_than_sign", "widen the arguments", footer=False),
     _workbench("back", "escape", "back to the catalogue",
         "Out of the arguments or the result, so that letters and digits are keys again.", footer=False),
 
@@ -117,6 +121,12 @@ ACTIONS: tuple[Action, ...] = (
 
     _result("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
     _result("show_tab(1)", "right_square_bracket", "next tab", "Content, Structured, Raw."),
+
+    _result_text("search", "slash", "search", "Find words in the texts; n and N go through them."),
+    _result_text("next_hit", "n", "next hit", footer=False),
+    _result_text("next_hit(-1)", "N", "previous hit", footer=False),
+    _result_text("go_to", "colon", "go to",
+        "The line of a number, or a share of the text: 50%.", footer=False),
 
     _json("unfold", "right,l", "unfold", footer=False),
     _json("fold", "left,h", "fold", "Fold, or go to the enclosing value.", footer=False),

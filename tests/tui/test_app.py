@@ -225,3 +225,15 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
         await pilot.press("escape", "ctrl+q")
         await pilot.pause()
         assert app.return_code == 0
+
+
+async def test_news_take_the_row_of_the_keys_and_no_other() -> None:
+    async with running_frame() as (app, pilot):
+
+        def rows() -> list[str]:
+            return [strip.text for strip in app.screen._compositor.render_strips()]
+
+        app.notify("first " * 40, markup=False)
+        app.notify("second news", markup=False)
+        await until(pilot, lambda: "second news" in rows()[-1])
+        assert not any("first" in row for row in rows())

@@ -7,7 +7,6 @@ import base64
 import pytest
 
 from mcpdesk.tui.results.result_content import (
-    MAX_TEXT,
     BlockKind,
     blocks,
     file_name,
@@ -48,12 +47,6 @@ def test_prompt_messages_carry_their_roles() -> None:
         {"messages": [message, {"role": "assistant", "content": [{"type": "text", "text": "ho"}]}]}
     )
     assert [block.text for block in found] == ["user", "hi", "assistant", "ho"]
-
-
-def test_long_text_is_cut_with_a_note() -> None:
-    block = text_block("x" * (MAX_TEXT + 5))
-    assert len(block.text) == MAX_TEXT
-    assert block.note == "first 64,000 of 64,005 characters"
 
 
 def test_blobs_are_dumped_and_broken_ones_told() -> None:

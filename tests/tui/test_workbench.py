@@ -350,7 +350,7 @@ async def test_five_megabytes_of_text_do_not_freeze_the_screen() -> None:
         it.link.calls[-1].finish({"content": [{"type": "text", "text": "word " * 1_000_000}]})
         started = time.thread_time()  # what others do on the machine does not count
         await it.until(lambda: "5.0 MB" in it.title)
-        await it.until(lambda: "first 64,000 of 5,000,000 characters" in it.shown())
+        await it.until(lambda: "word word" in it.shown())
         assert time.thread_time() - started < 2
 
 

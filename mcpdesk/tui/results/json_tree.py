@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import islice
 from typing import Any, ClassVar
 
 from rich.segment import Segment
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
@@ -21,11 +21,15 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.json_text import Path, at_path, compact, path_text, pretty, preview
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.typed_query import TypedQuery
 
 SLICE = 200
 """Children that are laid out at once."""
 FOLDED_TEXT = 100
 """Characters above which a string can be unfolded, and the length of its lines then."""
+
+LONG_TEXT = 65_536
+"""Characters from which the lines of a string are counted once."""
 
 
 class RowKind(Enum):
@@ -202,9 +206,14 @@ def count_children(value: Any) -> int:
     """How many rows a value unfolds to."""
     if _is_container(value):
         return len(value)
-    if isinstance(value, str) and (len(value) > FOLDED_TEXT or "\n" in value):
-        return len(text_lines(value))
-    return 0
+    if not isinstance(value, str) or (len(value) <= FOLDED_TEXT and "\n" not in value):
+        return 0
+    return len(text_lines(value)) if len(value) < LONG_TEXT else _count_long_text_lines(value)
+
+
+@lru_cache(maxsize=4)  # the same few long strings are asked about for each row that is drawn
+def _count_long_text_lines(text: str) -> int:
+    return len(text_lines(text))
 
 
 def text_lines(text: str) -> list[str]:
@@ -261,7 +270,7 @@ def _matches(path: Path, value: Any, needle: str) -> bool:
 _FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
 
 
-class JsonTree(LineList):
+class JsonTree(TypedQuery, LineList):
     """Shows one value. Keys: enter folds, `/` searches, `y` copies the value and `Y` its path."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -281,8 +290,6 @@ class JsonTree(LineList):
         super().__init__(id=id, classes=classes)
         self._outline = Outline(value)
         self._hidden = self._hidden_rows()
-        self._query = ""
-        self._typing = False
         self._hits: list[Path] = []
         self._hit = -1
 
@@ -303,7 +310,7 @@ class JsonTree(LineList):
         """
         self._outline = Outline(value, marks, folded=folded)
         self._hidden = self._hidden_rows()
-        self._query, self._typing, self._hits = "", False, []
+        self.query_text, self.is_typing, self._hits = "", False, []
         self.cursor = 0
         self.rows_changed()
 
@@ -367,7 +374,7 @@ class JsonTree(LineList):
     @property
     def foot(self) -> int:
         """One line for the search while there is one."""
-        return int(self._typing or bool(self._query))
+        return int(self.has_query)
 
     def _show_cursor(self) -> None:
         super()._show_cursor()
@@ -376,8 +383,7 @@ class JsonTree(LineList):
 
     def action_search(self) -> None:
         """Start a search."""
-        self._typing, self._query = True, ""
-        self._search()
+        self.begin_query()
 
     def action_next_hit(self, by: int = 1) -> None:
         """Go to the next or previous hit."""
@@ -385,29 +391,14 @@ class JsonTree(LineList):
             self._hit = (self._hit + by) % len(self._hits)
             self.reveal(self._hits[self._hit])
 
-    def on_key(self, event: events.Key) -> None:
-        """Edit the search while it is typed; escape ends it."""
-        if not self._typing:
-            if event.key == "escape" and self._query:
-                self._end_search("", event)
-        elif event.key in ("enter", "escape"):
-            self._end_search(self._query if event.key == "enter" else "", event)
-        elif event.key == "backspace" or event.is_printable:
-            self._query = (
-                self._query[:-1] if event.key == "backspace" else self._query + (event.character or "")
-            )
-            self._search()
-            event.stop()
-            event.prevent_default()
-
     def on_blur(self) -> None:
-        self._typing = False
+        self.is_typing = False
         self.rows_changed()
 
     def render_line(self, y: int) -> Strip:
         """A row; in the last line the search, or the mark of the selected value."""
         is_last = y == self.size.height - 1
-        if is_last and (self._typing or self._query):
+        if is_last and self.has_query:
             return self._search_line()
         mark = self._outline.marks.get(self.selected) if is_last else None
         if mark is not None and self.has_focus:
@@ -439,26 +430,23 @@ class JsonTree(LineList):
             yield "  ✗", "lines--bad"
 
     def _search_line(self) -> Strip:
-        tally = (
-            f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found" if self._query else ""
-        )
-        cursor = "▏" if self._typing else ""
-        return self._bar(f"/{one_line(self._query)}{cursor}  {tally}", "lines--head")
+        found = f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found"
+        tally = found if self.query_text else ""
+        return self._bar(f"{one_line(self.query_line)}  {tally}", "lines--head")
 
     def _bar(self, text: str, component: str) -> Strip:
         style = self.rich_style + self.get_component_rich_style(component, partial=True)
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
-    def _end_search(self, query: str, event: events.Key) -> None:
-        self._typing, self._query = False, query
-        if not query:
+    def query_kept(self) -> None:
+        """Forget what was found with the search."""
+        if not self.query_text:
             self._hits = []
         self.rows_changed()
-        event.stop()
-        event.prevent_default()
 
-    def _search(self) -> None:
-        self._hits = self._outline.find(self._query)
+    def query_changed(self) -> None:
+        """Search for what is typed by now."""
+        self._hits = self._outline.find(self.query_text)
         self._hit = -1
         self.rows_changed()
         self.action_next_hit()

@@ -16,8 +16,6 @@ from urllib.parse import unquote, urlsplit
 from mcpdesk.tui.render.amounts import size_text
 from mcpdesk.tui.render.json_text import pretty
 
-MAX_TEXT = 64_000
-"""Characters of one text that are drawn; the raw message has all of them."""
 MAX_DUMP = 4_096
 """Bytes of a blob that are shown as hex."""
 _DRAWN_BY_TEXT = "image/svg+xml"
@@ -55,7 +53,7 @@ class Block:
     encoded: str = ""
     """The bytes of an image or a blob as base64."""
     whole: str | None = None
-    """A text of which only the beginning may be drawn."""
+    """A text as it came."""
     mime: str = ""
     uri: str = ""
     """The URI of a resource."""
@@ -106,11 +104,7 @@ def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Bloc
         kind = BlockKind.JSON
     elif mime == "text/markdown" or (not mime and looks_like_markdown(text)):
         kind = BlockKind.MARKDOWN
-    if value is None and len(text) > MAX_TEXT:
-        cut = f"first {MAX_TEXT:,} of {len(text):,} characters"
-        note = f"{note}, {cut}" if note else cut
-    shown = text if value is not None else text[:MAX_TEXT]
-    return Block(kind, shown, value, note, whole=text, mime=mime, uri=uri)
+    return Block(kind, text, value, note, whole=text, mime=mime, uri=uri)
 
 
 def looks_like_markdown(text: str) -> bool:
@@ -154,7 +148,7 @@ def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
             return text_block(drawn, mime, told, uri)
         start = base64.b64decode(text[:_START] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
-        return Block(BlockKind.TEXT, text[:MAX_TEXT], note=f"{note or mime}, not valid base64")
+        return Block(BlockKind.TEXT, text, note=f"{note or mime}, not valid base64")
     cut = f", first {MAX_DUMP:,} bytes" if size > MAX_DUMP else ""
     return Block(BlockKind.BYTES, hex_dump(start), note=f"{told}{cut}", encoded=text, mime=mime, uri=uri)
 

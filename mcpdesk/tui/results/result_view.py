@@ -27,9 +27,11 @@ from mcpdesk.tui.render.json_text import Path
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences, logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.results.long_text import LongText, line_start
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
+from mcpdesk.tui.widgets.typed_query import TypedQuery
 
 TABS = ("Content", "Structured", "Raw")
 MAX_BLOCKS = 100
@@ -41,17 +43,123 @@ _TOKEN_HINTS = {
 """Error code -> what to do about it."""
 _NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
-_PIECE = 4_000
-"""Characters of a text that are drawn at once."""
 _MARKDOWN_LIMIT = 16_000
 """Characters of Markdown rendered as such; longer text is shown plain."""
 
 
-class ResultContent(VerticalScroll, can_focus=True):
-    """The blocks of the content, which scroll."""
+class ResultContent(TypedQuery, VerticalScroll, can_focus=True):
+    """The blocks of the content, which scroll, and whose texts are searched together."""
 
     ALLOW_MAXIMIZE = True
-    BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
+    BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_BINDINGS, *bindings_for("result_text")]
+
+    class QueryMoved(Message):
+        """Another line is to be seen below: `query_told`."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._hit = (-1, -1)
+        """The place among the texts of the one with the hit, and the offset of the hit in it."""
+        self.query_told = ""
+        """The line that is typed into, and where among all hits the present one is."""
+
+    @property
+    def texts(self) -> list[LongText]:
+        """The texts, in order."""
+        return [each for each in self.children if isinstance(each, LongText)]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer a search where there is a text, and to go on with one."""
+        if action == "next_hit":
+            return self.query_sign == "/" and bool(self.query_text)
+        return action not in ("search", "go_to") or bool(self.texts)
+
+    def action_search(self) -> None:
+        """Search from the top of the content."""
+        self._hit = (-1, -1)
+        self.begin_query()
+
+    def action_go_to(self) -> None:
+        """Ask for the number of a line, or a share: `50%`."""
+        self.begin_query(":")
+
+    def action_scroll_end(self) -> None:
+        """Go to the end of the content, all of which must be laid out for that."""
+        for text in self.texts:
+            text.complete()
+        self.call_after_refresh(self.scroll_end, animate=False)
+
+    def query_changed(self) -> None:
+        """Go to the first hit of what is typed by now."""
+        if self.query_sign == "/":
+            self.action_next_hit(0)
+        else:
+            self._tell("line, or %")
+
+    def query_kept(self) -> None:
+        """Keep what was found, or forget it; go to the line that was asked for."""
+        if self.query_sign == ":":
+            wanted, self.query_text = self.query_text, ""
+            self._go_to(wanted)
+        self._show_hits()
+
+    def forget_query(self) -> None:
+        """Other contents are about to be shown."""
+        self.is_typing, self.query_text, self._hit = False, "", (-1, -1)
+        self._tell("")
+
+    def action_next_hit(self, by: int = 1) -> None:
+        """Go to the next or previous hit, after the last to the first; 0: the present one, if it still is."""
+        texts, words = self.texts, self.query_text
+        at, offset = max(0, self._hit[0]), self._hit[1]
+        found = -1
+        for _ in range(len(texts) + 1):
+            if by < 0:
+                found = texts[at].find(words, len(texts[at].text) if offset < 0 else offset, forward=False)
+            else:
+                found = texts[at].find(words, max(0, offset + by))
+            if found >= 0:
+                break
+            at, offset = (at + (by or 1)) % len(texts), -1
+        self._hit = (at, found) if found >= 0 else (-1, -1)
+        self._show_hits()
+        if found >= 0:
+            row = texts[at].row_of(found)
+            self.call_after_refresh(self._reveal, texts[at], row)
+
+    def _show_hits(self) -> None:
+        texts, words, (at, offset) = self.texts, self.query_text, self._hit
+        for place, text in enumerate(texts):
+            text.mark(words, offset if place == at else -1)
+        if not words:
+            self._tell("")
+        elif offset < 0:
+            self._tell("nothing found")
+        else:
+            before = sum(text.count(words) for text in texts[:at]) + texts[at].count(words, offset)
+            whole = sum(text.count(words) for text in texts)
+            self._tell(f"{before + 1:,} of {whole:,}")
+
+    def _tell(self, tally: str) -> None:
+        self.query_told = f"{one_line(self.query_line)}  {tally}" if self.has_query else ""
+        self.post_message(self.QueryMoved())
+
+    def _reveal(self, text: LongText, row: int) -> None:
+        y, height = text.virtual_region.y + row, self.size.height
+        if not self.scroll_offset.y <= y < self.scroll_offset.y + height:
+            self.scroll_to(y=max(0, y - height // 3), animate=False, force=True, immediate=True)
+
+    def _go_to(self, wanted: str) -> None:
+        number = wanted.strip().rstrip("%").replace(",", "")
+        if not number.isdecimal() or not self.texts:
+            return
+        text = max(self.texts, key=lambda each: len(each.text))
+        if wanted.strip().endswith("%"):
+            offset = len(text.text) * min(100, int(number)) // 100
+        else:
+            offset = line_start(text.text, int(number))
+        row = text.row_of(offset)
+        self.call_after_refresh(self._reveal, text, row)
 
 
 class LinkChip(Chip):
@@ -95,8 +203,9 @@ class ResultView(Vertical):
     ResultView { height: 1fr; }
     ResultView > .top { height: 1; }
     ResultView ContentSwitcher { height: 1fr; }
-    ResultView ResultContent { padding: 0 1; scrollbar-size-vertical: 1; }
+    ResultView ResultContent { padding: 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     ResultView ResultContent > Static { height: auto; }
+    ResultView > .query { display: none; height: 1; padding: 0 1; text-style: bold; }
     ResultView .note { color: $text-muted; }
     ResultView .role { text-style: bold; color: $text-accent; margin-top: 1; }
     ResultView .error { color: $text-error; }
@@ -137,6 +246,7 @@ class ResultView(Vertical):
             with ResultContent(id="absent"):
                 yield Static(_NO_MESSAGE, classes="note", markup=False)
             yield JsonTree(id="raw")
+        yield Static(classes="query", markup=False)
 
     async def show_lines(self, *lines: Content) -> None:
         """Show text instead of an outcome."""
@@ -186,6 +296,13 @@ class ResultView(Vertical):
         if had_focus and switcher.visible_content is not None:
             switcher.visible_content.focus()
 
+    @on(ResultContent.QueryMoved)
+    def _query_moved(self, event: ResultContent.QueryMoved) -> None:
+        event.stop()
+        line = self.query_one(".query", Static)
+        line.update(Content(self.content.query_told))
+        line.display = bool(self.content.query_told)
+
     @on(Chip.Pressed)
     def _chip_pressed(self, event: Chip.Pressed) -> None:
         event.stop()
@@ -197,6 +314,7 @@ class ResultView(Vertical):
     async def _put(self, widgets: list[Widget]) -> None:
         self._lines = None
         content = self.content
+        content.forget_query()
         await content.remove_children()
         await content.mount_all(widgets)
         content.scroll_home(animate=False)
@@ -260,24 +378,11 @@ def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
     for block in found[:MAX_BLOCKS]:
         if block.note and block.kind is not BlockKind.IMAGE:
             yield Static(Content(one_line(block.note)), classes="note")
-        yield from _text_pieces(block.text) if block.kind is BlockKind.TEXT else (_widget(block),)
+        yield _widget(block)
     if len(found) > MAX_BLOCKS:
         yield Static(Content(f"… {len(found) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
     if not found:
         yield Static(Content("no content"), classes="note")
-
-
-def _text_pieces(text: str) -> Iterator[Widget]:
-    """A text in pieces of whole lines: only those in sight are drawn, and a long text takes a while."""
-    piece: list[str] = []
-    size = 0
-    for line in clean(text).split("\n"):
-        if piece and size + len(line) > _PIECE:
-            yield Static(Content("\n".join(piece)))
-            piece, size = [], 0
-        piece.append(line)
-        size += len(line)
-    yield Static(Content("\n".join(piece)))
 
 
 def _markdown(text: str) -> Widget:
@@ -305,7 +410,7 @@ def _widget(block: Block) -> Widget:
         case BlockKind.ROLE:
             return Static(Content(one_line(block.text)), classes="role")
         case _:
-            return Static(Content(clean(block.text)))
+            return LongText(block.text)
 
 
 _BAR = 20

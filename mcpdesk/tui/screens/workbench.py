@@ -373,6 +373,10 @@ class WorkbenchPane(Vertical):
         """Go from the arguments or the result to the catalogue."""
         self.catalogue.rows.focus()
 
+    def action_widen_result(self, by: int) -> None:
+        """Move the border between arguments and result."""
+        self.item_pane.widen_result(by)
+
     def action_watch(self) -> None:
         """Watch the resource that was read, or stop watching it."""
         draft = self.draft

@@ -25,6 +25,7 @@ from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.workbench.catalogue_list import badges
 from mcpdesk.tui.workbench.drafts import Draft
+from mcpdesk.tui.workbench.split import STEP, Split
 
 _STACKED_BELOW = 80
 """Cells across below which the result is below the arguments instead of beside them."""
@@ -50,7 +51,6 @@ class ItemPane(Vertical):
     ItemPane.-stacked #work { layout: vertical; }
     ItemPane.-stacked .box { border: none; border-top: solid $foreground 20%; }
     ItemPane.-stacked .box:focus-within { border-top: solid $primary; }
-    ItemPane.-stacked.-fresh Arguments { height: 2fr; }
     """
     arguments = query_one(Arguments)
     result = query_one(ResultView)
@@ -60,6 +60,9 @@ class ItemPane(Vertical):
         self._title = ""
         self._drawing = asyncio.Lock()
         self.draft: Draft | None = None
+        self._split = Split()
+        self._is_dragged = False
+        """Whether the mouse moves the border between arguments and result."""
         self._expected: CatalogueItem | None = None
         """The item that is about to be loaded; None: the one that is shown."""
 
@@ -73,6 +76,54 @@ class ItemPane(Vertical):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < _STACKED_BELOW, "-stacked")
+        self._divide()
+
+    @property
+    def _is_stacked(self) -> bool:
+        return self.has_class("-stacked")
+
+    def widen_result(self, by: int) -> None:
+        """Give the result more of the room, in steps, and remember that."""
+        self._split.move(by * STEP, stacked=self._is_stacked)
+        self._split.store()
+        self._divide()
+
+    def _divide(self) -> None:
+        parts = self._split.parts(stacked=self._is_stacked, is_fresh=self.has_class("-fresh"))
+        for box, part in zip((self.arguments, self.result), parts, strict=True):
+            box.styles.width = "1fr" if self._is_stacked else f"{part}fr"
+            box.styles.height = f"{part}fr" if self._is_stacked else "1fr"
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of the border between arguments and result."""
+        border = self.result.region
+        if self._is_stacked:
+            is_on_border = event.screen_y == border.y and event.widget is self.result
+        else:
+            is_on_border = event.screen_x in (border.x - 1, border.x) and border.y <= event.screen_y
+        if is_on_border and event.screen_y < border.bottom:
+            self._is_dragged = True
+            self.capture_mouse()
+            event.stop()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Move the border with the mouse."""
+        if not self._is_dragged:
+            return
+        room = self.query_one("#work").region
+        if self._is_stacked:
+            share = (room.bottom - event.screen_y) / max(1, room.height)
+        else:
+            share = (room.right - event.screen_x) / max(1, room.width)
+        self._split.set(100 * share, stacked=self._is_stacked)
+        self._divide()
+
+    def on_mouse_up(self) -> None:
+        """Let go of the border, and remember where it is."""
+        if self._is_dragged:
+            self._is_dragged = False
+            self.release_mouse()
+            self._split.store()
 
     def expect(self, item: CatalogueItem) -> None:
         """Show the header of an item that is about to be loaded, and hide what belongs to another item."""
@@ -147,6 +198,7 @@ class ItemPane(Vertical):
             self._title = title
             self.result.border_title = Content.styled(title, style)
             self.set_class(title == "Result", "-fresh")
+            self._divide()
 
 
 def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:

@@ -1,0 +1,243 @@
+"""A text of any size, of which only the rows in sight are made: laid out bit by bit, searched, selected.
+
+Offsets are places in the text as it came; a row is what is drawn of it, without control characters.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from textual.geometry import Offset, Size
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from mcpdesk.tui.render.safe_text import clean
+
+SEGMENT = 4_096
+"""Characters after which a line is laid out as another one, so that a text may be a single line."""
+AT_ONCE_S = 0.05
+"""Seconds of laying out before the first rows are drawn, and in each piece after that."""
+PAUSE_S = 0.05
+"""Seconds between two pieces, for keys and for the rest of the screen."""
+
+
+class TextLayout:
+    """The rows of a text at a width. Lines break between words where they can."""
+
+    def __init__(self, text: str, width: int) -> None:
+        self.text = text
+        self.width = max(1, width)
+        self._starts = array("Q")
+        """Where each segment begins."""
+        self._ends = array("Q")
+        """How many rows there are up to the end of each segment."""
+        self._at = 0
+        self.is_complete = False
+
+    @property
+    def row_count(self) -> int:
+        """The rows that are known by now."""
+        return self._ends[-1] if self._ends else 0
+
+    def grow(self, seconds: float = 1e9, offset: int | None = None) -> None:
+        """Lay out more: for some time, or until an offset is among it."""
+        text, width, at, rows = self.text, self.width, self._at, self.row_count
+        until = time.perf_counter() + seconds
+        while not self.is_complete and (offset is None or at <= offset):
+            if not len(self._starts) % 256 and time.perf_counter() > until:
+                break
+            end, after = _segment(text, at)
+            is_plain = end - at <= width and (piece := text[at:end]).isascii() and piece.isprintable()
+            rows += 1 if is_plain else len(_rows(text[at:end], width))
+            self._starts.append(at)
+            self._ends.append(rows)
+            at = after
+            self.is_complete = at > len(text)
+        self._at = at
+
+    def row(self, index: int) -> str:
+        """What is drawn in a row that is known."""
+        segment = bisect_right(self._ends, index)
+        if segment >= len(self._starts):
+            return ""
+        start = self._starts[segment]
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width)
+        return rows[index - (self._ends[segment - 1] if segment else 0)]
+
+    def row_of(self, offset: int) -> int:
+        """The row in which an offset is drawn, or near it where control characters were taken away."""
+        self.grow(offset=offset)
+        segment = max(0, bisect_right(self._starts, offset) - 1)
+        start = self._starts[segment]
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width)
+        index, left = 0, offset - start
+        while index < len(rows) - 1 and left >= len(rows[index]):
+            left -= len(rows[index])
+            index += 1
+        return (self._ends[segment - 1] if segment else 0) + index
+
+
+def line_start(text: str, number: int) -> int:
+    """The offset at which a line begins, counted from 1; the last line for a number beyond it."""
+    at = 0
+    for _ in range(number - 1):
+        newline = text.find("\n", at)
+        if newline < 0:
+            break
+        at = newline + 1
+    return at
+
+
+def _segment(text: str, start: int) -> tuple[int, int]:
+    """Where the segment ends that begins at `start`, and where the next one begins; past the text: none."""
+    newline = text.find("\n", start, start + SEGMENT + 1)
+    if newline >= 0:
+        return (newline - 1 if text.startswith("\r", newline - 1, newline) else newline), newline + 1
+    if len(text) - start <= SEGMENT:
+        return len(text), len(text) + 1
+    blank = text.rfind(" ", start, start + SEGMENT)
+    end = blank + 1 if blank > start else start + SEGMENT
+    return end, end
+
+
+@lru_cache(maxsize=64)
+def _rows(line: str, width: int) -> list[str]:
+    """A line in rows, a blank at a break at the end of the upper one, where it may stand out."""
+    shown = clean(line, newlines=False)
+    if not shown.isascii() and cell_len(shown) != len(shown):
+        return chop_cells(shown, width) or [""]
+    return list(_broken(shown, width))
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    at = 0
+    while len(line) - at > width:
+        blank = line.rfind(" ", at, at + width + 1)
+        end = blank + 1 if blank > at else at + width
+        yield line[at:end]
+        at = end
+    yield line[at:]
+
+
+class LongText(Widget):
+    """Shows a text as high as it is; what is around it scrolls. `find` goes through what it contains."""
+
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES = {"long-text--hit", "long-text--here"}
+    DEFAULT_CSS = """
+    LongText {
+        height: auto; width: 1fr;
+        & > .long-text--hit { color: $text-accent; text-style: bold underline; }
+        & > .long-text--here { background: $block-cursor-background; color: $block-cursor-foreground; }
+    }
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self._layout = TextLayout(text, 0)
+        self._lowered: str | None = None
+        self._words = ""
+        self._here = -1
+        """Where what was found begins; -1: nothing."""
+        self._timer: Timer | None = None
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The rows that are known; more will be, a little later."""
+        if width != self._layout.width:
+            self._layout = TextLayout(self.text, width)
+            self._layout.grow(AT_ONCE_S)
+        if not self._layout.is_complete and self._timer is None:
+            self._timer = self.set_timer(PAUSE_S, self._grow)
+        return max(1, self._layout.row_count)
+
+    def _grow(self) -> None:
+        self._timer = None
+        self._layout.grow(AT_ONCE_S)
+        self.refresh(layout=True)
+
+    def complete(self) -> None:
+        """Lay out all of it now."""
+        self._layout.grow()
+        self.refresh(layout=True)
+
+    def row_of(self, offset: int) -> int:
+        """The row in which an offset is drawn."""
+        before = self._layout.row_count
+        row = self._layout.row_of(offset)
+        if self._layout.row_count != before:
+            self.refresh(layout=True)
+        return row
+
+    def find(self, words: str, start: int, *, forward: bool = True) -> int:
+        """Where `words` are next, in any case, from `start` on or before it; -1 where they are not."""
+        words = words.lower()
+        if not words:
+            return -1
+        return self._searched.find(words, start) if forward else self._searched.rfind(words, 0, start)
+
+    def count(self, words: str, end: int | None = None) -> int:
+        """How often `words` occur, up to an offset."""
+        return self._searched.count(words.lower(), 0, end) if words else 0
+
+    def mark(self, words: str, here: int = -1) -> None:
+        """Mark `words` wherever they are drawn, and the row that holds the offset `here` more."""
+        self._words, self._here = words.lower(), here
+        self.refresh()
+
+    @property
+    def _searched(self) -> str:
+        """The text in small letters, where that moves no offset."""
+        if self._lowered is None:
+            lowered = self.text.lower()
+            self._lowered = lowered if len(lowered) == len(self.text) else self.text
+        return self._lowered
+
+    def render_line(self, y: int) -> Strip:
+        """One row, with what was found and what is selected."""
+        width, base = self.size.width, self.rich_style
+        text = self._layout.row(y).rstrip()
+        strip = Strip(list(self._segments(text, y)), None)
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(y)) is not None:
+            start, end = span[0], len(text) if span[1] == -1 else span[1]
+            style = base + self.screen.get_component_rich_style("screen--selection", partial=True)
+            parts = list(strip.divide([start, end, strip.cell_length]))
+            parts[1:2] = [part.apply_style(style) for part in parts[1:2]]
+            strip = Strip.join(parts)
+        return strip.adjust_cell_length(width, base).apply_offsets(0, y)
+
+    def _segments(self, text: str, y: int) -> Iterator[Segment]:
+        base, at = self.rich_style, 0
+        found = text.lower() if self._words else ""
+        is_here = self._here >= 0 and self._layout.row_of(self._here) == y
+        name = "long-text--here" if is_here else "long-text--hit"
+        hit = base + self.get_component_rich_style(name, partial=True)
+        while self._words and (start := found.find(self._words, at)) >= 0:
+            yield Segment(text[at:start], base)
+            at = start + len(self._words)
+            yield Segment(text[start:at], hit)
+        yield Segment(text[at:], base)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The rows that are selected with the mouse."""
+        last = max(0, self._layout.row_count - 1)
+        start, end = selection.start or Offset(0, 0), selection.end or Offset(1 << 30, last)
+        rows = [self._layout.row(y) for y in range(start.y, min(end.y, last) + 1)]
+        if not rows:
+            return None
+        rows[-1] = rows[-1][: end.x] if end.y <= last else rows[-1]
+        rows[0] = rows[0][start.x :]
+        return "\n".join(row.rstrip() for row in rows), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the rows anew."""
+        self.refresh()

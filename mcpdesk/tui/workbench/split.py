@@ -1,0 +1,54 @@
+"""How the room is divided between arguments and result, remembered from one start to the next."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from mcpdesk.paths import state_folder
+
+LEAST, MOST = 20, 85
+"""Percent of the room that the result has."""
+STEP = 5
+_DEFAULT = 64
+
+
+class Split:
+    """The shares of the result in percent: beside the arguments, and below them."""
+
+    def __init__(self, memory: Path | None = None) -> None:
+        self._memory = memory or state_folder() / "split"
+        self._shares: dict[bool, int] = dict(zip((False, True), self._remembered(), strict=False))
+
+    def share(self, *, stacked: bool) -> int | None:
+        """The share that a person chose; None: none was chosen."""
+        return self._shares.get(stacked)
+
+    def set(self, share: float, *, stacked: bool) -> None:
+        """Choose a share; it is kept within bounds."""
+        self._shares[stacked] = max(LEAST, min(MOST, round(share)))
+
+    def move(self, by: int, *, stacked: bool) -> None:
+        """Give the result that many percent more."""
+        self.set((self.share(stacked=stacked) or _DEFAULT) + by, stacked=stacked)
+
+    def parts(self, *, stacked: bool, is_fresh: bool) -> tuple[int, int]:
+        """The room of arguments and result; before the first result the arguments may have more of it."""
+        chosen = self.share(stacked=stacked)
+        share = chosen if chosen is not None else 33 if stacked and is_fresh else _DEFAULT
+        return 100 - share, share
+
+    def store(self) -> None:
+        """Remember the shares."""
+        with contextlib.suppress(OSError):
+            self._memory.parent.mkdir(parents=True, exist_ok=True)
+            shares = (self._shares.get(stacked, _DEFAULT) for stacked in (False, True))
+            self._memory.write_text(" ".join(map(str, shares)) + "\n", "utf-8")
+
+    def _remembered(self) -> list[int]:
+        try:
+            words = self._memory.read_text("utf-8").split()
+        except (OSError, UnicodeDecodeError):
+            return []
+        shares = [int(word) for word in words if word.isdecimal() and len(word) < 3]
+        return shares if all(LEAST <= share <= MOST for share in shares) else []

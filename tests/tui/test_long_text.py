@@ -1,0 +1,81 @@
+"""Texts of any size are drawn row by row, searched and gone through."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.tui.results.long_text import TextLayout, line_start
+from mcpdesk.tui.results.result_view import ResultView
+from tests.support.widgets import staged, until
+from tests.tui.test_result_view import outcome
+
+
+def rows(text: str, width: int) -> list[str]:
+    layout = TextLayout(text, width)
+    layout.grow()
+    return [layout.row(index).rstrip() for index in range(layout.row_count)]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "drawn"),
+    [
+        ("one two three\n\nfour", 8, ["one two", "three", "", "four"]),
+        ("abcdefgh", 3, ["abc", "def", "gh"]),
+        ("a\r\nb\n", 5, ["a", "b", ""]),
+        ("\x1b]0;x\x07\ty", 20, ["␛]0;x␇    y"]),
+        ("漢字かな", 5, ["漢字", "かな"]),
+        ("", 5, [""]),
+    ],
+)
+def test_lines_break_between_words_and_hold_no_control_characters(
+    text: str, width: int, drawn: list[str]
+) -> None:
+    assert rows(text, width) == drawn
+
+
+def test_a_text_that_is_one_line_is_drawn_whole_and_each_offset_is_found() -> None:
+    text = "".join(f"word{number:06} " for number in range(5_000))
+    layout = TextLayout(text, 50)
+    at = text.index("word004321")
+    assert "word004321" in layout.row(layout.row_of(at))
+    assert not layout.is_complete, "only what is asked for is laid out"
+    assert "".join(row.replace(" ", "") for row in rows(text, 50)) == text.replace(" ", "")
+
+
+def test_lines_are_counted_from_one() -> None:
+    assert [line_start("a\nbc\nd", number) for number in (1, 2, 3, 9)] == [0, 2, 5, 5]
+
+
+async def test_hits_in_all_texts_of_a_result_are_gone_through_in_both_directions() -> None:
+    view = ResultView()
+    first = "\n".join(f"line {number}" for number in range(200)) + "\nNeedle one"
+    content = [{"type": "text", "text": first}, {"type": "text", "text": "x\n" * 100 + "needle two"}]
+    async with staged(view, (60, 12)) as (stage, pilot):
+        await view.show(outcome({"content": content}), {})
+        view.content.focus()
+        await pilot.press("slash", *"needle")
+        await until(pilot, lambda: "Needle one" in stage.shown() and "1 of 2" in stage.shown())
+        await pilot.press("enter", "n")
+        await until(pilot, lambda: "needle two" in stage.shown() and "2 of 2" in stage.shown())
+        await pilot.press("N")
+        await until(pilot, lambda: "Needle one" in stage.shown() and "1 of 2" in stage.shown())
+        await pilot.press("escape")
+        await until(pilot, lambda: "/needle" not in stage.shown())
+        await pilot.press("colon", *"100", "enter")
+        await until(pilot, lambda: "line 99" in stage.shown())
+        await pilot.press("colon", *"0%", "enter")
+        await until(pilot, lambda: "line 0" in stage.shown())
+        await pilot.press("G")
+        await until(pilot, lambda: "needle two" in stage.shown())
+
+
+async def test_rows_that_are_selected_with_the_mouse_are_copied() -> None:
+    view = ResultView()
+    async with staged(view, (60, 12)) as (stage, pilot):
+        await view.show(outcome({"content": [{"type": "text", "text": "one two\nthree four"}]}), {})
+        await until(pilot, lambda: "three four" in stage.shown())
+        text = view.content.texts[0]
+        await pilot.mouse_down(text, offset=(4, 0))
+        await pilot.hover(text, offset=(5, 1))
+        await pilot.mouse_up(text, offset=(5, 1))
+        assert stage.screen.get_selected_text() == "two\nthree"

@@ -1,0 +1,41 @@
+"""The border between arguments and result is moved and remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcpdesk.tui.workbench.split import LEAST, MOST, Split
+from tests.support.workbench import bench
+
+
+def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> None:
+    memory = tmp_path / "state" / "split"
+    split = Split(memory)
+    split.set(40, stacked=False)
+    split.set(999, stacked=True)
+    split.store()
+    again = Split(memory)
+    assert again.share(stacked=False) == 40 and again.share(stacked=True) == MOST
+    again.set(-3, stacked=False)
+    assert again.share(stacked=False) == LEAST
+    for nonsense in ("x y", "3 999999", "\x00"):
+        memory.write_text(nonsense, "utf-8")
+        assert Split(memory).share(stacked=False) is None
+
+
+async def test_keys_and_the_mouse_move_the_border() -> None:
+    async with bench() as it:
+        await it.open("user-profile")
+        pane, result = it.pane.item_pane, it.pane.item_pane.result
+        await it.pilot.press("escape")
+        before = result.region.width
+        await it.pilot.press("less_than_sign")
+        await it.until(lambda: result.region.width > before)
+        await it.pilot.press("greater_than_sign")
+        await it.until(lambda: result.region.width == before)
+        room, y = pane.region, result.region.y + 4
+        await it.pilot.mouse_down(offset=(result.region.x, y))
+        await it.pilot.hover(offset=(room.x + room.width // 2, y))
+        await it.pilot.mouse_up(offset=(room.x + room.width // 2, y))
+        await it.until(lambda: abs(result.region.width - room.width // 2) <= 2)
+        assert Split().share(stacked=False) in range(45, 56)
