@@ -167,7 +167,7 @@ async def test_a_value_the_form_cannot_show_stays_json() -> None:
         arguments.editor.area.text = '{"userId": "1", "tags": "x"}'
         await it.until(lambda: "✗ tags" in it.shown())
         await it.pilot.press("ctrl+e")
-        await it.until(lambda: "the form cannot show all of this" in it.shown())
+        await it.until(lambda: "the form cannot show" in it.shown())
         assert arguments.is_json
 
 
