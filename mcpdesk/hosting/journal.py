@@ -122,15 +122,18 @@ class Journal:
 
 
 Folders = Callable[[], Sequence[Path]]
+Running = Callable[[], "tuple[int, Id] | None"]
+"""Connection and id of the call that the running code answers; None outside of calls."""
 
 
 class JournalHandler(logging.Handler):
     """A logging handler that writes to a journal, with the place of records from hosted folders."""
 
-    def __init__(self, journal: Journal, folders: Folders) -> None:
+    def __init__(self, journal: Journal, folders: Folders, running: Running = lambda: None) -> None:
         super().__init__()
         self._journal = journal
         self._folders = folders
+        self._running = running
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record. Never raises: a bad format is shown as it is."""
@@ -140,7 +143,8 @@ class JournalHandler(logging.Handler):
             text = f"{record.msg} {record.args}"
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
-        self._journal.log(record.levelname.lower(), record.name, text, self._place(record))
+        where, call = self._place(record), self._running()
+        self._journal.log(record.levelname.lower(), record.name, text, where, call=call)
 
     def _place(self, record: logging.LogRecord) -> str:
         path = Path(record.pathname)
@@ -151,10 +155,10 @@ class JournalHandler(logging.Handler):
 
 
 @contextmanager
-def logging_to(journal: Journal, folders: Folders) -> Iterator[None]:
+def logging_to(journal: Journal, folders: Folders, running: Running = lambda: None) -> Iterator[None]:
     """Send everything from level INFO up to the journal, and nowhere else, while the block runs."""
     root = logging.getLogger()
-    handler = JournalHandler(journal, folders)
+    handler = JournalHandler(journal, folders, running)
     before, level = root.handlers[:], root.level
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

@@ -12,6 +12,8 @@ from tests.support.terminal import Desk
 FILES = {
     "mcp.json": '{"name": "shop"}',
     "tools/shop.py": '''
+        import logging
+
         from mcpdesk import Context
 
         PRICES = {"coffee": 3}
@@ -20,6 +22,8 @@ FILES = {
         async def price(ctx: Context, item: str = "tea") -> str:
             """The price of an item."""
             await ctx.info(f"looking for {item}")
+            print("the prices are", list(PRICES))
+            logging.getLogger("shop").warning("nobody counted")
             return str(PRICES[item])
         ''',
 }
@@ -44,7 +48,8 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         shown = desk.see("log of this call")
         assert f"tools/shop.py:{number} · E opens it" in shown
         desk.see("return str\\(PRICES")
-        assert "info looking for tea" in desk.text
+        for said in ("info looking for tea", "info the prices are ['coffee']", "warning nobody counted"):
+            assert said in desk.text
         desk.press("E")
         desk.wait(opened.exists, "the editor")
         assert opened.read_text().split() == [f"+{number}", str(tools)]

@@ -16,7 +16,7 @@ from typing import TypeVar
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.calls.call_phases import Waits
 from mcpdesk.server.calls.outcomes import described
-from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.calls.running_call import RUNNING, Call
 
 SWEEP_S = 0.05
 TIMED_OUT = "timed out"
@@ -61,6 +61,7 @@ class Deadlines:
         self._calls[id(call)] = call
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+        RUNNING.set(call.place)
         try:
             output = await work
         except BaseException as error:  # hosted code may raise anything, `SystemExit` as well
@@ -77,6 +78,7 @@ class Deadlines:
             if call.stop not in ANSWERED:
                 return output
         finally:
+            RUNNING.set(None)
             self._calls.pop(id(call), None)
             if self._emptied is not None and not self._calls:
                 self._emptied.set()

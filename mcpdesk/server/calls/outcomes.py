@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,6 +103,7 @@ def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
     text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
     if not own or folder is None:
         return text, ""
+    text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines are read, and stay whole
     place = Path(own[-1].filename)
     return text, f"{place.relative_to(folder)}:{own[-1].lineno}"
 

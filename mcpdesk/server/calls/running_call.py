@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 T = TypeVar("T")
+RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
+"""Connection and id of the call that the running code answers, so that what it prints is known to be its."""
 PIPES = {"memory": "from within mcpdesk", "stdio": "over stdio", "unix": "over stdio"}
 """Transports whose frames come without a request of HTTP -> where a call came from."""
 
