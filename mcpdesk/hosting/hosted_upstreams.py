@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.client.roots import DeskRoots
 from mcpdesk.hosting.holds import Holds
@@ -48,7 +48,7 @@ class HostedUpstreams:
         self._roots = roots
         self._holds = holds
         self._is_served = is_served
-        self._replaced: set[asyncio.Task[None]] = set()
+        self._chores: set[asyncio.Task[None]] = set()
 
     def load(self, plan: UpstreamPlan) -> Upstream:
         """Add a server. It does not begin to connect yet."""
@@ -115,9 +115,22 @@ class HostedUpstreams:
         before = self.passed.get(info.server)
         if info.transport == "sse" and isinstance(before, UrlPassThrough):
             self._pass_on(self.by_name[info.server].plan, is_sse=True)
-            task = asyncio.get_running_loop().create_task(before.close())
-            self._replaced.add(task)
-            task.add_done_callback(self._replaced.discard)
+            self._begin(before.close())
+
+    def _restarted(self, name: str) -> None:
+        """Have the clients of a program go on with a new run of it."""
+        from mcpdesk.client.targets import CommandTarget
+        from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
+
+        passed = self.passed.get(name)
+        is_program = isinstance(self.by_name[name].plan.target, CommandTarget)
+        if is_program and isinstance(passed, ChannelPassThrough):
+            self._begin(passed.restart())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
 
     @cached_property
     def _site(self) -> UpstreamSite:
@@ -138,6 +151,7 @@ class HostedUpstreams:
             self._settings.connect_timeout_s,
             self._holds,
             self._agreed,
+            self._restarted,
         )
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:

@@ -116,6 +116,8 @@ class UpstreamSite(NamedTuple):
     holds: ExchangeHolds | None = None
     agreed: Callable[[ConnectionInfo], None] = lambda info: None
     """Told how a server was reached."""
+    restarted: Callable[[str], None] = lambda name: None
+    """Told the name of a server that is started anew."""
 
 
 class Upstream:
@@ -157,6 +159,7 @@ class Upstream:
 
     async def restart(self) -> None:
         """End the connection, and connect anew."""
+        self._site.restarted(self.name)
         await self._hang_up()
         self._prepare()
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))

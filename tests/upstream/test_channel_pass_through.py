@@ -212,6 +212,40 @@ async def test_a_program_that_is_killed_in_a_call_fails_it_and_its_session(tmp_p
         await begin(http, url)
 
 
+async def test_sessions_go_on_with_a_program_that_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_pass_through, "RETIRED_S", 0.1)
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        url = desk.host.url("far")
+        await until(lambda: upstream(desk, "far").state == "ready")
+        headers = await begin(http, url)
+        said = [
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "a:b"}},
+            {"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": {"uri": "a:c"}},
+            {"jsonrpc": "2.0", "id": 3, "method": "resources/unsubscribe", "params": {"uri": "a:b"}},
+            {"jsonrpc": "2.0", "id": 4, "method": "logging/setLevel", "params": {"level": "error"}},
+        ]
+        for message in said:
+            async with http.post(url, data=json.dumps(message), headers=headers) as got:
+                assert got.status in (200, 202)
+        whoami = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "whoami"}}
+        _, before = await answer(http, url, whoami, headers)
+        call = {"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "wait"}}
+        waiting = asyncio.create_task(answer(http, url, call, headers))
+        await until(lambda: (tmp_path / "waits").exists())
+        async with http.get(url, headers=headers) as stream:
+            desk.reload("far")
+            assert b'"notifications/tools/list_changed"' in await stream.content.readuntil(b"\n\n")
+            status, after = await answer(http, url, whoami | {"id": 7}, headers)
+            fresh = after["result"]["content"][0]["text"]
+            assert status == 200 and fresh != before["result"]["content"][0]["text"]
+            heard = [json.loads(line) for line in (tmp_path / f"{fresh}.log").read_text().splitlines()]
+            assert [each.get("id", "-") for each in heard] == [0, "-", 2, 4, 7], "what still counts, in order"
+            assert "the program ended" in (await waiting)[1]["error"]["message"]
+
+
 async def test_a_client_is_disconnected_at_the_desk_and_leaves_no_program(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
@@ -362,7 +396,8 @@ for line in sys.stdin:
         send({"method": "notifications/tools/list_changed"})
     if "id" not in message:
         continue
-    about = {"protocolVersion": params.get("protocolVersion"), "capabilities": {"tools": {}}}
+    can = {"tools": {"listChanged": True}}
+    about = {"protocolVersion": params.get("protocolVersion"), "capabilities": can}
     text = lambda said: {"id": message["id"], "result": {"content": [{"type": "text", "text": said}]}}
     if method == "initialize" and "_meta" not in params:
         send({"id": message["id"], "result": about | {"serverInfo": {"name": "noting", "version": "1"}}})

@@ -1,0 +1,303 @@
+"""One channel to a server that is not ours, and who waits for what comes on it.
+
+Where two clients use the same id or progress token at a time, that of the second one is replaced on the way
+in and put back on the way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.errors import CallError, ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, classify, is_id, readable_id
+from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
+from mcpdesk.upstream.channels import Channel, Channels, Heard
+
+MOST_KEPT = 1_000
+"""Messages kept for a client that listens later; the oldest go first."""
+MOST_KEPT_BYTES = 16 << 20
+MOST_HELD_BYTES = 256 << 20
+"""What may wait for a client that reads too slowly."""
+KEEP_ALIVE_S = 15.0
+KEEP_ALIVE = b": still there\n\n"
+
+
+class Waiting:
+    """A request that is being answered, or a client that listens: what is on its way to it."""
+
+    def __init__(self, may_stream: bool = True, hears_logs: bool = False, answers: int = 1) -> None:
+        """`answers` is how many requests it made at once."""
+        self.may_stream = may_stream
+        self.hears_logs = hears_logs
+        self._due = answers
+        self.is_left = False
+        """Whether its client has gone without waiting for the answer."""
+        self._lines: deque[tuple[bytes, bool]] = deque()
+        self._held = 0
+        self._came = asyncio.Event()
+
+    def put(self, line: bytes, is_answer: bool = False) -> None:
+        """Give it a message; an answer is the last one, unless others are due."""
+        if self.is_left or (self._held > MOST_HELD_BYTES and not is_answer):
+            return
+        self._held += len(line)
+        self._due -= is_answer
+        self._lines.append((line, not self._due))
+        self._came.set()
+
+    async def take(self, within_s: float) -> tuple[bytes, bool] | None:
+        """The next message, and whether it is the last; None when none comes in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not self._lines:
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            return None
+        line, is_last = self._lines.popleft()
+        self._held -= len(line)
+        return line, is_last
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """What comes, until the last message."""
+        is_last = False
+        while not is_last:
+            line, is_last = await self.take(KEEP_ALIVE_S) or (b"", False)
+            if line:
+                yield line
+
+    async def events(self, first: bytes | None = None) -> AsyncIterator[bytes]:
+        """What comes, as an event stream, until the last message; an empty one only ends it."""
+        if first is not None:
+            yield event(first)
+        while True:
+            taken = await self.take(KEEP_ALIVE_S)
+            if taken is None:
+                yield KEEP_ALIVE
+                continue
+            line, is_last = taken
+            if line:
+                yield event(line)
+            if is_last:
+                return
+
+
+class Alias(Struct, frozen=True):
+    """What was put in place of an id or token that another client uses at the same time."""
+
+    identifier: Id
+    token: Id | None = None
+
+
+class PassedChannel:
+    """One channel, and who waits for what comes on it."""
+
+    def __init__(self, name: str, on_stray: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self.standing: Waiting | None = None
+        """The client that listens to what belongs to no request."""
+        self._name = name
+        self._on_stray = on_stray
+        self._on_end = on_end
+        self._channel: Channel | None = None
+        self.has_ended = False
+        """Whether nothing comes any more."""
+        self._waiting: dict[Id, Waiting] = {}
+        self._tokens: dict[Id, Id] = {}
+        """Ids of the requests that progress tokens belong to."""
+        self._aliases: dict[Id, Alias] = {}
+        """What clients call the requests whose id or token was replaced, by the id here."""
+        self._kept: deque[bytes] = deque()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody waits for anything."""
+        return self.standing is None and all(each.is_left for each in self._waiting.values())
+
+    async def open(self, channels: Channels, authorization: str) -> None:
+        """Open the channel. Raises: CallError."""
+        self._channel = await channels.open(authorization, Heard(self._received, self._ended))
+
+    async def end(self) -> None:
+        """End it."""
+        if self._channel is not None:
+            await self._channel.end()
+
+    def listen(self) -> Waiting:
+        """Have what belongs to no request, from now on and what was kept of it."""
+        self.standing = Waiting()
+        while self._kept:
+            self.standing.put(self._kept.popleft())
+        return self.standing
+
+    def take_over(self, before: PassedChannel) -> None:
+        """Have those listen here who listened there, to what was kept as well."""
+        self.standing, before.standing = before.standing, None
+        kept = [*before._kept, *self._kept]
+        self._kept.clear()
+        for line in kept:
+            self.tell(line)
+
+    def tell(self, line: bytes) -> None:
+        """Give a message that belongs to no request to who listens, or keep it for who will."""
+        if self.standing is not None:
+            self.standing.put(line)
+            return
+        self._kept.append(line)
+        while len(self._kept) > MOST_KEPT or sum(map(len, self._kept)) > MOST_KEPT_BYTES:
+            self._kept.popleft()
+
+    async def send(self, line: bytes) -> None:
+        """Send a message that has no answer. Raises: CallError."""
+        if self._channel is not None and not self.has_ended:
+            await self._channel.send(line)
+
+    def is_known(self, identifier: Id) -> bool:
+        """Whether a request of that id is being answered."""
+        return identifier in self._waiting
+
+    @asynccontextmanager
+    async def request(
+        self, message: JSONObject, line: bytes, waiting: Waiting, *, is_alone: bool
+    ) -> AsyncIterator[None]:
+        """Send a request; its answer ends what `waiting` gets.
+
+        When the block is left before that, a request that stands alone is cancelled; nobody waits for the
+        answer to another one any more.
+        """
+        message, line = self._distinct(message, line)
+        identifier = message["id"]
+        self._waiting[identifier] = waiting
+        if (token := _token(message)) is not None:
+            self._tokens[token] = identifier
+        try:
+            if self.has_ended:
+                waiting.put(self._failed(identifier, f"{self._name} has ended"), True)
+            await self.send(line)
+            yield
+        finally:
+            if self._waiting.get(identifier) is waiting:
+                waiting.is_left = True
+                if is_alone:
+                    self._forget(identifier)
+                    cancelled = {"requestId": identifier, "reason": "the client left"}
+                    with suppress(CallError):
+                        await self.send(codec.notification("notifications/cancelled", cancelled))
+
+    def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
+        """The message under an id and a token that no other request has now."""
+        identifier, token = message["id"], _token(message)
+        is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
+        if not is_taken and not is_token_taken:
+            return message, line
+        here = f"mcpdesk-{secrets.token_hex(8)}" if is_taken else identifier
+        self._aliases[here] = Alias(identifier, token if is_token_taken else None)
+        message = {**message, "id": here}
+        if is_token_taken:
+            params = message["params"]
+            message["params"] = {**params, "_meta": {**params["_meta"], "progressToken": here}}
+        return message, codec.encode(message)
+
+    def _received(self, line: bytes) -> None:
+        try:
+            message = codec.decode(line)
+            if isinstance(message, list) and message:
+                for each in message:
+                    self._received(codec.encode(each))
+                return
+            kind = classify(message)
+        except ProtocolError:
+            self._on_stray(line)
+            return
+        if kind is MessageKind.RESPONSE:
+            self._answered(message, line)
+            return
+        about, message, line = self._subject(message, line)
+        waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
+        if waiting is not None and waiting.may_stream and not waiting.is_left:
+            waiting.put(line)
+        elif about is None or self.standing is not None:
+            self.tell(line)
+
+    def _answered(self, message: JSONObject, line: bytes) -> None:
+        identifier = readable_id(message)
+        if identifier is None or identifier not in self._waiting:
+            return
+        alias = self._aliases.get(identifier)
+        waiting = self._forget(identifier)
+        if alias is not None and alias.identifier != identifier:
+            line = codec.encode({**message, "id": alias.identifier})
+        waiting.put(line, True)
+
+    def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
+        """The request a notification says it is about, and the notification as its client knows that."""
+        params = message.get("params") or {}
+        meta = params.get("_meta")
+        subscription = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
+        token = params.get("progressToken") if message["method"] == "notifications/progress" else None
+        about: Id | None = None
+        if is_id(token):
+            about = self._tokens.get(token)
+        elif is_id(subscription):
+            about = subscription
+        alias = self._aliases.get(about) if about is not None else None
+        if alias is None:
+            return about, message, line
+        changed = dict(params)
+        if token is not None and alias.token is not None:
+            changed["progressToken"] = alias.token
+        if subscription is not None:
+            changed["_meta"] = {**params["_meta"], SUBSCRIPTION_KEY: alias.identifier}
+        message = {**message, "params": changed}
+        return about, message, codec.encode(message)
+
+    def _likeliest(self, message: JSONObject) -> Waiting | None:
+        """The one request a message can belong to that names none; None when there are several, or none."""
+        here = [each for each in set(self._waiting.values()) if not each.is_left]
+        if message["method"] == "notifications/message" and len(here) > 1:
+            here = [each for each in here if each.hears_logs]
+        return here[0] if len(here) == 1 else None
+
+    def _forget(self, identifier: Id) -> Waiting:
+        self._tokens = {token: about for token, about in self._tokens.items() if about != identifier}
+        self._aliases.pop(identifier, None)
+        return self._waiting.pop(identifier)
+
+    def _ended(self, reason: CallError) -> None:
+        if self.has_ended:
+            return
+        self.has_ended = True
+        for identifier in list(self._waiting):
+            shown = self._aliases.get(identifier, Alias(identifier)).identifier
+            self._forget(identifier).put(self._failed(shown, f"{self._name}: {reason}"), True)
+        if self.standing is not None:
+            self.standing.put(b"", True)
+        self._on_end()
+
+    def _failed(self, identifier: Id, told: str) -> bytes:
+        return codec.error_response(identifier, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
+
+
+def event(line: bytes) -> bytes:
+    """A message as a server-sent event."""
+    data = line.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ") if b"\n" in line or b"\r" in line else line
+    return b"event: message\ndata: " + data + b"\n\n"
+
+
+def meta_of(message: JSONObject) -> Mapping[str, Any]:
+    """The metadata of a request."""
+    params = message.get("params")
+    found = params.get("_meta") if isinstance(params, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _token(message: JSONObject) -> Id | None:
+    token = meta_of(message).get("progressToken")
+    return token if is_id(token) else None
