@@ -57,6 +57,7 @@ _form = partial(Action, scope="form", group="Form")
 _form_fields = partial(Action, scope="form_fields", group="Form")
 _result = partial(Action, scope="result", group="Result")
 _result_text = partial(Action, scope="result_text", group="Result")
+_table = partial(Action, scope="table", group="Table")
 _json = partial(Action, scope="json", group="JSON")
 _traffic_list = partial(Action, scope="traffic_list", group="Traffic")
 _traffic = partial(Action, scope="traffic", group="Traffic")
@@ -120,13 +121,22 @@ ACTIONS: tuple[Action, ...] = (
         footer=False),
 
     _result("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
-    _result("show_tab(1)", "right_square_bracket", "next tab", "Content, Structured, Raw."),
+    _result("show_tab(1)", "right_square_bracket", "next tab", "Content, Structured, Raw, Table."),
 
     _result_text("search", "slash", "search", "Find words in the texts; n and N go through them."),
     _result_text("next_hit", "n", "next hit", footer=False),
     _result_text("next_hit(-1)", "N", "previous hit", footer=False),
     _result_text("go_to", "colon", "go to",
         "The line of a number, or a share of the text: 50%.", footer=False),
+
+    _table("choose", "enter", "the object", "Show the object of the row as JSON."),
+    _table("sort", "s", "sort",
+        "Sort by the chosen column; again turns the order. A click on a head does it too."),
+    _table("filter", "slash", "filter", "Show the rows in which all words occur."),
+    _table("copy", "y", "copy",
+        "Copy the rows that are shown as CSV, Markdown or JSON, the row, or the cell."),
+    _table("column(-1)", "left,h", "column to the left", footer=False),
+    _table("column(1)", "right,l", "column to the right", "Choose the column to sort by.", footer=False),
 
     _json("unfold", "right,l", "unfold", footer=False),
     _json("fold", "left,h", "fold", "Fold, or go to the enclosing value.", footer=False),

@@ -87,6 +87,7 @@ PIXEL = base64.b64encode(b"pixel").decode()
 def saved(result: dict[str, object]) -> list[tuple[str, bytes]]:
     *parts, whole = savables(result, "my tool")
     assert whole.name == "my-tool.json" and whole.data.startswith(b"{")
+    assert parts.pop().name == "my-tool.md"
     return [(part.name, part.data) for part in parts]
 
 

@@ -7,7 +7,7 @@ import binascii
 import json
 import mimetypes
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from mcpdesk.tui.render.amounts import size_text
 from mcpdesk.tui.render.json_text import pretty
+from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 
 MAX_DUMP = 4_096
 """Bytes of a blob that are shown as hex."""
@@ -107,6 +108,12 @@ def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Bloc
     return Block(kind, text, value, note, whole=text, mime=mime, uri=uri)
 
 
+def table_of(structured: Any, found: Sequence[Block]) -> Records | None:
+    """The list of objects that a result consists of, in its structured content or else in its JSON texts."""
+    values = [block.value for block in found if block.kind is BlockKind.JSON]
+    return records_of(structured, values) if structured is not None or len(values) == len(found) else None
+
+
 def looks_like_markdown(text: str) -> bool:
     """Whether a text shows enough signs of Markdown."""
     return len(_MARKDOWN.findall(text[:4096])) >= _MARKDOWN_SIGNS
@@ -183,9 +190,41 @@ class Savable:
 
 def savables(result: dict[str, Any], stem: str) -> list[Savable]:
     """The contents in order, then the whole as JSON. `stem` names parts without a name of their own."""
-    parts = (_savable(block, stem) for block in blocks(result))
-    whole = Savable(file_name(stem, ".json"), "whole result", pretty(result).encode())
-    return [*(part for part in parts if part is not None), whole]
+    found = blocks(result)
+    saved = [part for part in (_savable(block, stem) for block in found) if part is not None]
+    if (table := table_of(result.get("structuredContent"), found)) is not None:
+        kind = f"{len(table.rows):,} rows as CSV"
+        saved.append(Savable(file_name(stem, ".csv"), kind, as_csv(table.rows, table.columns).encode()))
+    report = _markdown(found, table, result).encode(errors="replace")
+    saved.append(Savable(file_name(stem, ".md"), "all of it as Markdown", report))
+    saved.append(Savable(file_name(stem, ".json"), "whole result", pretty(result).encode()))
+    return saved
+
+
+def _markdown(found: Sequence[Block], table: Records | None, result: dict[str, Any]) -> str:
+    """A result as Markdown: its texts, JSON in fences, and of other contents what they are."""
+    if table is not None:
+        return as_table(table.rows, table.columns)
+    parts = [_markdown_part(block) for block in found]
+    return "\n\n".join(parts or [_fenced(pretty(result))]) + "\n"
+
+
+def _markdown_part(block: Block) -> str:
+    match block.kind:
+        case BlockKind.JSON:
+            return _fenced(pretty(block.value))
+        case BlockKind.ROLE:
+            return f"## {block.text}"
+        case BlockKind.LINK:
+            return f"{block.note} <{block.text}>".strip()
+        case BlockKind.IMAGE | BlockKind.BYTES:
+            return f"({block.note})"
+        case _:
+            return block.text
+
+
+def _fenced(text: str) -> str:
+    return f"```json\n{text}\n```"
 
 
 def _savable(block: Block, stem: str) -> Savable | None:

@@ -1,4 +1,4 @@
-"""The outcome of a call in three tabs: content, structured content, raw message; or the running call."""
+"""The outcome of a call in tabs: content, structured content, raw message, table; or the running call."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences, logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText, line_start
-from mcpdesk.tui.results.result_content import Block, BlockKind, blocks
+from mcpdesk.tui.results.record_table import RecordTable
+from mcpdesk.tui.results.records import Records
+from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, table_of
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.typed_query import TypedQuery
 
-TABS = ("Content", "Structured", "Raw")
+TABS = ("Content", "Structured", "Raw", "Table")
+_TABLE = TABS.index("Table")
 MAX_BLOCKS = 100
 """Content blocks that are drawn; the tab Raw has all of them."""
 _TOKEN_HINTS = {
@@ -231,14 +234,16 @@ class ResultView(Vertical):
         super().__init__()
         self._lines: tuple[Content, ...] | None = None
         """The lines that are shown instead of an outcome."""
-        self._is_absent = (False, True, True)
+        self._prefers_table = True
+        """Whether a list of objects is shown as a table at first."""
+        self._is_absent = (False, True, True, True)
         """Whether there is nothing to show, for each tab."""
         self._unread: CallOutcome | None = None
         """The outcome whose raw message is not read yet: a large one takes a while."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="top"):
-            yield TabStrip(TABS)
+            yield TabStrip(TABS[:3])
             yield CallButton()
         with ContentSwitcher(initial="content"):
             yield ResultContent(id="content")
@@ -246,19 +251,20 @@ class ResultView(Vertical):
             with ResultContent(id="absent"):
                 yield Static(_NO_MESSAGE, classes="note", markup=False)
             yield JsonTree(id="raw")
+            yield RecordTable(id="table")
         yield Static(classes="query", markup=False)
 
     async def show_lines(self, *lines: Content) -> None:
         """Show text instead of an outcome."""
         if lines != self._lines:
             await self._put([Static(line) for line in lines])
-            self._load(None, {}, None)
+            self._load(None, {}, None, None)
             self._lines = lines
 
     async def show_running(self, call: LinkCall) -> None:
         """Show a running call, until something else is shown."""
         await self._put([RunningView(call)])
-        self._load(None, {}, None)
+        self._load(None, {}, None, None)
 
     async def show(
         self,
@@ -272,10 +278,11 @@ class ResultView(Vertical):
         Below it stand what the call logged, and in what it differs from the call `before` it.
         """
         result = outcome.result
-        drawn = _error_lines(outcome) if result is None else _widgets(result)
+        found = [] if result is None else blocks(result)
+        drawn = _error_lines(outcome) if result is None else _widgets(result, found)
         await self._put([*drawn, *logged_lines(logged), *differences(before, outcome)])
         structured = None if result is None else result.get("structuredContent")
-        self._load(structured, marks, outcome)
+        self._load(structured, marks, outcome, table_of(structured, found))
 
     def _page(self, tab: int) -> str:
         """Id of the widget to show for a tab."""
@@ -289,12 +296,34 @@ class ResultView(Vertical):
     def _tab_picked(self, event: TabStrip.Picked) -> None:
         """Show the contents of the tab; they get the focus if the other contents had it."""
         event.stop()
+        if not self._is_absent[_TABLE]:
+            self._prefers_table = event.index == _TABLE
+        self._show_tab(event.index)
+
+    def _show_tab(self, index: int) -> None:
+        self.query_one(TabStrip).current = index
         switcher = self.query_one(ContentSwitcher)
         had_focus = switcher.has_focus_within
-        switcher.current = self._page(event.index)
+        switcher.current = self._page(index)
         self._read_message()
         if had_focus and switcher.visible_content is not None:
             switcher.visible_content.focus()
+
+    @on(RecordTable.Opened)
+    def _record_opened(self, event: RecordTable.Opened) -> None:
+        """Show an object of the table where it stands in the result."""
+        event.stop()
+        records = self.query_one(RecordTable).records
+        if records is None:
+            return
+        self._show_tab(1 if records.is_structured else 0)
+        where = "#structured" if records.is_structured else "#content > JsonTree"
+        trees, path = list(self.query(where).results(JsonTree)), event.path
+        if len(trees) > 1 and isinstance(path[0], int):  # each object is a text of its own
+            trees, path = trees[path[0] : path[0] + 1], ()
+        for tree in trees:
+            tree.focus()
+            tree.reveal(path)
 
     @on(ResultContent.QueryMoved)
     def _query_moved(self, event: ResultContent.QueryMoved) -> None:
@@ -319,20 +348,34 @@ class ResultView(Vertical):
         await content.mount_all(widgets)
         content.scroll_home(animate=False)
 
-    def _load(self, structured: Any, marks: Mapping[Path, str], outcome: CallOutcome | None) -> None:
+    def _load(
+        self,
+        structured: Any,
+        marks: Mapping[Path, str],
+        outcome: CallOutcome | None,
+        records: Records | None,
+    ) -> None:
         self.query_one("#structured", JsonTree).load(structured, marks)
         self.query_one("#raw", JsonTree).load(None)
+        self.query_one(RecordTable).load(records)
         self._unread = outcome
         has_message = outcome is not None and bool(outcome.raw)
-        self._is_absent = (False, structured is None, not has_message)
+        self._is_absent = (False, structured is None, not has_message, records is None)
         absent = "There is no structured content." if has_message else _NO_MESSAGE
         self.query_one("#absent > Static", Static).update(absent)
         strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
+        count = f" ✗{len(marks)}" if marks else ""
+        titles = [TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]]
+        if records is not None:
+            titles.append(f"{TABS[_TABLE]} {len(records.rows):,}")
+        strip.show(titles)
+        if records is not None and strip.current == 0 and self._prefers_table:
+            self._show_tab(_TABLE)
+        elif records is None and strip.current == _TABLE:
+            self._show_tab(0)
         if switcher.current != self._page(strip.current):
             switcher.current = self._page(strip.current)
         self._read_message()
-        count = f" ✗{len(marks)}" if marks else ""
-        strip.show([TABS[0], (TABS[1] + count) if structured is not None else "Structured –", TABS[2]])
 
     def _read_message(self) -> None:
         """Show the raw message once its tab is up."""
@@ -371,8 +414,7 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
         yield JsonTree(error["data"], classes="block")
 
 
-def _widgets(result: dict[str, Any]) -> Iterator[Widget]:
-    found = blocks(result)
+def _widgets(result: dict[str, Any], found: Sequence[Block]) -> Iterator[Widget]:
     if result.get("isError"):
         yield Static(Content("✗ the tool reports an error"), classes="error")
     for block in found[:MAX_BLOCKS]:

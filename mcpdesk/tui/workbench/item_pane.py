@@ -84,7 +84,7 @@ class ItemPane(Vertical):
 
     def widen_result(self, by: int) -> None:
         """Give the result more of the room, in steps, and remember that."""
-        self._split.move(by * STEP, stacked=self._is_stacked)
+        self._split.move(by * STEP, stacked=self._is_stacked, is_fresh=self.has_class("-fresh"))
         self._split.store()
         self._divide()
 

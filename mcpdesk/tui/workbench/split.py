@@ -11,6 +11,8 @@ LEAST, MOST = 20, 85
 """Percent of the room that the result has."""
 STEP = 5
 _DEFAULT = 64
+_FRESH = {False: 50, True: 33}
+"""What the result has while there is none, by whether it is below the arguments."""
 
 
 class Split:
@@ -28,14 +30,14 @@ class Split:
         """Choose a share; it is kept within bounds."""
         self._shares[stacked] = max(LEAST, min(MOST, round(share)))
 
-    def move(self, by: int, *, stacked: bool) -> None:
-        """Give the result that many percent more."""
-        self.set((self.share(stacked=stacked) or _DEFAULT) + by, stacked=stacked)
+    def move(self, by: int, *, stacked: bool, is_fresh: bool) -> None:
+        """Give the result that many percent more than it has."""
+        self.set(self.parts(stacked=stacked, is_fresh=is_fresh)[1] + by, stacked=stacked)
 
     def parts(self, *, stacked: bool, is_fresh: bool) -> tuple[int, int]:
         """The room of arguments and result; before the first result the arguments may have more of it."""
         chosen = self.share(stacked=stacked)
-        share = chosen if chosen is not None else 33 if stacked and is_fresh else _DEFAULT
+        share = chosen if chosen is not None else _FRESH[stacked] if is_fresh else _DEFAULT
         return 100 - share, share
 
     def store(self) -> None:

@@ -1,0 +1,222 @@
+"""The table of a list of objects: sorted by a column, filtered, copied; enter leads to the object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events, work
+from textual.binding import BindingType
+from textual.message import Message
+from textual.strip import Strip
+
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.json_text import Path, compact, pretty
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.results.records import Records, as_csv, as_table, cell, in_order
+from mcpdesk.tui.widgets.line_list import LineList, Span, column
+from mcpdesk.tui.widgets.menu import Choice
+from mcpdesk.tui.widgets.typed_query import TypedQuery
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
+
+_MEASURED = 500
+"""Rows whose cells say how wide a column is."""
+_WIDEST = 40
+_GAP = 2
+
+
+class RecordTable(TypedQuery, LineList):
+    """One row an object under heads. `left` and `right` choose a column, `s` sorts by it, `/` filters."""
+
+    app: DeskApp
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("table")
+    DEFAULT_CSS = "RecordTable { height: 1fr; padding: 0 1; }"
+
+    @dataclass
+    class Opened(Message):
+        """The object at `path` is to be shown as it is."""
+
+        path: Path
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.records: Records | None = None
+        self._order: list[int] = []
+        """Places of the records that are shown."""
+        self._widths: list[int] = []
+        self._column = 0
+        """The chosen column."""
+        self._first = 0
+        """The leftmost column that is drawn."""
+        self._sorted: tuple[str, bool] | None = None
+        """The column the rows are sorted by, and whether the largest comes first."""
+        self._texts: dict[int, str] = {}
+        """What the filter looks at, of the rows it has looked at."""
+
+    def load(self, records: Records | None) -> None:
+        """Show another list; one with the same columns keeps its order and its filter."""
+        before = () if self.records is None else self.records.columns
+        self.records, self._texts = records, {}
+        if records is None:
+            self._order = []
+        else:
+            if records.columns != before:
+                self._column = self._first = self.cursor = 0
+                self._sorted, self.query_text, self.is_typing = None, "", False
+            self._widths = [self._width_of(records, name) for name in records.columns]
+            self._arrange()
+        self.rows_changed()
+
+    @staticmethod
+    def _width_of(records: Records, name: str) -> int:
+        cells = (cell_len(one_line(cell(row, name)[:_WIDEST])) for row in records.rows[:_MEASURED])
+        return min(_WIDEST, max(cell_len(one_line(name)) + 2, *cells, 1))
+
+    @property
+    def row_count(self) -> int:
+        return len(self._order)
+
+    @property
+    def foot(self) -> int:
+        """The heads, which stand above the rows, and a line for the filter while there is one."""
+        return 1 + self.has_query
+
+    def render_line(self, y: int) -> Strip:
+        """The heads, a row, or the filter."""
+        if y == 0:
+            return self._head()
+        if y == self.size.height - 1 and self.has_query:
+            style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
+            whole = 0 if self.records is None else len(self.records.rows)
+            told = f"{one_line(self.query_line)}  {len(self._order):,} of {whole:,} rows"
+            return Strip([Segment(told, style)]).adjust_cell_length(self.size.width, style)
+        return super().render_line(y - 1)
+
+    def spans(self, index: int, width: int) -> Iterator[Span]:
+        records = self.records
+        if records is None:
+            return
+        record = records.rows[self._order[index]]
+        for at, cells in self._places(width):
+            name = records.columns[at]
+            value, text = record.get(name), one_line(cell(record, name)[: 4 * cells], cells)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            style = "lines--number" if is_number else "" if isinstance(value, str) else "lines--muted"
+            shown = " " * (cells - cell_len(text)) + text if is_number else column(text, cells)
+            yield shown + " " * _GAP, style
+
+    def _places(self, width: int) -> Iterator[tuple[int, int]]:
+        """The columns that are drawn, and how wide; the last one has the rest of the room."""
+        left, at = width, self._first
+        while left > 0 and at < len(self._widths):
+            is_last = at == len(self._widths) - 1
+            yield at, max(1, min(left, left if is_last else self._widths[at]))
+            left -= self._widths[at] + _GAP
+            at += 1
+
+    def _head(self) -> Strip:
+        names = () if self.records is None else self.records.columns
+        style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
+        chosen = style + self.get_component_rich_style("lines--hit", partial=True)
+        segments = []
+        for at, cells in self._places(self.size.width):
+            mark = ""
+            if self._sorted is not None and self._sorted[0] == names[at]:
+                mark = "↓" if self._sorted[1] else "↑"
+            text = column(one_line(names[at], max(1, cells - 1)) + mark, cells)
+            segments.append(
+                Segment(text, (chosen if at == self._column else style) + Style(meta={"head": at}))
+            )
+            segments.append(Segment(" " * _GAP, style))
+        return Strip(segments).adjust_cell_length(self.size.width, style)
+
+    def _arrange(self) -> None:
+        records = self.records
+        if records is None:
+            return
+        words = self.query_text.lower().split()
+        rows = [at for at in range(len(records.rows)) if all(word in self._text(at) for word in words)]
+        if self._sorted is not None and self._sorted[0] in records.columns:
+            name, falls = self._sorted
+            rows = in_order(rows, records, name, falls=falls)
+        self._order = rows
+
+    def _text(self, at: int) -> str:
+        if self.records is not None and at not in self._texts:
+            self._texts[at] = compact(self.records.rows[at]).lower()
+        return self._texts[at]
+
+    def query_changed(self) -> None:
+        """Show the rows with what is typed by now."""
+        self._arrange()
+        self.rows_changed()
+
+    def query_kept(self) -> None:
+        """Show all rows again where the filter was dropped."""
+        self.query_changed()
+
+    def action_filter(self) -> None:
+        """Type words that must occur."""
+        self.begin_query()
+
+    def action_column(self, by: int) -> None:
+        """Choose another column, and bring it into view."""
+        self._column = max(0, min(len(self._widths) - 1, self._column + by))
+        self._first = min(self._first, self._column)
+        while self._first < self._column and not self._is_whole(self._column):
+            self._first += 1
+        self.refresh()
+
+    def _is_whole(self, place: int) -> bool:
+        wanted = self._widths[place]
+        return any(
+            at == place and cells >= min(wanted, _GAP * 6) for at, cells in self._places(self.size.width)
+        )
+
+    def action_sort(self) -> None:
+        """Sort by the chosen column; again turns the order, once more ends it."""
+        if self.records is None:
+            return
+        name = self.records.columns[self._column]
+        order: dict[Any, tuple[str, bool] | None] = {(name, False): (name, True), (name, True): None}
+        self._sorted = order.get(self._sorted, (name, False))
+        self._arrange()
+        self.rows_changed()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a head sorts by it."""
+        place = event.style.meta.get("head")
+        if place is None:
+            super().on_click(event)
+        else:
+            self._column = place
+            self.action_sort()
+
+    clicks_to_choose = 2
+
+    def row_chosen(self, index: int) -> None:
+        if self.records is not None:
+            self.post_message(self.Opened((*self.records.path, self._order[index])))
+
+    @work
+    async def action_copy(self) -> None:
+        """Copy a cell, an object, or the rows that are shown."""
+        records = self.records
+        if records is None or not self._order:
+            return
+        record, name = records.rows[self._order[self.cursor]], records.columns[self._column]
+        rows, count = [records.rows[at] for at in self._order], f"{len(self._order):,} rows"
+        choices = [
+            Choice("rows as CSV", as_csv(rows, records.columns), count, "c"),
+            Choice("rows as Markdown", as_table(rows, records.columns), count, "m"),
+            Choice("rows as JSON", pretty(rows), count, "j"),
+            Choice("row as JSON", pretty(record), one_line(compact(record)[:80], 40), "r"),
+            Choice("cell", cell(record, name), one_line(name, 40), "l"),
+        ]
+        await self.app.copy_one_of(choices)

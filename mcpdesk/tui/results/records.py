@@ -1,0 +1,100 @@
+"""Lists of objects in a result: found, sorted, filtered, and written as CSV or Markdown. Knows no widget."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcpdesk.tui.render.json_text import Path, compact
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Objects that stand in a list."""
+
+    rows: Sequence[Record]
+    columns: tuple[str, ...]
+    """All keys, in the order in which they first appear."""
+    path: Path
+    """Where the list is in its value."""
+    is_structured: bool
+    """Whether the value is the structured content, and not a JSON text."""
+
+
+def records_of(structured: Any, values: Sequence[Any]) -> Records | None:
+    """The list of objects that a result consists of; None where there is none, or more than one.
+
+    `values` are those of its JSON texts; of several texts each may be one object.
+    """
+    if structured is not None:
+        return _found(structured, is_structured=True)
+    if len(values) == 1:
+        return _found(values[0], is_structured=False)
+    return _records(values, (), is_structured=False) if _is_list_of_objects(list(values)) else None
+
+
+def _found(value: Any, *, is_structured: bool) -> Records | None:
+    if _is_list_of_objects(value):
+        return _records(value, (), is_structured=is_structured)
+    lists = (
+        [key for key, each in value.items() if _is_list_of_objects(each)] if isinstance(value, dict) else []
+    )
+    return _records(value[lists[0]], (lists[0],), is_structured=is_structured) if len(lists) == 1 else None
+
+
+def _records(rows: Sequence[Record], path: Path, *, is_structured: bool) -> Records:
+    return Records(rows, tuple(dict.fromkeys(key for row in rows for key in row)), path, is_structured)
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) and each for each in value)
+
+
+def cell(record: Record, column: str) -> str:
+    """The text of one value; empty where there is none, or null."""
+    value = record.get(column)
+    return value if isinstance(value, str) else "" if value is None else compact(value)
+
+
+def in_order(rows: Iterable[int], records: Records, column: str, *, falls: bool) -> list[int]:
+    """Places of records, sorted by a column: numbers as such, then texts; those without a value last."""
+    found = [(_rank(records.rows[row].get(column)), row) for row in rows]
+    present = [each for each in found if each[0][0] < _NOTHING]
+    present.sort(key=lambda each: each[0], reverse=falls)
+    return [row for _, row in present] + [row for rank, row in found if rank[0] == _NOTHING]
+
+
+_NOTHING = 2
+
+
+def _rank(value: Any) -> tuple[int, float, str]:
+    if value is None:
+        return _NOTHING, 0, ""
+    if isinstance(value, int | float) and not math.isnan(value):
+        return 0, value, ""
+    return 1, 0, (value if isinstance(value, str) else compact(value)).casefold()
+
+
+def as_csv(rows: Iterable[Record], columns: Sequence[str]) -> str:
+    """Records as CSV with a head; nested values are JSON."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([cell(row, column) for column in columns] for row in rows)
+    return text.getvalue()
+
+
+def as_table(rows: Iterable[Record], columns: Sequence[str]) -> str:
+    """Records as a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *([cell(row, column) for column in columns] for row in rows)]
+    return "\n".join("| " + " | ".join(_in_table(each) for each in line) + " |" for line in lines) + "\n"
+
+
+def _in_table(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

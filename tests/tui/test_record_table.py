@@ -1,0 +1,97 @@
+"""A list of objects as a table: sorted, filtered, copied, saved, and back to its JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.tui.results.record_table import RecordTable
+from mcpdesk.tui.results.records import as_csv, as_table, in_order, records_of
+from mcpdesk.tui.results.result_content import savables
+from mcpdesk.tui.results.result_view import ResultView
+from tests.support.widgets import staged, until
+from tests.tui.test_result_view import outcome
+
+PEOPLE: list[dict[str, Any]] = [
+    {"name": "Ada", "age": 36},
+    {"name": "bob|x", "age": 9, "tags": ["a"]},
+    {"name": None, "age": "old"},
+    {"name": 'Cy "2", Jr', "age": 100},
+]
+
+
+@pytest.mark.parametrize(
+    ("structured", "values", "path"),
+    [
+        (PEOPLE, [], ()),
+        ({"result": PEOPLE, "total": 4}, [], ("result",)),
+        (None, [PEOPLE], ()),
+        (None, [{"items": PEOPLE}], ("items",)),
+        (None, PEOPLE, ()),
+    ],
+)
+def test_lists_of_objects_are_found_where_results_hold_them(structured: Any, values: Any, path: Any) -> None:
+    found = records_of(structured, values)
+    assert found is not None and found.path == path
+    assert list(found.rows) == PEOPLE and found.columns == ("name", "age", "tags")
+
+
+@pytest.mark.parametrize("value", [[], [1], [{}], {"a": 1}, {"a": PEOPLE, "b": PEOPLE}, "text", [PEOPLE, 1]])
+def test_what_is_no_list_of_objects_is_no_table(value: Any) -> None:
+    assert records_of(value, []) is None
+
+
+def test_numbers_come_before_texts_and_nothing_comes_last() -> None:
+    found = records_of(PEOPLE, [])
+    assert found is not None
+    assert in_order(range(4), found, "age", falls=False) == [1, 0, 3, 2]
+    assert in_order(range(4), found, "age", falls=True) == [2, 3, 0, 1]
+    assert in_order(range(4), found, "name", falls=False) == [0, 1, 3, 2]
+
+
+def test_csv_and_markdown_keep_what_looks_like_their_signs() -> None:
+    columns = ("name", "age", "tags")
+    assert (
+        as_csv(PEOPLE, columns) == 'name,age,tags\nAda,36,\nbob|x,9,"[""a""]"\n,old,\n"Cy ""2"", Jr",100,\n'
+    )
+    assert as_table(PEOPLE[:2], columns) == (
+        '| name | age | tags |\n| --- | --- | --- |\n| Ada | 36 |  |\n| bob\\|x | 9 | ["a"] |\n'
+    )
+    names = [part.name for part in savables({"structuredContent": PEOPLE, "content": []}, "../my tool")]
+    assert names == ["my-tool.csv", "my-tool.md", "my-tool.json"]
+
+
+async def test_a_table_is_sorted_filtered_and_leads_to_the_object() -> None:
+    view = ResultView()
+    many = [{"name": f"person {number:03}", "age": number % 7, "note": "x" * 60} for number in range(200)]
+    content = [{"type": "text", "text": orjson.dumps(many).decode()}]
+    async with staged(view, (60, 14)) as (stage, pilot):
+        await view.show(outcome({"content": content}), {})
+        await until(pilot, lambda: "Table 200" in stage.shown() and "person 000" in stage.shown())
+        table = view.query_one(RecordTable)
+        table.focus()
+        await pilot.press("right", "s", "s")
+        await until(pilot, lambda: "age↓" in stage.shown() and "person 006" in stage.shown())
+        await pilot.press("slash", *"19", "enter")
+        await until(pilot, lambda: "12 of 200 rows" in stage.shown() and "person 195" in stage.shown())
+        await pilot.click(table, offset=(3, 0))
+        await until(pilot, lambda: "name↑" in stage.shown())
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: 'name: "person 119"' in stage.shown())
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: "12 of 200 rows" in stage.shown())
+
+
+async def test_the_tab_that_was_chosen_stays_and_a_result_without_a_list_has_no_table() -> None:
+    view = ResultView()
+    async with staged(view) as (stage, pilot):
+        await view.show(outcome({"content": [], "structuredContent": PEOPLE}), {})
+        await until(pilot, lambda: "Cy" in stage.shown())
+        view.action_show_tab(1)
+        await view.show(outcome({"content": [], "structuredContent": PEOPLE}), {})
+        await until(pilot, lambda: "no content" in stage.shown() and "Table 4" in stage.shown())
+        view.action_show_tab(-1)
+        await view.show(outcome({"content": [{"type": "text", "text": "plain"}]}), {})
+        await until(pilot, lambda: "plain" in stage.shown() and "Table" not in stage.shown())
