@@ -23,6 +23,7 @@ FAMILIES = {
     "ws": "round trips over a WebSocket",
     "guard": "a key and tokens beside a server that asks for nothing",
     "gateway": "the gateway dialect beside the standard endpoint, and its jobs",
+    "relay": "what is added by the tap and by the desk in front of servers elsewhere",
     "memory": "memory of `mcpdesk serve`, idle and after 50,000 calls",
     "rest": "CPU and memory of a desk nobody uses",
     "desk": "keys and calls with the desk on screen",
