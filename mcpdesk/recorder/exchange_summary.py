@@ -15,6 +15,8 @@ LARGEST = 16 << 10
 """Bytes beyond which a frame is not decoded for a summary: its beginning has to do."""
 LONGEST = 400
 """Characters of either part."""
+LEAST_PROGRESS = 0.001
+"""Smaller progress without a total only says that the call goes on."""
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
@@ -116,9 +118,12 @@ def _notice(method: str, value: Any) -> str:
     if not isinstance(params, dict):
         return value[:LONGEST] if isinstance(value, str) else ""
     if method == "notifications/progress":
-        total = f" of {_short(params['total'])}" if params.get("total") is not None else ""
+        done, total = params.get("progress"), params.get("total")
         said = _short(params.get("message", ""), True)
-        return f"{_short(params.get('progress'))}{total}{f' · {said}' if said else ''}"
+        if said and total is None and isinstance(done, int | float) and abs(done) < LEAST_PROGRESS:
+            return said
+        counted = f"{_short(done)} of {_short(total)}" if total is not None else _short(done)
+        return f"{counted} · {said}" if said else counted
     if method == "notifications/message":
         return f"{params.get('level', '')} {_short(params.get('data', ''), True)}".strip()
     return pairs({key: each for key, each in params.items() if key != "_meta"})

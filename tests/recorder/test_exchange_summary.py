@@ -51,6 +51,7 @@ def summed(*frames: bytes) -> Summary:
         ([READ, result(1, {"contents": [{"text": "t"}, {}]})], "", "t (+1)"),
         ([request(1, "ping"), result(1)], "", ""),
         ([PROGRESS], "3 of 20 · on", ""),
+        ([notification("notifications/progress", {"progress": 1e-6, "message": "waits"})], "waits", ""),
         ([notification("notifications/message", {"level": "info", "data": {"a": 1}})], 'info {"a":1}', ""),
         ([notification("notifications/cancelled", {"requestId": 7})], "requestId=7", ""),
         ([b"not json"], "", ""),

@@ -20,6 +20,7 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
 from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.recorder.exchange_summary import LEAST_PROGRESS
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.schema_fields import Schema
 from mcpdesk.tui.render.amounts import duration, size_text
@@ -458,8 +459,6 @@ def _widget(block: Block) -> Widget:
 _BAR = 20
 _LOG_LINES = 200
 """Log lines that are shown, the newest ones."""
-_COUNTS = 0.001
-"""Smaller progress without a total only says that the call goes on."""
 _PERIOD_S = 0.1
 
 
@@ -488,7 +487,7 @@ class RunningView(Static):
 def _progress(progress: Progress | None) -> Content:
     if progress is None:
         return Content("running …")
-    if progress.message and not progress.total and abs(progress.progress) < _COUNTS:
+    if progress.message and not progress.total and abs(progress.progress) < LEAST_PROGRESS:
         return Content(one_line(progress.message))
     message = Content(f"\n{one_line(progress.message)}" if progress.message else "")
     if not progress.total:
