@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +41,28 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
 
 def edit(app: App[Any], path: Path, line: int = 0) -> None:
     """Leave the screen to the editor until it ends; what keeps it from starting is told."""
-    command = editor_command(os.environ, path, line)
+    leave_to(app, editor_command(os.environ, path, line), "VISUAL or EDITOR")
+
+
+def leave_to(app: App[Any], command: list[str], variable: str) -> None:
+    """Leave the screen to a program until it ends; `variable` is what names another one."""
     if not command:
-        app.notify("There is no editor: set VISUAL or EDITOR to one.", severity="warning", markup=False)
+        app.notify(f"There is no program for this: set {variable} to one.", severity="warning", markup=False)
         return
     try:
-        with app.suspend():
-            subprocess.run(command, check=False)
+        with app.suspend(), _terminal() as terminal:
+            subprocess.run(command, check=False, stdin=terminal, stdout=terminal, stderr=terminal)
     except SuspendNotSupported:
         app.notify(f"This terminal cannot be left to {command[0]}.", severity="warning", markup=False)
     except OSError as error:
-        told = f"{command[0]!r} cannot be started: {error.strerror}. VISUAL or EDITOR names another editor."
+        told = f"{command[0]!r} cannot be started: {error.strerror}. {variable} names another program."
         app.notify(told, severity="error", markup=False)
     app.refresh(layout=True)
+
+
+def _terminal() -> AbstractContextManager[Any]:
+    """The terminal itself: standard input and output are the core's, for protocol and stray prints.
+
+    Raises: OSError where there is none.
+    """
+    return nullcontext() if os.name == "nt" else open("/dev/tty", "r+b", buffering=0)

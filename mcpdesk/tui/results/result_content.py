@@ -131,8 +131,14 @@ def hex_dump(data: bytes) -> str:
 
 def plain_text(result: dict[str, Any]) -> str:
     """A result as text for the clipboard: its texts, or the whole as JSON when there are none."""
-    texts = [block.text for block in blocks(result) if block.text and block.kind is not BlockKind.ROLE]
-    return "\n".join(texts) or pretty(result)
+    return content_text(result) or pretty(result)
+
+
+def content_text(result: dict[str, Any]) -> str:
+    """The texts of a result; empty when there are none."""
+    return "\n".join(
+        block.text for block in blocks(result) if block.text and block.kind is not BlockKind.ROLE
+    )
 
 
 def _resource(contents: dict[str, Any]) -> Block:

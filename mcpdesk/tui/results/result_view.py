@@ -19,19 +19,20 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
+from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.recorder.exchange_summary import LEAST_PROGRESS
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.schema_fields import Schema
 from mcpdesk.tui.render.amounts import duration, size_text
-from mcpdesk.tui.render.json_text import Path
+from mcpdesk.tui.render.json_text import Path, pretty
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences, logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText, line_start
 from mcpdesk.tui.results.record_table import RecordTable
-from mcpdesk.tui.results.records import Records
-from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, table_of
+from mcpdesk.tui.results.records import Records, as_csv
+from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, content_text, table_of
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.typed_query import TypedQuery
@@ -239,6 +240,7 @@ class ResultView(Vertical):
         """Whether a list of objects is shown as a table at first."""
         self._is_absent = (False, True, True, True)
         """Whether there is nothing to show, for each tab."""
+        self._outcome: CallOutcome | None = None
         self._unread: CallOutcome | None = None
         """The outcome whose raw message is not read yet: a large one takes a while."""
 
@@ -288,6 +290,21 @@ class ResultView(Vertical):
     def _page(self, tab: int) -> str:
         """Id of the widget to show for a tab."""
         return "absent" if self._is_absent[tab] else TABS[tab].lower()
+
+    def shown_text(self) -> tuple[str, str] | None:
+        """What the tab that is up shows, without control characters, and a file name for it."""
+        outcome, page = self._outcome, self.query_one(ContentSwitcher).current
+        if outcome is None:
+            return None
+        result, records = outcome.result, self.query_one(RecordTable).records
+        if page == "table" and records is not None:
+            return clean(as_csv(records.rows, records.columns)), "result.csv"
+        if page == "content" and result is not None and (text := content_text(result)):
+            return clean(text), "result.txt"
+        if page == "structured" and result is not None:
+            return json_escaped(pretty(result.get("structuredContent"))), "result.json"
+        shown = result if result is not None and page == "content" else _message(outcome)
+        return json_escaped(pretty(shown)), "result.json"
 
     def action_show_tab(self, by: int) -> None:
         """Show the next or previous tab."""
@@ -359,7 +376,7 @@ class ResultView(Vertical):
         self.query_one("#structured", JsonTree).load(structured, marks)
         self.query_one("#raw", JsonTree).load(None)
         self.query_one(RecordTable).load(records)
-        self._unread = outcome
+        self._outcome = self._unread = outcome
         has_message = outcome is not None and bool(outcome.raw)
         self._is_absent = (False, structured is None, not has_message, records is None)
         absent = "There is no structured content." if has_message else _NO_MESSAGE

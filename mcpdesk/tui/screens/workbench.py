@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,11 +17,13 @@ from textual.timer import Timer
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, ServerView
+from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.editor import edit
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.forms.schema_fields import UNSET
-from mcpdesk.tui.render.json_text import compact
+from mcpdesk.tui.pager import edit_text, page
+from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import ResultView
@@ -281,12 +284,40 @@ class WorkbenchPane(Vertical):
         self._open(draft.item, arguments=arguments, call=True)
 
     def action_edit_source(self) -> None:
-        """Open the person's editor where the last call failed, else where the item is."""
-        place = None if self.draft is None else self.draft.place
+        """Open the person's editor where the last call failed, else with the result that has the focus,
+        else where the item is."""
+        draft, result = self.draft, self.item_pane.result
+        failed = draft is not None and any(line.where for line in draft.logged)
+        if result.has_focus_within and not failed and (shown := result.shown_text()) is not None:
+            edit_text(self.app, *shown)
+            return
+        place = None if draft is None else draft.place
         if place is None:
             self.app.notify("There is no file of this item here.", markup=False)
             return
         edit(self.app, *place)
+
+    def action_page_result(self) -> None:
+        """Show the result in the person's pager."""
+        if (shown := self.item_pane.result.shown_text()) is None:
+            self.app.notify("There is no result yet; ctrl+r calls.", markup=False)
+        else:
+            page(self.app, *shown)
+
+    async def action_edit_arguments(self) -> None:
+        """Edit the arguments in the person's editor; text that is no JSON stays to be mended."""
+        draft = self.draft
+        if draft is None:
+            return
+        before = json_escaped(pretty(draft.node.value()) if draft.text is None else draft.text)
+        after = edit_text(self.app, before, "arguments.json")
+        if after.strip() == before.strip():
+            return
+        draft.text = after
+        if not json_problem(after) and draft.fill_form(json.loads(after)):
+            draft.text = None
+        await self.arguments.load(draft)
+        self.arguments.focus_first()
 
     @on(Arguments.Submitted)
     def _submitted(self, event: Arguments.Submitted) -> None:

@@ -1,0 +1,53 @@
+"""Texts of the screen in the person's own pager and editor, as files that are gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from textual.app import App
+
+from mcpdesk.tui.editor import editor_command, leave_to
+
+FALLBACKS = ("less", "more")
+_WAITING = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf", "subl", "zed"})
+"""Editors that return at once unless they are told to wait."""
+
+
+def pager_command(environ: Mapping[str, str], path: Path) -> list[str]:
+    """The command that shows a file: `PAGER`, else one that most systems have; empty where there is none."""
+    words = shlex.split(environ.get("PAGER", "")) or [each for each in FALLBACKS if shutil.which(each)][:1]
+    return [*words, str(path)] if words else []
+
+
+def page(app: App[Any], text: str, name: str) -> None:
+    """Show a text, without control characters, in the pager; `name` is a plain file name."""
+    with TemporaryDirectory(prefix="mcpdesk-") as folder:
+        path = _written(Path(folder) / name, text)
+        leave_to(app, pager_command(os.environ, path), "PAGER")
+
+
+def edit_text(app: App[Any], text: str, name: str) -> str:
+    """What a person made of a text in the editor; the same text where it was left or could not be opened."""
+    with TemporaryDirectory(prefix="mcpdesk-") as folder:
+        path = _written(Path(folder) / name, text)
+        command = editor_command(os.environ, path)
+        if command and Path(command[0]).stem in _WAITING and not {"--wait", "-w"} & set(command):
+            command.insert(1, "--wait")
+        leave_to(app, command, "VISUAL or EDITOR")
+        try:
+            return path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            app.notify(f"What was edited cannot be read: {error}", severity="error", markup=False)
+            return text
+
+
+def _written(path: Path, text: str) -> Path:
+    """The folder is the person's own, and nobody else may look into it."""
+    path.write_text(text, "utf-8", errors="replace")
+    return path
