@@ -100,6 +100,8 @@ ACTIONS: tuple[Action, ...] = (
         "Copy the result, its arguments, or a curl command.", footer=False),
     _workbench("save", "x", "save result",
         "Write a part of the result, or all of it, to a file in the working folder.", footer=False),
+    _workbench("compare", "d", "compare results",
+        "Show in what the last result differs from that of another call of the item.", footer=False),
     _workbench("watch", "w", "watch resource",
         "Read the resource again whenever the server says that it changed, or stop.", footer=False),
     _workbench("widen_result(1)", "less_than_sign", "widen the result",

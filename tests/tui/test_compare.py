@@ -41,6 +41,23 @@ async def test_differences_are_listed_under_their_place_without_ids() -> None:
         assert app.screen is not screen
 
 
+async def test_of_long_texts_the_lines_are_shown_that_changed() -> None:
+    before = {"response": {"text": "".join(f"line {number}\n" for number in range(100))}}
+    after = {"response": {"text": before["response"]["text"].replace("line 50", "line\x1b[31m fifty")}}
+    app = App[None]()
+    async with app.run_test():
+        screen = CompareScreen(("one", "two"), before, after)
+        await app.push_screen(screen)
+        assert [row.strip() for row in shown(screen)] == [
+            "response text",
+            "@ @ -50,3 +50,3 @@",
+            "line 49",
+            "- line 50",
+            "+ line␛[31m fifty",
+            "line 51",
+        ]
+
+
 async def test_a_message_that_is_missing_has_no_line() -> None:
     app = App[None]()
     async with app.run_test():

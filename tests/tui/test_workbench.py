@@ -416,6 +416,12 @@ async def test_a_real_core_is_called_and_its_traffic_shown(tmp_path: Path) -> No
             await it.until(lambda: "✓ ok" in it.title)
             assert "42" in it.shown()
             await it.until(lambda: "tools/call add" in it.shown())
+            await pilot.press("backspace", "1", "ctrl+r")
+            await it.until(lambda: "43" in it.shown())
+            await pilot.press("escape", "d")
+            await it.until(lambda: "Compare the last result with" in it.shown())
+            await pilot.press("enter")
+            await it.until(lambda: '- "42"' in it.shown() and '+ "43"' in it.shown())
 
 
 @pytest.mark.slow

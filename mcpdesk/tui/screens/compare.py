@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 from itertools import islice, zip_longest
 from typing import Any, ClassVar, Final
 
@@ -24,7 +24,7 @@ _SHOWN = 2_000
 
 
 class DifferenceList(LineList):
-    """Three rows a difference at most: the place, `-` the first value, `+` the second."""
+    """Rows of a difference: the place, `-` the first value, `+` the second; of long texts their lines."""
 
     DEFAULT_CSS = "DifferenceList { height: auto; max-height: 100%; min-height: 1; }"
 
@@ -92,11 +92,31 @@ def _compared(message: Any) -> Any:
 def _rows(found: Sequence[tuple[str, Difference]]) -> Iterator[tuple[str, str, str]]:
     for side, each in found:
         yield "", one_line(f"{side} {path_text(each.path)}"), "lines--key"
+        if (lines := _changed_lines(each)) is not None:
+            yield from lines
+            continue
         for glyph, value, style in (("-", each.before, "lines--bad"), ("+", each.after, "lines--good")):
             if value is not NOTHING:
                 yield glyph, one_line(compact(value)[:_SHOWN]), style
 
 
+def _changed_lines(found: Difference) -> list[tuple[str, str, str]] | None:
+    """In what two texts of several lines differ; None for other values, and for texts of very many lines."""
+    before, after = found.before, found.after
+    if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
+        return None
+    old, new = before.split("\n"), after.split("\n")
+    if max(len(old), len(new)) > _MOST_LINES:
+        return None
+    changes = islice(unified_diff(old, new, n=1, lineterm=""), 2, _MOST_LINES)
+    return [
+        (line[:1], one_line(line[1 : 1 + _SHOWN]), _STYLES.get(line[:1], "lines--muted")) for line in changes
+    ]
+
+
+_STYLES: Final = {"-": "lines--bad", "+": "lines--good"}
+_MOST_LINES: Final = 5_000
+"""Lines of a text up to which those that changed are found."""
 MOST: Final = 1_000
 """Differences that are listed."""
 _ALIGNED: Final = 300

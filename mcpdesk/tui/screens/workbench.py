@@ -27,7 +27,13 @@ from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import ResultView
-from mcpdesk.tui.workbench.call_menus import choose_copy, choose_saved, history_menu, save_result
+from mcpdesk.tui.workbench.call_menus import (
+    choose_copy,
+    choose_saved,
+    compare_result,
+    history_menu,
+    save_result,
+)
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
@@ -425,6 +431,12 @@ class WorkbenchPane(Vertical):
         """Save a part of the result to a file."""
         if self.draft is not None:
             await save_result(self.app, self.draft)
+
+    @work(exclusive=True, group="menu")
+    async def action_compare(self) -> None:
+        """Show in what the result differs from that of another call."""
+        if self.draft is not None:
+            await compare_result(self.app, self.draft)
 
     def _follow(self, view: CoreView) -> None:
         if self.app.server != self.server:

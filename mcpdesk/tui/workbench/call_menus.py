@@ -6,19 +6,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.result_content import Savable, plain_text, savables
 from mcpdesk.tui.widgets.menu import Choice, Menu, NamePrompt
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
-from mcpdesk.tui.workbench.item_requests import shell_command
+from mcpdesk.tui.workbench.item_requests import request_for, shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
+
+if TYPE_CHECKING:
+    from mcpdesk.recorder.index.exchange import Exchange
+
+MOST_SEARCHED = 2_000
+"""Newest exchanges among which those to compare are found."""
 
 
 class DestructiveCalls:
@@ -117,6 +124,41 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
         drafts.saved_calls.remove(*draft.key, name)
         app.notify(f"{one_line(name, 40)} is no longer kept", markup=False)
     return None
+
+
+async def compare_result(app: App[None], draft: Draft) -> None:
+    """Let the person choose another call of the item, whoever made it, and show in what it differs."""
+    from mcpdesk.recorder.export import summary  # the first paint does without both
+    from mcpdesk.tui.traffic.exchange_menus import comparison
+
+    traffic, found = draft.link.traffic, answered_calls(draft)
+    now = next((one for one in found if one.peer == DESK), None)
+    others = [one for one in found if one is not now]
+    if now is None or not others:
+        app.notify("There are no two answered calls of this item to compare.", markup=False)
+        return
+    choices = [Choice(summary(one), one.number) for one in others]
+    chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
+    if chosen is not None:
+        await app.push_screen(comparison(traffic, chosen, now.number))
+
+
+def answered_calls(draft: Draft) -> list[Exchange]:
+    """The calls of an item among the newest messages, the last one first."""
+    try:
+        method, params = request_for(draft.item, draft.arguments)
+    except ValueError:
+        return []
+    name, traffic = str(params.get("name") or params.get("uri") or ""), draft.link.traffic
+    numbers = range(max(0, len(traffic.exchanges) - MOST_SEARCHED), len(traffic.exchanges))
+    found = (traffic.exchange(number) for number in reversed(numbers))
+    return [
+        one
+        for one in found
+        if (one.server, one.method, one.name) == (draft.server, method, name)
+        and one.whole is None
+        and one.response is not None
+    ]
 
 
 async def save_result(app: App[None], draft: Draft) -> None:
