@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.oauth.values import Fetch, Fetched
 from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
-from mcpdesk.errors import CallError
+from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -18,6 +18,8 @@ from mcpdesk.recorder.record import ConnectionInfo, Direction, ExchangeHolds, Ht
 
 OnReply = Callable[[str, ServerReply], None]
 """Gets the method of each request that was answered, and the reply."""
+OPENING = "opening a stream"
+"""Stands for a method where a connection was refused before the first message."""
 
 
 class RecordedTransport(ClientTransport):
@@ -64,7 +66,12 @@ class RecordedTransport(ClientTransport):
 
     async def open(self, receive: Receive) -> None:
         """Connect. Raises: CallError."""
-        await self._inner.open(self._recording(receive))
+        try:
+            await self._inner.open(self._recording(receive))
+        except HttpError as error:
+            if error.status:
+                self._on_reply(OPENING, ServerReply(status=error.status))
+            raise
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive

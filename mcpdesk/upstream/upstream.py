@@ -31,7 +31,7 @@ from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, Recorder
 from mcpdesk.upstream.offers import Offer, read_offers
-from mcpdesk.upstream.recorded_transport import RecordedTransport
+from mcpdesk.upstream.recorded_transport import OPENING, RecordedTransport
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
 LOG_LEVEL = "debug"
@@ -39,7 +39,7 @@ LOG_LEVEL = "debug"
 AGAIN = "F5 tries again."
 LOOK_AGAIN_S = 0.2
 """How long changes of lists are collected before they are read again."""
-OPENING = frozenset({"server/discover", "initialize"})
+STEPS = frozenset({"server/discover", "initialize", OPENING})
 """Methods with which a client and a server agree on a revision."""
 _CHANGES = {
     "toolsListChanged": True,
@@ -327,7 +327,7 @@ class Upstream:
     def _answered(self, method: str, reply: ServerReply) -> None:
         if self.status.state is UpstreamState.ENDED and self._reading is None:
             self._reading = self._begin(self._read_again())  # a call has started it again
-        if self.status.state is not UpstreamState.CONNECTING or method not in OPENING:
+        if self.status.state is not UpstreamState.CONNECTING or method not in STEPS:
             return
         if reply.code is not None:
             told = excerpt(f"error {reply.code}: {reply.message['error']['message']}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import aiohttp
 import psutil
 import pytest
 
@@ -22,6 +24,7 @@ from tests.support.desk import running_desk, until
 from tests.support.patience import WITHIN_S
 from tests.support.processes import gone
 
+BOTH = "application/json, text/event-stream"
 STUBBORN = """
 import os, signal, subprocess, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -57,6 +60,90 @@ def test_nothing_of_a_stubborn_program_outlives_its_desk(number: int, tmp_path: 
         served.send_signal(number)
         served.wait(WITHIN_S)
         assert gone(family)
+
+
+STEP = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+    step = asked.get("params", {}).get("clientInfo", {}).get("name") or asked["method"]
+    with open(os.path.join(sys.argv[1], "new"), "w") as file:
+        print(os.getpid(), file=file)
+    os.rename(os.path.join(sys.argv[1], "new"), os.path.join(sys.argv[1], step.replace("/", "-")))
+    if step not in ("silent", "tools/call") and "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": about}), flush=True)
+"""
+"""It notes each step it is at, and is silent at some."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["begin", "pause", "call", "stream"])
+@pytest.mark.parametrize("victim", ["program", "desk"])
+async def test_each_step_of_a_client_s_session_through_the_desk(
+    victim: str, step: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "mcpdesk", "serve", "--http", "0", "--no-auth", "--"]
+    program = [sys.executable, "-S", "-c", STEP, str(tmp_path)]
+    served = subprocess.Popen([*command, *program], stdin=-1, stderr=subprocess.PIPE, text=True)
+    try:
+        assert served.stderr is not None
+        place = next(found for line in served.stderr if (found := re.search(r"http://\S+/mcp/\S+", line)))
+        async with aiohttp.ClientSession(
+            headers={"Accept": BOTH, "Content-Type": "application/json"}
+        ) as http:
+            await killed_at(http, place.group(), step, tmp_path, served if victim == "desk" else None)
+    finally:
+        served.kill()
+        served.communicate()
+
+
+async def killed_at(
+    http: aiohttp.ClientSession, url: str, step: str, place: Path, desk: subprocess.Popen[str] | None
+) -> None:
+    """Kill the desk, or without one the program of a session, at a step, and look at what its client sees."""
+
+    async def ask(method: str, name: str = "", session: str = "") -> tuple[int, str, str]:
+        params = {"clientInfo": {"name": name}, "protocolVersion": "2025-06-18"} if name else {}
+        sent = json.dumps({"jsonrpc": "2.0", "id": len(method), "method": method, "params": params})
+        headers = {"Mcp-Session-Id": session} if session else {}
+        async with http.post(url, data=sent, headers=headers) as got:
+            return got.status, await got.text(), got.headers.get("Mcp-Session-Id", "")
+
+    async def kill(at: str) -> psutil.Process:
+        await until((place / at).exists)
+        program = psutil.Process(int((place / at).read_text()))
+        (program if desk is None else desk).kill()
+        return program
+
+    if step == "begin":
+        asking = asyncio.create_task(ask("initialize", "silent"))
+        program = await kill("silent")
+    else:
+        _, _, session = await ask("initialize", "loud")
+        method = "tools/call" if step == "call" else "ping"
+        if step == "stream":
+            async with http.get(url, headers={"Mcp-Session-Id": session}) as stream:
+                program = await kill("loud")
+                if desk is None:
+                    assert await stream.read() == b""
+                else:
+                    with pytest.raises(aiohttp.ClientError):
+                        await stream.read()
+        elif step == "pause":
+            program = await kill("loud")
+            assert await asyncio.to_thread(gone, [program])
+        asking = asyncio.create_task(ask(method, "", session))
+        if step == "call":
+            program = await kill("tools-call")
+    if desk is not None:
+        with pytest.raises((aiohttp.ClientError, OSError)):
+            await asking
+    else:
+        status, told, begun = await asking
+        assert (status, begun) == (404 if step in ("pause", "stream") else 200, "")
+        assert ("initialize again" if status == 404 else "the program ended by SIGKILL") in told
+    assert await asyncio.to_thread(gone, [program])
 
 
 async def test_a_call_is_told_that_its_program_was_killed_and_the_next_one_starts_it_again(

@@ -10,6 +10,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.cli.serve import greeting
@@ -162,6 +164,18 @@ async def test_a_connection_that_fails_is_explained_and_the_desk_goes_on(
         assert problem in view(desk).problems[0] and hint in upstream(desk).hint
         called = desk.request("hello", "tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
         assert (await asyncio.wrap_future(called.outcome)).result is not None
+
+
+async def test_each_step_of_the_search_for_a_transport_is_told() -> None:
+    async def nothing(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=404)
+
+    async with RawTestServer(nothing) as there:
+        plan = UpstreamPlan("odd", UrlTarget(str(there.make_url("/mcp"))))
+        async with running_desk(upstreams=[plan]) as desk:
+            await until(lambda: upstream(desk).state == "failed")
+            tried = ("server/discover", "initialize", "opening a stream")
+            assert upstream(desk).steps == tuple(f"{each}: HTTP 404" for each in tried)
 
 
 async def test_what_a_program_says_besides_messages_is_logged() -> None:

@@ -20,7 +20,7 @@ from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, 
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import connection_of
-from mcpdesk.transports.http.passed_clients import PassedClient, PassedClients
+from mcpdesk.transports.http.passed_clients import PassedClient, PassedClients, Work
 from mcpdesk.transports.http.request_body import begin_body, body_pieces, read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
@@ -100,21 +100,20 @@ class PassThroughRoutes:
             self._site.recorder.frame(
                 client.info.number, Direction.IN, body if is_json else unreadable(body), is_json, head.said
             )
-        work = asyncio.create_task(self._exchange(request, passed, client, body, is_streamed))
-        connection = connection_of(request)
-        connection.on_lost(lambda: _cancel(work))
+        work, connection = Work(), connection_of(request)
+        connection.on_lost(work.end)
         client.works.add(work)
         try:
-            await asyncio.wait({work})
+            return await self._exchange(request, passed, client, body, is_streamed)
+        except asyncio.CancelledError:
+            if not work.is_ended:
+                raise
+            connection.abort()  # the client is gone, or was disconnected at the desk
+            return web.Response(status=400)
         finally:
             client.works.discard(work)
             client.seen = time.time()
             connection.on_lost(None)
-            work.cancel()
-        if work.cancelled():
-            connection.abort()  # the client is gone, or was disconnected at the desk
-            return web.Response(status=400)
-        return work.result()
 
     def close(self) -> None:
         """Note that every client is gone."""
@@ -127,7 +126,7 @@ class PassThroughRoutes:
         if client is None:
             return False
         for work in list(client.works):
-            work.cancel()
+            work.end()
         passed = self._site.passed.get(client.key.server)
         if passed is not None and client.key.session:
             task = asyncio.create_task(_end_session(passed, client.key.session))
@@ -352,7 +351,3 @@ def _decoded(data: bytes) -> Any:
         return codec.decode(data)
     except ProtocolError:
         return None
-
-
-def _cancel(work: asyncio.Task[web.StreamResponse]) -> None:
-    work.cancel()

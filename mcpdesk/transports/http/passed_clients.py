@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,6 +28,20 @@ class ClientKey(NamedTuple):
     address: str = ""
 
 
+class Work:
+    """An answer that is being made by the task that asks for this."""
+
+    def __init__(self) -> None:
+        self.is_ended = False
+        self._task = asyncio.current_task()
+
+    def end(self) -> None:
+        """Break it off: nobody waits for it any more."""
+        if self._task is not None and not self.is_ended:
+            self.is_ended = True
+            self._task.cancel()
+
+
 class PassedClient(Struct):
     """One client. Times are Unix seconds."""
 
@@ -37,7 +51,7 @@ class PassedClient(Struct):
     calls: int = 0
     errors: int = 0
     capabilities: JSONObject = {}
-    works: set[asyncio.Task[Any]] = field(default_factory=set)
+    works: set[Work] = field(default_factory=set)
     """What answers its requests now."""
 
 
