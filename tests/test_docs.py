@@ -27,6 +27,7 @@ SPOKEN = {"enter", "esc", "tab", "shift+tab"}
 """Keys of the README that are Textual's own."""
 SYMBOLS = {
     "?": "question_mark",
+    ">": "greater_than_sign",
     "/": "slash",
     ".": "full_stop",
     "[": "left_square_bracket",

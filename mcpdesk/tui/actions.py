@@ -174,6 +174,11 @@ ACTIONS: tuple[Action, ...] = (
         "Where the time of each exchange went, on one time axis: in its handler, waiting, writing."),
     _traffic_list("zoom(1)", "plus,equals_sign", "zoom in", "A shorter time axis.", footer=False),
     _traffic_list("zoom(-1)", "minus", "zoom out", footer=False),
+    _traffic_list("sort", "greater_than_sign", "sort",
+        "By the next column, as a click on its title does; after the last one as they came.", footer=False),
+    _traffic_list("reverse", "less_than_sign", "reverse", "Sort the other way round.", footer=False),
+    _traffic_list("zero", "z", "zero",
+        "Mark this exchange as the time from which all are counted; again shows the clock.", footer=False),
     _traffic_list("raw", "b", "raw frames", "Every frame for itself, or exchanges."),
 
     _traffic("filter", "slash", "filter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,9 @@ from textual.pilot import Pilot
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
+from mcpdesk.tui.traffic import shown_lines
 from mcpdesk.tui.traffic.traffic_list import TrafficList
+from mcpdesk.tui.traffic.traffic_pane import counts
 from tests.support.traffic import (
     IN,
     OUT,
@@ -206,9 +209,8 @@ async def test_enter_and_a_second_click_open() -> None:
         assert not app.listing.following
 
 
-async def test_a_click_on_the_titles_or_below_the_lines_selects_nothing() -> None:
+async def test_a_click_below_the_lines_selects_nothing() -> None:
     async with running(many(3)) as (app, pilot):
-        await pilot.click(TrafficList, offset=(5, 0))
         await pilot.click(TrafficList, offset=(5, 9))
         assert app.picked() == [] and app.listing.following
 
@@ -339,3 +341,92 @@ async def test_keys_lead_to_the_next_of_a_kind() -> None:
         for key, selected in (("g", 0), ("o", 7), ("O", 0), ("e", 7), ("e", 7), ("E", 7), ("g", 0), ("s", 0)):
             await pilot.press(key)
             assert app.listing.selected == selected, key
+
+
+def taking(seconds: list[float]) -> Recording:
+    """A recording of calls `tool-0`, `tool-1` ..., begun a second after each other, that took so long."""
+    recording = Recording(None)
+    recording.connect(connection())
+    for number, took in enumerate(seconds):
+        recording.frame(1, IN, call(number, f"tool-{number}"), at=100.0 + number)
+        answer = text(number, "x" * 100 * number)
+        recording.frame(1, OUT, answer, at=100.0 + number + took)
+    settle(recording)
+    return recording
+
+
+def tools(app: ListApp) -> list[str]:
+    """The names of the tools in sight, from the top."""
+    return [found[0] for line in app.shown() if (found := re.findall(r"tool-\d+", line))]
+
+
+async def test_lines_are_sorted_by_a_column_and_stay_in_their_order() -> None:
+    recording = taking([0.2, 5.0, 0.1, 3.0])
+    app = ListApp(recording)
+    async with app.run_test(size=(120, 12)) as pilot:
+        app.listing.update_lines()
+        await pilot.press("greater_than_sign")
+        assert tools(app) == ["tool-1", "tool-3", "tool-0", "tool-2"] and "took↓" in app.shown()[0]
+        await pilot.press("less_than_sign", "down")
+        assert tools(app) == ["tool-2", "tool-0", "tool-3", "tool-1"] and "took↑" in app.shown()[0]
+        assert app.listing.selected == 0
+        more(recording, 1, "late")
+        app.listing.update_lines()
+        assert app.listing.selected == 0 and app.shown()[2].lstrip(" →").count("tool-0") == 1
+        await pilot.press("greater_than_sign")
+        assert "size↓" in app.shown()[0] and tools(app)[0] == "tool-3"
+        await pilot.press("f")
+        assert tools(app) == ["tool-0", "tool-1", "tool-2", "tool-3"] and app.listing.following
+
+
+async def test_a_click_on_a_title_sorts_and_on_it_again_turns_the_order() -> None:
+    app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
+    async with app.run_test(size=(120, 12)) as pilot:
+        app.listing.update_lines()
+        await pilot.pause()
+        title = app.shown()[0].index("took")
+        await pilot.click(TrafficList, offset=(title, 0))
+        assert tools(app)[0] == "tool-1"
+        await pilot.click(TrafficList, offset=(title, 0))
+        assert tools(app)[0] == "tool-2"
+        await pilot.click(TrafficList, offset=(app.shown()[0].index("time"), 0))
+        assert tools(app)[0] == "tool-0" and app.listing.sorted is None
+
+
+async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
+    app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
+    async with app.run_test(size=(120, 12)) as pilot:
+        app.listing.update_lines()
+        await pilot.press("greater_than_sign")
+        app.listing.filter(parse(">1s", 0.0))
+        await pilot.pause()
+        assert tools(app) == ["tool-1", "tool-3"]
+        app.listing.select(2)
+        assert app.listing.sorted is None
+        await pilot.press("b", "greater_than_sign")
+        assert app.listing.sorted is None
+
+
+async def test_of_very_many_lines_the_foremost_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_lines, "MOST_SORTED", 3)
+    monkeypatch.setattr(shown_lines, "MOST_FOUND", 2)
+    app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
+    async with app.run_test(size=(120, 12)) as pilot:
+        app.listing.update_lines()
+        await pilot.press("greater_than_sign")
+        assert tools(app) == ["tool-1", "tool-3"]
+        assert "the first 2 of them sorted" in counts(app.listing)
+
+
+@pytest.mark.parametrize("width", [60, 120])
+async def test_times_count_from_a_chosen_exchange(width: int) -> None:
+    app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
+    async with app.run_test(size=(width, 12)) as pilot:
+        app.listing.update_lines()
+        before = app.shown()
+        await pilot.press("g", "down", "z")
+        lines = app.shown()
+        assert "elapsed" in lines[0]
+        assert [line.split()[0] for line in lines[1:5]] == ["-1.0", "+0", "+1.0", "+2.0"]
+        await pilot.press("z")
+        assert app.shown() == before

@@ -86,7 +86,7 @@ _GIVE_WAY = (
 """Which column becomes narrower or goes (width 0), in this order, as the room shrinks; and its title then."""
 
 
-def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
+def columns_for(width: int, *, raw: bool = False, keeps_time: bool = False) -> tuple[LineColumn, ...]:
     """The columns a line of `width` cells has room for; the one of width 0 is given what is left.
 
     `width` is the list's: 72 cells on a terminal of 120 while the details stand beside it.
@@ -96,6 +96,8 @@ def columns_for(width: int, *, raw: bool = False) -> tuple[LineColumn, ...]:
     for name, narrower, title in _GIVE_WAY:
         if _left(columns, width) >= (roomy if name == "revision" else enough):
             break
+        if keeps_time and (name, narrower) == ("time", 0):
+            continue
         at = next((at for at, column in enumerate(columns) if column.name == name), None)
         if at is not None:
             columns[at : at + 1] = [replace(columns[at], width=narrower, title=title)] * bool(narrower)
@@ -138,9 +140,23 @@ def exchange_cells(
     marked: bool = False,
     said: Summary = NOTHING_SAID,
     fold: Fold = Fold.CLOSED,
+    zero: float | None = None,
 ) -> list[Cell]:
-    """The line of an exchange; `now` drives the clock of a pending one."""
-    return _joined(_fit(_cells(exchange, column, now, marked, said, fold), column) for column in columns)
+    """The line of an exchange; `now` drives the clock of a pending one, and times count from `zero`."""
+    cells = (
+        [_time(exchange.started, zero)]
+        if column.name == "time"
+        else _cells(exchange, column, now, marked, said, fold)
+        for column in columns
+    )
+    return _joined(map(_fit, cells, columns))
+
+
+def _time(moment: float, zero: float | None) -> Cell:
+    """The clock's, or how much later or earlier than `zero` something was: `+1.2 s`, `-3.1 ms`."""
+    if zero is None:
+        return (clock(moment), "traffic--muted")
+    return (f"{'-' if moment < zero else '+'}{duration(abs(moment - zero))}", "traffic--clock")
 
 
 _BY_HAND: Cell = ("✎", "traffic--warn")
@@ -154,8 +170,6 @@ def _cells(
     match column.name:
         case "mark":
             return [("●", "traffic--mark")] if marked else []
-        case "time":
-            return [(clock(exchange.started), "traffic--muted")]
         case "peer":
             return [(exchange.peer, "traffic--peer")]
         case "way":
@@ -185,13 +199,14 @@ def frame_cells(
     revision: str = "",
     *,
     marked: bool = False,
+    zero: float | None = None,
 ) -> list[Cell]:
     """The line of a raw frame; None is a frame that is gone. `revision` is that of its exchange."""
     if frame is None:
         return [("  this frame is no longer in memory and in no file", "traffic--muted")]
     cells: dict[str, Cell] = {
         "mark": ("●" if marked else "", "traffic--mark"),
-        "time": (clock(frame.time), "traffic--muted"),
+        "time": _time(frame.time, zero),
         "peer": (connection.peer if connection else "", "traffic--peer"),
         "way": ("→←"[frame.direction], _WAY_STYLES[frame.direction]),
         "bytes": (mask_text(preview(frame.data)), ""),
@@ -391,6 +406,11 @@ class TrafficStrips:
         self._raw = False
         self._waterfall = waterfall
         self._has_bars = False
+        self.order = ("", False)
+        """The column that the lines are sorted by, if any, and whether the largest comes first."""
+        self.zero: float | None = None
+        """Unix time in seconds from which the times of the lines count; None: they are the clock's."""
+        self._had_zero = False
         self._columns: tuple[LineColumn, ...] = ()
         self._styles: dict[str, Style] = {}
         self._summaries: dict[tuple[object, ...], Summary] = {}
@@ -402,16 +422,39 @@ class TrafficStrips:
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
         bars = self._waterfall.is_on and not raw
-        if (width, raw, bars) != (self._width, self._raw, self._has_bars):
-            self._width, self._raw, self._has_bars = width, raw, bars
-            self._columns = bar_columns(width - 2) if bars else columns_for(width - 2, raw=raw)
+        fitted, has_zero = (self._width, self._raw, self._has_bars, self._had_zero), self.zero is not None
+        if (width, raw, bars, has_zero) != fitted:
+            self._width, self._raw, self._has_bars, self._had_zero = width, raw, bars, has_zero
+            columns = bar_columns(width - 2) if bars else columns_for(width - 2, raw=raw, keeps_time=has_zero)
+            self._columns = columns
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns there are, from the left."""
+        return [column.name for column in self._columns]
+
+    def column_at(self, x: int) -> str:
+        """The name of the column in which a cell of a line lies."""
+        end = 0
+        for column in self._columns:
+            end += column.width + 1
+            if x < end:
+                return column.name
+        return ""
 
     def head(self) -> Strip:
         """The titles of the columns."""
         columns = self._columns
         if self._has_bars:
             columns = (*columns[:-1], replace(columns[-1], title=self._waterfall.head(columns[-1].width)))
+        columns = tuple(replace(column, title=self._title(column)) for column in columns)
         return self._strip(heading(columns), "traffic--head")
+
+    def _title(self, column: LineColumn) -> str:
+        name, is_falling = self.order
+        if column.name == "time" and self.zero is not None:
+            return "elapsed"
+        return f"{column.title}{'↓' if is_falling else '↑'}" if column.name == name else column.title
 
     def text(self, cells: Sequence[Cell] = ()) -> Strip:
         """A line that is not one of the traffic."""
@@ -424,7 +467,7 @@ class TrafficStrips:
             self.has_clock = True
         columns = self._columns[:-1] if self._has_bars else self._columns
         said = NOTHING_SAID if self._has_bars else self._summary(exchange)
-        cells = exchange_cells(exchange, columns, time(), marked=marked, said=said, fold=fold)
+        cells = exchange_cells(exchange, columns, time(), marked=marked, said=said, fold=fold, zero=self.zero)
         if self._index.marks and not marked and any(mark.was for mark in self._index.marks_of(exchange)):
             cells[0] = (cells[0][0][1:], cells[0][1])
             cells.insert(0, _BY_HAND)
@@ -449,7 +492,7 @@ class TrafficStrips:
         connection = self._index.connections.get(frame.connection) if frame else None
         row = next(iter(self._index.rows_of(number)), None)
         revision = self._index.revision(row) if row is not None else connection.revision if connection else ""
-        cells = frame_cells(frame, connection, self._columns, revision, marked=marked)
+        cells = frame_cells(frame, connection, self._columns, revision, marked=marked, zero=self.zero)
         return self._strip(cells, "traffic--cursor" if cursor else "")
 
     def _strip(self, cells: Sequence[Cell], line_style: str = "") -> Strip:

@@ -25,8 +25,8 @@ from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.traffic.shown_lines import SORTABLE, Lines, SortedLines, UnfoldedLines
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, Fold, TrafficStrips
-from mcpdesk.tui.traffic.unfolded_lines import UnfoldedLines
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
@@ -103,7 +103,7 @@ class TrafficList(Widget, can_focus=True):
 
     @dataclass
     class Shifted(Message):
-        """Following, pausing, marks, or whether raw frames are shown, changed."""
+        """Following, pausing, marks, the order, or whether raw frames are shown, changed."""
 
         listing: TrafficList
 
@@ -114,6 +114,8 @@ class TrafficList(Widget, can_focus=True):
         self.compact = compact
         self.node: Node = EVERYTHING
         self.view = View(index)
+        self.sorted: SortedLines | None = None
+        """The lines by a column; None: as they came."""
         self._unfolded: int | None = None
         """The exchange whose notifications and parts have lines below its own."""
         self._below: Sequence[int] = ()
@@ -144,6 +146,7 @@ class TrafficList(Widget, can_focus=True):
         """Pair and filter what came since, for about `budget_s` seconds; True when it is drawn anew."""
         self.index.catch_up(budget_s)
         changed = self.view.advance(budget_s) or self.index.version != self._seen
+        changed = (self.sorted is not None and self.sorted.update()) or changed
         is_tick = self._strips.has_clock and monotonic() - self._clock_at > _CLOCK_S
         if not changed and not is_tick:
             return False
@@ -154,14 +157,18 @@ class TrafficList(Widget, can_focus=True):
         return True
 
     @property
+    def _ordered(self) -> Lines:
+        return self.sorted or self.view
+
+    @property
     def lines(self) -> UnfoldedLines:
         """The lines there are, with what is unfolded."""
         if self._unfolded is None:
-            return UnfoldedLines(self.view)
+            return UnfoldedLines(self._ordered)
         if self._below_as_of != (self._unfolded, self.index.version):
             self._below = self.index.folded_in(self._unfolded)
             self._below_as_of = (self._unfolded, self.index.version)
-        return UnfoldedLines(self.view, self._unfolded, self._below)
+        return UnfoldedLines(self._ordered, self._unfolded, self._below)
 
     @property
     def selected(self) -> int | None:
@@ -185,6 +192,8 @@ class TrafficList(Widget, can_focus=True):
         line = self._line_of(exchange)
         if not self.view.raw and line != exchange and self._unfolded == line:
             line = exchange
+        if self.sorted is not None and self.lines.position(line) >= len(self.lines):
+            self._sort(None)
         self._go(self.lines.position(line))
 
     def _line_of(self, exchange: int) -> int:
@@ -238,12 +247,14 @@ class TrafficList(Widget, can_focus=True):
         inside = self._line is not None and self.lines.is_below(self._position())
         line, self._unfolded = self._unfolded, None
         if inside:
-            self._go(self.view.position(line))
+            self._go(self._ordered.position(line))
         self._place_lines(reveal=True)
 
     def action_follow(self) -> None:
-        """Stay at the newest line, or stop."""
+        """Stay at the newest line, in the order they come, or stop."""
         self.following = not self.following
+        if self.following:
+            self.sorted = None
         if self.following and self.paused:
             self._resume()
         self._place_lines()
@@ -276,7 +287,7 @@ class TrafficList(Widget, can_focus=True):
 
     def action_next_like(self, what: str, by: int) -> None:
         """Go to the next or previous line that failed, was slow, or asks the same as the selected one."""
-        lines, table = self.view.lines, self.index.table
+        lines, table = self._ordered.lines, self.index.table
         if self.view.raw or self._line is None or self._line < table.base:
             return
         column, wanted = {
@@ -284,7 +295,7 @@ class TrafficList(Widget, can_focus=True):
             "error": (table.status, _FAILED),
             "slow": (table.slow, {True}),
         }[what]
-        position = self.view.position(self.index.line_of(self._line)) + by
+        position = self._ordered.position(self.index.line_of(self._line)) + by
         while 0 <= position < len(lines):
             if column[lines[position]] in wanted:
                 self.select(lines[position])
@@ -300,8 +311,28 @@ class TrafficList(Widget, can_focus=True):
             self.select(chosen)
         self.post_message(self.Shifted(self))
 
+    def action_sort(self) -> None:
+        """Sort by the next column, after the last one as the lines came."""
+        shown = [name for name in SORTABLE if name in self._strips.columns]
+        at = shown.index(self.sorted.column) + 1 if self.sorted and self.sorted.column in shown else 0
+        self._sort(shown[at] if at < len(shown) else None)
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        if self.sorted is not None:
+            self._sort(self.sorted.column, not self.sorted.is_falling)
+
+    def action_zero(self) -> None:
+        """Show times since the selected exchange; again: the clock."""
+        if (chosen := self.selected) is not None:
+            started = self.index.table.started[chosen]
+            self._strips.zero = None if self._strips.zero == started else started
+            self.refresh()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The axis of the bars is zoomed where there are bars."""
+        """The axis of the bars is zoomed where there are bars; frames are shown as they came."""
+        if action in ("sort", "reverse"):
+            return not self.view.raw
         return action != "zoom" or self.waterfall.is_on
 
     def action_waterfall(self) -> None:
@@ -321,11 +352,20 @@ class TrafficList(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Select the line under the mouse; a second click opens it."""
         position = self._offset + event.y - (not self.compact)
+        if event.y < (not self.compact) and self.lines and not self.view.raw:
+            self._click_head(self._strips.column_at(event.x))
         if event.y < (not self.compact) or position >= len(self.lines):
             return
         self._go(position)
         if event.chain == 2:
             self.action_open()
+
+    def _click_head(self, column: str) -> None:
+        """Sort by a column, the other way round where it is so already."""
+        if self.sorted is not None and column == self.sorted.column:
+            self.action_reverse()
+        elif column in SORTABLE or column in ("mark", "time"):
+            self._sort(column if column in SORTABLE else None)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Scroll without moving the selection."""
@@ -358,6 +398,7 @@ class TrafficList(Widget, can_focus=True):
         """One line of the screen."""
         strips = self._strips
         strips.fit(self.size.width, self.view.raw)
+        strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_falling)
         lines = self.lines
         if not self.compact:
             if y == 0:
@@ -404,6 +445,20 @@ class TrafficList(Widget, can_focus=True):
             self.following = False
             self.post_message(self.Shifted(self))
 
+    def _sort(self, column: str | None, is_falling: bool | None = None) -> None:
+        """Show the lines by a column, from the first, or as they came, where the selected one is."""
+        if column is None:
+            self.sorted = None
+        else:
+            falling = SORTABLE[column] if is_falling is None else is_falling
+            self.sorted = SortedLines(self.view, self.index, column, falling)
+            self.sorted.update(at_once=True)
+            self._unfolded = self._top = None
+            self._offset = 0
+            self._go(0)
+        self._place_lines(reveal=True)
+        self.post_message(self.Shifted(self))
+
     def _scroll(self, offset: int, event: events.Event | Message) -> None:
         """Show other lines; at the end following goes on if it was on."""
         event.stop()
@@ -426,6 +481,9 @@ class TrafficList(Widget, can_focus=True):
         """Make a new view with another filter, or of frames instead of exchanges."""
         chosen = self.selected
         self.view = View(self.index, self.node, raw=raw)
+        if self.sorted is not None:
+            column, is_falling = self.sorted.column, self.sorted.is_falling
+            self.sorted = None if raw else SortedLines(self.view, self.index, column, is_falling)
         if self.paused:
             self.view.hold()
         self._top = self._line = self._unfolded = None
@@ -440,6 +498,8 @@ class TrafficList(Widget, can_focus=True):
         while True:
             self.view.advance(_SLICE_S)
             if self.view.done >= 1 or monotonic() - drawn > _PROGRESS_S:
+                if self.sorted is not None:
+                    self.sorted.update(at_once=self.view.done >= 1)
                 self._place_lines(reveal=True)
                 drawn = monotonic()
             if self.view.done >= 1:

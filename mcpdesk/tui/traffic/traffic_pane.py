@@ -391,6 +391,8 @@ def counts(listing: TrafficList) -> str:
     parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
     if view.done < 1:
         parts.append(f"searching {view.done:.0%}")
+    if listing.sorted is not None and listing.sorted.is_cut:
+        parts.append(f"the first {len(listing.sorted.lines):,} of them sorted")
     if listing.marks:
         parts.append(f"{len(listing.marks)} marked")
     if listing.index.table.base:
@@ -404,6 +406,8 @@ def mode(listing: TrafficList) -> str:
     """Following, or how to."""
     if listing.paused:
         return f"paused · {listing.view.held_back:,} waiting · p goes on"
+    if listing.sorted is not None:
+        return "sorted · f follows"
     return "following" if listing.following else "f follows"
 
 
