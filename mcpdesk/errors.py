@@ -47,6 +47,18 @@ class CallError(DeskError):
         return f"{self.target}: {self.message}" if self.target else self.message
 
 
+class SessionLost(DeskError):
+    """A request is to be refused as if its session were gone."""
+
+
+class AnswerCut(DeskError):
+    """The connection is to break in the middle of an answer, which is encoded."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__("the connection broke in the middle of the answer, by a fault rule")
+        self.answer = answer
+
+
 class HttpError(CallError):
     """HTTP carried no answer of the server.
 

@@ -17,7 +17,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
-from mcpdesk.cli.options import given_flags, setting_options
+from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.taps import RunningTap, newest_tap, print_taps, running_taps
@@ -59,9 +59,12 @@ THEME = click.option("--theme", metavar="NAME", help="The theme to wear; without
 @click.command(name="desk", epilog=DESK_EXAMPLES, short_help="Open the desk (the default command).")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.folder)
 @THEME
+@faults_option
 @reach_options
 @setting_options
-def desk_command(targets: tuple[str, ...], theme: str | None, reach: Reach, **values: Any) -> int:
+def desk_command(
+    targets: tuple[str, ...], theme: str | None, faults: Path | None, reach: Reach, **values: Any
+) -> int:
     """Open the desk on the TARGETs: folders, which are served to clients as well, and servers that run
     elsewhere or are programs of their own. Without one: the bundled sample."""
     from mcpdesk import paths
@@ -80,6 +83,7 @@ def desk_command(targets: tuple[str, ...], theme: str | None, reach: Reach, **va
         mode=reach.mode,
         waits=True,
         upstreams=found.upstreams,
+        faults=fault_rules(faults),
     )
     return run_desk(plan, theme)
 

@@ -46,6 +46,26 @@ def mode_option(function: Command) -> Command:
     return click.option("--mode", default="", metavar="NAME", help=text)(function)
 
 
+def faults_option(function: Command) -> Command:
+    """Give a command `--faults`."""
+    text = "Let messages meet faults as the rules in FILE say; docs/faults.md has them."
+    return click.option("--faults", metavar="FILE", type=click.Path(path_type=Path), help=text)(function)
+
+
+def fault_rules(file: Path | None) -> str:
+    """The rules of `--faults`, a line each. Raises: DeskUserError for a file that cannot be used."""
+    if file is None:
+        return ""
+    from mcpdesk.hosting.faults import FaultRules
+
+    try:
+        return FaultRules(file.expanduser().read_text("utf-8")).text
+    except OSError as error:
+        raise DeskUserError(f"--faults: {file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise DeskUserError(f"--faults: {file}, {error}.", "A rule: delay 2s 10% for tool:echo") from None
+
+
 def given_flags(values: dict[str, Any]) -> dict[str, object]:
     """Return the flags of `setting_options` in the form `settings.resolve` takes.
 

@@ -26,7 +26,7 @@ from mcpdesk.cli.core_process import (
     require_unix,
 )
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
-from mcpdesk.cli.options import given_flags, server_folder, setting_options
+from mcpdesk.cli.options import fault_rules, faults_option, given_flags, server_folder, setting_options
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.upstream.target_transport import Reach
 
@@ -45,6 +45,7 @@ Examples:
   mcpdesk serve ~/servers/a --socket /run/user/1000/a.sock
   mcpdesk serve ~/servers/a --mode review
   mcpdesk serve --mock capture.jsonl     a server that answers as the one in a capture did
+  mcpdesk serve ~/servers/a --faults faults.txt       a share of the answers comes late, or never
 
 With --socket HTTP is served there instead of on TCP.
 Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
@@ -80,10 +81,16 @@ def mock_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.command(name="serve", epilog=SERVE_EXAMPLES, short_help="Serve folders without a screen.")
 @click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.folder)
 @mock_options
+@faults_option
 @reach_options
 @setting_options
 def serve_command(
-    targets: tuple[str, ...], mock: Path | None, server: str, reach: Reach, **values: Any
+    targets: tuple[str, ...],
+    mock: Path | None,
+    server: str,
+    faults: Path | None,
+    reach: Reach,
+    **values: Any,
 ) -> int:
     """Serve the TARGETs over HTTP until told to stop; folders also to every `mcpdesk stdio FOLDER`."""
     require_unix("`mcpdesk serve`")
@@ -101,6 +108,7 @@ def serve_command(
         mode=reach.mode,
         waits=True,
         upstreams=found.upstreams,
+        faults=fault_rules(faults),
     )
     return run_service(plan)
 

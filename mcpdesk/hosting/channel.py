@@ -343,6 +343,10 @@ class FrameChannel:
         """A pipe is not taken up again."""
         return False
 
+    async def cut_off(self, answer: bytes) -> bool:
+        """Who reads and writes the pipe ends it."""
+        return False
+
     def _check_room(self, size: int) -> None:
         """Raises: RemoteProtocolError when too many large frames are in flight for this one."""
         most = self._endpoint.server.limits.large_bytes

@@ -20,9 +20,11 @@ import orjson
 from msgspec import Struct
 
 from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import AnswerCut, RemoteProtocolError, SessionLost
+from mcpdesk.hosting.faults import Fault, FaultKind, FaultRules
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
-from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.recording import Recording
@@ -36,6 +38,8 @@ MOST_HELD = 100
 EDITABLE = 256 << 10
 """Characters of a message that can be shown and changed; a longer one goes on as it is, or is dropped."""
 LONGEST_DELAY_S = 3600.0
+MOST_WAITING = 1_000
+"""Requests that are delayed by rule or get no answer, at a time: one more, and the oldest waits no longer."""
 Ways = Literal["requests", "answers", "both"]
 
 
@@ -85,6 +89,10 @@ class HoldView(Struct, frozen=True):
     messages: tuple[HeldMessage, ...] = ()
     canned: tuple[CannedCall, ...] = ()
     """What is answered without its server."""
+    faults: str = ""
+    """The rules of faults, a line each."""
+    struck: int = 0
+    """Messages that met a fault since the rules were set."""
 
 
 class _Decision(Struct, frozen=True):
@@ -135,8 +143,10 @@ class Holds:
         recording: Recording,
         tell: Callable[[str], object],
         endpoints: Callable[[], Iterable[GuardedEndpoint]] = tuple,
+        hang_up: Callable[[int], object] = lambda connection: None,
     ) -> None:
-        """`tell` shows a person that something is held now, where nothing was; `endpoints` hear of rules."""
+        """`tell` shows a person that something is held now, where nothing was; `endpoints` hear of rules;
+        `hang_up` disconnects a client by its connection."""
         self.view = HoldView()
         self._recording = recording
         self._tell = tell
@@ -144,14 +154,29 @@ class Holds:
         self._node: Node | None = None
         self._canned: dict[CannedCall, JSONObject] = {}
         self._held: dict[int, _Held] = {}
-        self._lost: dict[asyncio.Future[None], int] = {}
-        """HTTP requests that get no answer, with their connections: they end when their clients leave."""
+        self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
+        """Requests that are delayed or get no answer, with connection and id; go on or not."""
+        self._faults = FaultRules()
+        self._hang_up = hang_up
         self._numbers = count(1)
 
     @property
     def is_on(self) -> bool:
-        """Whether something is to be held, or answered without its server."""
-        return self._node is not None or bool(self._canned)
+        """Whether something is to be held, answered without its server, or to meet faults."""
+        return self._node is not None or bool(self._canned) or bool(self._faults.rules)
+
+    def set_faults(self, text: str) -> None:
+        """Let messages meet faults from now on, as rules say; what others delayed goes on.
+
+        Raises: ValueError for what is no rule.
+        """
+        self._faults = FaultRules(text)
+        for waiting, (_, identifier) in self._waiting.items():
+            if identifier is not None and not waiting.done():
+                waiting.set_result(True)
+        self._show(struck=0)
+        for endpoint in self._endpoints():
+            endpoint.hold(self)
 
     def can(self, what: CannedCall, answer: str) -> None:
         """Answer such requests with a captured answer from now on; an empty one ends that.
@@ -230,16 +255,16 @@ class Holds:
         for held in self._held.values():
             if held.shown.connection == connection:
                 held.decide(_Decision(Verdict.DROP))
-        for waiting, of in list(self._lost.items()):
-            if of == connection and not waiting.done():
-                waiting.set_result(None)
+        self._release(lambda of, identifier: of == connection)
 
     def close(self) -> None:
         """The core stops: whatever is held gets no answer."""
-        for connection in {held.shown.connection for held in self._held.values()} | {*self._lost.values()}:
-            self.forget(connection)
+        for held in self._held.values():
+            held.decide(_Decision(Verdict.DROP))
+        self._release(lambda of, identifier: True)
         self._node = None
         self._canned.clear()
+        self._faults = FaultRules()
 
     def _accept(
         self,
@@ -270,7 +295,12 @@ class Holds:
     ) -> Reply:
         """Take a request and give its answer, each when a person let it go."""
         came = time()
-        request, given = await self.hold_request(connection, message)
+        in_session = headers is not None and "Mcp-Session-Id" in headers
+        try:
+            request, given = await self.hold_request(connection, message, in_session)
+        except SessionLost as lost:
+            error = RemoteProtocolError(ErrorCode.INVALID_REQUEST, str(lost))
+            return (404, codec.error_response(message["id"], error), Phases(time()))
         if given is not None:
             return (200, codec.encode(given), Phases(time()))
         if request is None:
@@ -283,7 +313,12 @@ class Holds:
         if body is None or not self.holds_answers:
             return reply
         found = codec.decode(body)
-        kept = await self.hold_answer(connection, request, came, found)
+        try:
+            kept = await self.hold_answer(connection, request, came, found)
+        except AnswerCut:
+            if not await outlet.cut_off(body):
+                self._hang_up(connection)
+            return ACCEPTED
         if kept is None:
             return await self._lose(connection, headers)
         if kept is not found:
@@ -292,20 +327,32 @@ class Holds:
 
     @property
     def holds_answers(self) -> bool:
-        """Whether answers are to be held."""
-        return self._node is not None and self.view.ways != "requests"
+        """Whether answers are to be held, or may be cut off."""
+        return (self._node is not None and self.view.ways != "requests") or self._faults.has_cuts
 
     async def hold_request(
-        self, connection: int, message: JSONObject
+        self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped."""
+        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped.
+
+        Raises: SessionLost, where HTTP is to say so.
+        """
+        if self._faults.rules and (fault := self._strike(connection, message, in_session)) is not None:
+            kind = fault.rule.kind
+            if kind is FaultKind.SESSION:
+                raise SessionLost("No such session: initialize again")
+            if kind is FaultKind.ERROR:
+                error = RemoteProtocolError(fault.rule.code, fault.rule.message)
+                return None, codec.decode(codec.error_response(message["id"], error))
+            if kind is FaultKind.LOSE or not await self._wait(connection, message["id"], fault.seconds):
+                return None, None
         if self._canned and (canned := self._canned.get(self._call_of(connection, message))) is not None:
             given = canned | {"id": message["id"]}
-            self._mark(connection, message, Verdict.CANNED, 0.0, message, given)
+            self._mark(connection, message, Verdict.CANNED.value, 0.0, message, given)
             return None, given
         if self._node is None or self.view.ways == "answers":
             return message, None
-        if not self._matches(connection, time(), codec.encode(message)):
+        if not self._matches(self._node, connection, time(), codec.encode(message)):
             return message, None
         decision = await self._hold(connection, message, message)
         if decision.how is Verdict.ANSWER:
@@ -317,10 +364,15 @@ class Holds:
     async def hold_answer(
         self, connection: int, request: JSONObject, came: float, answer: JSONObject
     ) -> JSONObject | None:
-        """The answer to give to a request that came at a Unix time; None: it was dropped."""
-        if not self.holds_answers:
+        """The answer to give to a request that came at a Unix time; None: it was dropped.
+
+        Raises: AnswerCut, when the connection is to break in the middle of it.
+        """
+        if self._faults.has_cuts and self._strike(connection, request, False, came, answer) is not None:
+            raise AnswerCut(codec.encode(answer))
+        if self._node is None or self.view.ways == "requests":
             return answer
-        if not self._matches(connection, came, codec.encode(request), codec.encode(answer)):
+        if not self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer)):
             return answer
         decision = await self._hold(connection, request, answer)
         if decision.how is Verdict.DROP:
@@ -329,12 +381,57 @@ class Holds:
 
     async def lose(self, connection: int) -> None:
         """Wait until the client of a connection has left: it gets no answer."""
+        await self._wait(connection, None, None)
+
+    def _strike(
+        self,
+        connection: int,
+        request: JSONObject,
+        in_session: bool,
+        came: float = 0.0,
+        answer: JSONObject | None = None,
+    ) -> Fault | None:
+        """The fault a request, or its answer, meets; it is noted in the capture."""
+        asked, info = codec.encode(request), self._recording.index.connections.get(connection)
+        said = None if answer is None else codec.encode(answer)
+        fault = self._faults.strike(
+            info.peer if info else "",
+            lambda node: self._matches(node, connection, came or time(), asked, said),
+            is_answer=answer is not None,
+            in_session=in_session,
+        )
+        if fault is not None:
+            self._mark(connection, request, fault.how(), fault.seconds, answer or request, {})
+            self._show(struck=self.view.struck + 1)
+        return fault
+
+    async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
+        """Let a request wait for so long, or until it need not; says whether it is to go on then."""
         waiting = asyncio.get_running_loop().create_future()
-        self._lost[waiting] = connection
+        if len(self._waiting) >= MOST_WAITING:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            if not oldest.done():
+                oldest.set_result(True)
+        self._waiting[waiting] = (connection, identifier)
         try:
-            await waiting
+            async with asyncio.timeout(seconds):
+                return bool(await waiting)
+        except TimeoutError:
+            return True
         finally:
-            del self._lost[waiting]
+            self._waiting.pop(waiting, None)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that are delayed by rule, or get no answer."""
+        return len(self._waiting)
+
+    def _release(self, of: Callable[[int, Id | None], bool]) -> None:
+        """Let some requests wait no longer: their clients are gone."""
+        for waiting, (connection, identifier) in self._waiting.items():
+            if not waiting.done() and of(connection, identifier):
+                waiting.set_result(False)
 
     async def _hold(self, connection: int, request: JSONObject, message: JSONObject) -> _Decision:
         """Wait for a person, and record what was decided. `message` is the request, or its answer."""
@@ -367,7 +464,7 @@ class Holds:
             if held.timer is not None:
                 held.timer.cancel()
             self._show()
-        self._mark(connection, request, decision.how, time() - shown.since, message, decision.message)
+        self._mark(connection, request, decision.how.value, time() - shown.since, message, decision.message)
         return decision
 
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
@@ -379,13 +476,13 @@ class Holds:
         self,
         connection: int,
         request: JSONObject,
-        how: Verdict,
+        how: str,
         held: float,
         message: JSONObject,
         became: JSONObject,
     ) -> None:
         """Note what became of a message in the capture."""
-        changes = how is not Verdict.GO_ON
+        changes = how != Verdict.GO_ON
         self._recording.mark(
             HeldMark(
                 connection,
@@ -393,7 +490,7 @@ class Holds:
                 request["id"],
                 time(),
                 held,
-                how.value,
+                how,
                 codec.encode(message).decode()[:EDITABLE] if changes else "",
                 codec.encode(became).decode()[:EDITABLE] if became else "",
             )
@@ -408,33 +505,38 @@ class Holds:
     def _cancel(self, connection: int, params: Any) -> None:
         """The client cancels a request: it is not waited for any more."""
         wanted = params.get("requestId") if isinstance(params, dict) else None
+        if is_id(wanted):
+            self._release(lambda of, identifier: (of, identifier) == (connection, wanted))
         for held in self._held.values():
             shown = held.shown
             if (shown.connection, shown.is_answer) == (connection, False) and shown.id == wanted:
                 held.decide(_Decision(Verdict.DROP))
 
-    def _matches(self, connection: int, came: float, request: bytes, answer: bytes | None = None) -> bool:
+    def _matches(
+        self, node: Node, connection: int, came: float, request: bytes, answer: bytes | None = None
+    ) -> bool:
         """Whether the filter lets an exchange pass, as it would in the traffic."""
         from mcpdesk.recorder.index.traffic_index import Index
         from mcpdesk.recorder.index.view import View
 
-        assert self._node is not None
         frames = [Frame(0, came, connection, Direction.IN, request, len(request))]
         if answer is not None:
             frames.append(Frame(1, time(), connection, Direction.OUT, answer, len(answer)))
         index = Index(_OneExchange(frames, self._recording.index.connections))
         index.catch_up(1.0)
-        view = View(index, self._node)
+        view = View(index, node)
         view.advance(1.0)
         return bool(view.lines)
 
-    def _show(self, rule: str | None = None, ways: Ways | None = None) -> None:
+    def _show(self, rule: str | None = None, ways: Ways | None = None, struck: int | None = None) -> None:
         messages = tuple(held.shown for held in self._held.values())
         self.view = HoldView(
             self.view.rule if rule is None else rule,
             self.view.ways if ways is None else ways,
             messages,
             tuple(self._canned),
+            self._faults.text,
+            self.view.struck if struck is None else struck,
         )
 
 

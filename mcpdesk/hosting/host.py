@@ -75,7 +75,7 @@ class Host:
             settings.capture_body_bytes,
         )
         told = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
-        self.holds = Holds(self.recording, told, lambda: self.by_name.values())
+        self.holds = Holds(self.recording, told, lambda: self.by_name.values(), self.disconnect)
         self.services = Services(
             self.journal.log,
             round_key=self._round_key,
@@ -83,6 +83,7 @@ class Host:
             environment=lambda: public_environment(self._secret_variables()),
         )
         self.by_name: dict[str, HostedEndpoint] = {}
+        self.holds.set_faults(plan.faults)
         self.folders: dict[str, HostedFolder] = {}
         self.roots = DeskRoots()
         """What the desk names to servers as its roots."""

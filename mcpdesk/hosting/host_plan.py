@@ -51,6 +51,8 @@ class HostPlan(Struct, frozen=True):
     """Serve every folder in this mode only."""
     waits: bool = False
     """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not start at all."""
+    faults: str = ""
+    """Rules of faults, a line each."""
     is_unsure: bool = False
     """Whether the settings in the `mcp.json` of the first folder could not be read."""
 
@@ -83,6 +85,7 @@ def plan_for(
     mode: str = "",
     waits: bool = False,
     upstreams: Sequence[UpstreamPlan] = (),
+    faults: str = "",
 ) -> HostPlan:
     """Plan what a core hosts, and in which mode. The first folder's settings are the core's.
 
@@ -114,6 +117,7 @@ def plan_for(
         ),
         mode=mode,
         waits=waits,
+        faults=faults,
         is_unsure=is_unsure,
     )
 

@@ -129,6 +129,7 @@ TOLD: Final = (
 """Methods of `Link` that give nothing back."""
 ASKED: Final = (
     "hold",
+    "set_faults",
     "let_go",
     "can",
     "delay",

@@ -278,6 +278,13 @@ class HoldFacet:
         """
         return _not_done()
 
+    def set_faults(self, text: str) -> Future[bool]:
+        """Let messages meet faults as rules say, a line each; without any, none.
+
+        The future fails with ValueError for what is no rule.
+        """
+        return _not_done()
+
 
 class LogFacet:
     """Log lines and notices."""

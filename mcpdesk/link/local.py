@@ -347,6 +347,15 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
         return self._ask_core(can)
 
+    def set_faults(self, text: str) -> Future[bool]:
+        """Let messages meet faults as rules say."""
+
+        def set_faults() -> bool:
+            self._host.holds.set_faults(text)
+            return True
+
+        return self._ask_core(set_faults)
+
     def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
         """Let a held message go on, or not."""
         return self._ask_core(lambda: self._host.holds.decide(number, how, text))

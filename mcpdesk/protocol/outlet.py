@@ -38,6 +38,9 @@ class Outlet(Protocol):
     async def close_stream(self, retry_ms: int) -> bool:
         """Close the connection of a stream that its client can resume; False where that is not possible."""
 
+    async def cut_off(self, answer: bytes) -> bool:
+        """Write half of an answer and break the connection; False where only its owner can end it."""
+
 
 class NullOutlet:
     """An outlet that drops what it is given."""
@@ -56,6 +59,10 @@ class NullOutlet:
 
     async def close_stream(self, retry_ms: int) -> bool:
         """There is nothing to close."""
+        return False
+
+    async def cut_off(self, answer: bytes) -> bool:
+        """There is nothing to break."""
         return False
 
 

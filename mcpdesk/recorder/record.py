@@ -133,8 +133,12 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
     headers: tuple[tuple[str, str], ...]
 
 
+FAULT: Final = "by the fault rule in line"
+"""What `HeldMark.how` says of faults, and of nothing else."""
+
+
 class HeldMark(msgspec.Struct, gc=False, frozen=True):
-    """What became of a request, or of its answer, that was held at the desk."""
+    """What became of a request, or of its answer, that was held at the desk or met a fault there."""
 
     connection: Count
     direction: Direction
@@ -146,7 +150,7 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     held: float
     """For how many seconds it was held."""
     how: str
-    """`passed on`, `changed`, `dropped` or `answered by hand`."""
+    """`passed on`, `changed`, `dropped`, `answered by hand`, or which fault it met by which rule."""
     was: str = ""
     """The message before, as JSON; empty if it was not changed."""
     now: str = ""
@@ -234,14 +238,20 @@ class ExchangeHolds(Protocol):
         """Whether answers are to be held."""
 
     async def hold_request(
-        self, connection: int, message: dict[str, Any]
+        self, connection: int, message: dict[str, Any], in_session: bool = False
     ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped."""
+        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped.
+
+        Raises: SessionLost for one `in_session` that is to be refused as if that were gone.
+        """
 
     async def hold_answer(
         self, connection: int, request: dict[str, Any], came: float, answer: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """The answer to give to a request that came at a Unix time; None: it was dropped."""
+        """The answer to give to a request that came at a Unix time; None: it was dropped.
+
+        Raises: AnswerCut, when the connection is to break in the middle of it.
+        """
 
     async def lose(self, connection: int) -> None:
         """Wait until the client of a connection has left: it gets no answer."""

@@ -8,12 +8,12 @@ from time import time
 from msgspec.structs import replace
 
 from mcpdesk.client.oauth.values import Fetch, Fetched
-from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
-from mcpdesk.errors import CallError, HttpError
+from mcpdesk.client.transport import ClientTransport, Receive, ServerReply, SessionGone
+from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.revisions import Revision
+from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.record import ConnectionInfo, Direction, ExchangeHolds, HttpNote, Recorder
 
 OnReply = Callable[[str, ServerReply], None]
@@ -96,7 +96,12 @@ class RecordedTransport(ClientTransport):
     ) -> ServerReply:
         """Send a request and take its reply, each when a person let it go. Raises: CallError."""
         number, came = self._info.number, time()
-        sent, given = await holds.hold_request(number, request)
+        known = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
+        in_session = known is not None and not known.is_stateless and request["method"] != "initialize"
+        try:
+            sent, given = await holds.hold_request(number, request, in_session)
+        except SessionLost as lost:
+            raise SessionGone(str(lost), self.target, status=404) from None
         if given is not None:
             return ServerReply(given, codec.encode(given))
         if sent is not None:
@@ -104,7 +109,10 @@ class RecordedTransport(ClientTransport):
             reply = await self._inner.exchange(sent, fitting, self._recording(receive))
             if not isinstance(reply.message, dict):
                 return reply
-            answer = await holds.hold_answer(number, sent, came, reply.message)
+            try:
+                answer = await holds.hold_answer(number, sent, came, reply.message)
+            except AnswerCut as cut:
+                raise CallError(str(cut), self.target) from None
             if answer is reply.message:
                 return reply
             if answer is not None:

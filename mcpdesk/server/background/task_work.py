@@ -204,6 +204,10 @@ class TaskOutlet:
         """There is no connection to close."""
         return False
 
+    async def cut_off(self, answer: bytes) -> bool:
+        """There is no connection to break."""
+        return False
+
     @contextmanager
     def through(self, outlet: Outlet) -> Iterator[None]:
         """Send on the stream of a request while it waits for the result, if it takes messages."""

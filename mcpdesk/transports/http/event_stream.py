@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 
 from aiohttp import web
@@ -54,6 +55,15 @@ async def wait(over: asyncio.Event, seconds: float) -> None:
             await over.wait()
     except TimeoutError:
         pass
+
+
+async def break_off(request: web.BaseRequest, response: web.StreamResponse, piece: bytes) -> None:
+    """Write a piece of an answer that is never finished, and close the connection."""
+    with suppress(ConnectionError, ClientConnectionResetError):
+        await response.prepare(request)
+        await response.write(piece)
+    if request.transport is not None:
+        request.transport.close()
 
 
 class EventStream:
@@ -113,6 +123,13 @@ class EventStream:
             except (ConnectionError, ClientConnectionResetError):
                 self._is_broken = True
         return self.response
+
+    async def break_off(self, piece: bytes) -> None:
+        """Write what is queued and a piece of an event, and close the connection."""
+        while self._writer_aio is not None:
+            await self._writer_aio
+        await break_off(self._request, self.response, piece)
+        self._is_broken = True
 
     async def _write(self) -> None:
         try:
@@ -229,6 +246,18 @@ class PostOutlet:
     async def close_stream(self, retry_ms: int) -> bool:
         """Return False: only streams of a session can be resumed."""
         return False
+
+    async def cut_off(self, answer: bytes) -> bool:
+        """Write half of an answer, as it would be given, and break the connection."""
+        self.flush()
+        if self.stream is not None or (self._may_stream and head_of(self.request).wants_stream):
+            piece = event(answer)
+            await self.begin().break_off(piece[: len(piece) // 2])
+        else:
+            response = web.StreamResponse(headers={"Content-Type": "application/json"} | self.headers)
+            response.content_length = len(answer)
+            await break_off(self.request, response, answer[: len(answer) // 2])
+        return True
 
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
         """Send the last message, if there is one, and end the stream."""

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
-from mcpdesk.errors import CallError, ProtocolError
+from mcpdesk.errors import AnswerCut, CallError, ProtocolError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import EventFramer
 from mcpdesk.protocol.headers import routed
@@ -20,6 +20,8 @@ from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, 
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.event_stream import break_off
+from mcpdesk.transports.http.event_stream import event as framed
 from mcpdesk.transports.http.passed_clients import PassedClient, PassedClients, Work
 from mcpdesk.transports.http.request_body import begin_body, body_pieces, read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
@@ -151,7 +153,13 @@ class PassThroughRoutes:
         holds, number, came = self._site.holds, client.info.number, time.time()
         held = _request(body) if holds.is_on else None
         if held is not None:
-            sent, given = await holds.hold_request(number, held)
+            try:
+                sent, given = await holds.hold_request(number, held, bool(head.session))
+            except SessionLost as lost:
+                gone = rpc_error(404, ProtocolError(ErrorCode.INVALID_REQUEST, str(lost)), held["id"])
+                assert isinstance(gone.body, bytes)
+                self._record(client, gone.body, answer_said(404))
+                return gone
             if given is not None:
                 self._record(client, codec.encode(given), None)
                 return json_answer(200, codec.encode(given))
@@ -187,6 +195,15 @@ class PassThroughRoutes:
                     await self._copy(answer, response, client)
                 await response.write_eof()
                 return response
+        except AnswerCut as cut:
+            assert response is not None
+            piece = framed(cut.answer)
+            if _kind(response) == JSON:
+                piece = cut.answer
+                response.headers.popall("Content-Length", None)
+                response.content_length = len(piece)
+            await break_off(request, response, piece[: len(piece) // 2])
+            return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
             if response is not None:
                 connection_of(request).abort()  # the client must not take what it has for a whole answer

@@ -260,6 +260,13 @@ class SessionOutlet(PostOutlet):
                 self.request.transport.close()
         return True
 
+    async def cut_off(self, answer: bytes) -> bool:
+        """Break the connection in the middle of an answer; who can resume the stream gets it then."""
+        await super().cut_off(answer)
+        if self._events is not None:
+            self._events.put(answer)
+        return True
+
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
         """Send the last message wherever the stream is carried now, and end it."""
         self.flush()

@@ -63,6 +63,7 @@ NAMES = {
     "traffic.edit": "Edit this request in the workbench",
     "traffic.logs": "Show the log lines of this call",
     "traffic.hold": "Hold messages that a filter lets pass",
+    "traffic.faults": "Let messages meet faults by rule",
     "traffic.can": "Answer all such requests as this exchange did",
     "traffic.compare": "Compare two marked exchanges",
     "traffic.export": "Export traffic to a file",

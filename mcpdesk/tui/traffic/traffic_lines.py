@@ -18,7 +18,7 @@ from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
+from mcpdesk.recorder.record import FAULT, ConnectionInfo, Direction, Frame
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.traffic.waterfall import Waterfall
@@ -160,6 +160,7 @@ def _time(moment: float, zero: float | None) -> Cell:
 
 
 _BY_HAND: Cell = ("✎", "traffic--warn")
+_BY_RULE: Cell = ("↯", "traffic--warn")
 """Stands in the first cell of an exchange of which a message was changed at the desk."""
 
 
@@ -468,9 +469,11 @@ class TrafficStrips:
         columns = self._columns[:-1] if self._has_bars else self._columns
         said = NOTHING_SAID if self._has_bars else self._summary(exchange)
         cells = exchange_cells(exchange, columns, time(), marked=marked, said=said, fold=fold, zero=self.zero)
-        if self._index.marks and not marked and any(mark.was for mark in self._index.marks_of(exchange)):
-            cells[0] = (cells[0][0][1:], cells[0][1])
-            cells.insert(0, _BY_HAND)
+        if self._index.marks and not marked:
+            hows = [mark.how for mark in self._index.marks_of(exchange) if mark.was]
+            if hows:
+                cells[0] = (cells[0][0][1:], cells[0][1])
+                cells.insert(0, _BY_RULE if any(FAULT in how for how in hows) else _BY_HAND)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         return self._strip(cells, "traffic--cursor" if cursor else "")

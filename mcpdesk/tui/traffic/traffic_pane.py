@@ -33,6 +33,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     repeatable,
     write,
 )
+from mcpdesk.tui.traffic.fault_dialog import FaultDialog
 from mcpdesk.tui.traffic.hold_dialog import HoldDialog, canned_answer
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
@@ -144,7 +145,9 @@ class TrafficPane(FilterPane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Sending needs a server."""
-        return action not in ("replay", "edit", "logs", "hold", "can") or bool(self.link.view().servers)
+        return action not in ("replay", "edit", "logs", "hold", "can", "faults") or bool(
+            self.link.view().servers
+        )
 
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
@@ -207,6 +210,10 @@ class TrafficPane(FilterPane):
     def action_hold(self) -> None:
         """Say what is to be held, and decide on what is."""
         self.app.push_screen(HoldDialog(self.link, self.filter_field.true_text))
+
+    def action_faults(self) -> None:
+        """Say which faults messages meet."""
+        self.app.push_screen(FaultDialog(self.link, self.filter_field.true_text))
 
     @work
     async def action_can(self) -> None:
@@ -372,13 +379,17 @@ class TrafficPane(FilterPane):
         left, right, held = counts(listing), mode(listing), self.link.held()
         if held.canned:
             right = f"{len(held.canned)} mocked · {right}"
+        if held.faults:
+            right = f"faults: {held.struck} so far · X · {right}"
         if held.rule:
             right = f"holding {held.ways}: {len(held.messages)} held · H · {right}"
         if (left, right, width) == self._status:
             return
         self._status = (left, right, width)
         gap = max(2, width - cell_len(left) - cell_len(right))
-        style = "$text-warning" if listing.paused or held.rule or held.canned else "$text-primary"
+        style = (
+            "$text-warning" if listing.paused or held.rule or held.canned or held.faults else "$text-primary"
+        )
         text = Content.assemble(left, " " * gap, (right, style))
         self.query_one(".status", Static).update(text, layout=False)
 

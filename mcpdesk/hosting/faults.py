@@ -1,0 +1,174 @@
+"""Faults by rule: what becomes of a share of the messages a filter lets pass, for trying out clients.
+
+Rules are lines of text, the same in a file and on the screen. The dice of each rule and client are seeded:
+the same messages in the same order meet the same faults.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from random import Random
+from time import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.recorder.record import FAULT
+
+if TYPE_CHECKING:
+    from mcpdesk.recorder.index.query import Node
+
+MOST_RULES = 100
+MOST_DICE = 1_000
+"""Pairs of a rule and a client with dice of their own; the oldest begin anew."""
+LONGEST_S = 3600.0
+_RULE = re.compile(
+    r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
+)
+_GIVEN = re.compile(r"\"[^\"]*\"|\S+")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
+
+
+class FaultKind(StrEnum):
+    """What a rule does. Its value is the word in the rule."""
+
+    DELAY = "delay"
+    LOSE = "lose"
+    ERROR = "error"
+    SESSION = "session"
+    CUT = "cut"
+
+
+_ALLOWED = {
+    FaultKind.DELAY: "a time like 2s, 200ms or 1s..5s, and a share like 10%",
+    FaultKind.LOSE: "a share like 10%",
+    FaultKind.ERROR: 'a code like -32603, a message in quotes, and a share like 10%',
+    FaultKind.SESSION: "a share like 10%",
+    FaultKind.CUT: "a share like 10%",
+}  # fmt: skip
+
+
+class FaultRule(Struct, frozen=True):
+    """One line."""
+
+    line: int
+    kind: FaultKind
+    node: Node
+    share: float = 100.0
+    """Of the messages the filter lets pass, in percent."""
+    shortest: float = 0.0
+    longest: float = 0.0
+    """Seconds of a delay."""
+    code: int = ErrorCode.INTERNAL_ERROR
+    message: str = "a fault by rule"
+
+
+class Fault(Struct, frozen=True):
+    """What happens to one message."""
+
+    rule: FaultRule
+    seconds: float = 0.0
+
+    def how(self) -> str:
+        """What the capture says of it."""
+        done = {
+            FaultKind.DELAY: "delayed",
+            FaultKind.LOSE: "lost",
+            FaultKind.ERROR: "answered with an error",
+            FaultKind.SESSION: "refused with 404",
+            FaultKind.CUT: "cut off",
+        }[self.rule.kind]
+        return f"{done} {FAULT} {self.rule.line}"
+
+
+class FaultRules:
+    """The rules in force, and their dice."""
+
+    def __init__(self, text: str = "") -> None:
+        """Raises: ValueError, which names the line and what is allowed there."""
+        self.text = text
+        self.rules: list[FaultRule] = []
+        self._seed = 0
+        self._dice: dict[tuple[int, str], Random] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.strip()
+            if not words or words.startswith("#"):
+                continue
+            try:
+                if match := re.fullmatch(r"seed\s+(\d{1,18})", words):
+                    self._seed = int(match[1])
+                    continue
+                self.rules.append(_rule(number, words))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
+        if len(self.rules) > MOST_RULES:
+            raise ValueError(f"line {self.rules[MOST_RULES].line}: at most {MOST_RULES} rules are allowed")
+
+    @property
+    def has_cuts(self) -> bool:
+        """Whether answers have to be looked at."""
+        return any(rule.kind is FaultKind.CUT for rule in self.rules)
+
+    def strike(
+        self, peer: str, matches: Callable[[Node], bool], *, is_answer: bool, in_session: bool = False
+    ) -> Fault | None:
+        """The fault a message meets: that of the first rule which matches and whose dice say so."""
+        for rule in self.rules:
+            if (rule.kind is FaultKind.CUT) is not is_answer:
+                continue
+            if (rule.kind is FaultKind.SESSION and not in_session) or not matches(rule.node):
+                continue
+            dice = self._dice_of(rule.line, peer)
+            if dice.random() * 100 < rule.share:
+                return Fault(rule, dice.uniform(rule.shortest, rule.longest))
+        return None
+
+    def _dice_of(self, line: int, peer: str) -> Random:
+        dice = self._dice.get((line, peer))
+        if dice is None:
+            if len(self._dice) >= MOST_DICE:
+                del self._dice[next(iter(self._dice))]
+            dice = self._dice[line, peer] = Random(f"{self._seed} {line} {peer}")
+        return dice
+
+
+def _rule(number: int, words: str) -> FaultRule:
+    """Read one line. Raises: ValueError."""
+    from mcpdesk.recorder.index.query import QueryError, parse
+
+    match = _RULE.fullmatch(words)
+    kind = next((each for each in FaultKind if words.split()[0] == each), None)
+    if kind is None:
+        known = ", ".join(FaultKind)
+        raise ValueError(f"{words.split()[0]!r} is no fault; use {known}, or seed NUMBER")
+    if match is None:
+        raise ValueError("after `for` there must be a filter, like tool:echo")
+    try:
+        node = parse(match["filter"] or "", time())
+    except QueryError as error:
+        raise ValueError(error.message) from None
+    share, code, message, span = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule", (0.0, 0.0)
+    for given in _GIVEN.findall(match["given"]):
+        found = _SPAN.fullmatch(given)
+        if (percent := _SHARE.fullmatch(given)) and 0 < float(percent[1]) <= 100:
+            share = float(percent[1])
+        elif kind is FaultKind.DELAY and found is not None:
+            shortest = _seconds(found[1], found[2])
+            span = (shortest, _seconds(found[3], found[4]) if found[3] else shortest)
+        elif kind is FaultKind.ERROR and given.startswith('"'):
+            message = given[1:-1]
+        elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", given):
+            code = int(given)
+        else:
+            raise ValueError(f"{given!r} is not understood; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
+    if (kind is FaultKind.DELAY and not 0 < span[1] <= LONGEST_S) or span[0] > span[1]:
+        raise ValueError(f"delay needs a time above 0s, of {LONGEST_S:.0f}s at most, like 2s or 1s..5s")
+    return FaultRule(number, kind, node, share, *span, code, message)
+
+
+def _seconds(amount: str, unit: str) -> float:
+    return float(amount) / (1000 if unit == "ms" else 1)

@@ -1,0 +1,73 @@
+"""The dialog of faults: rules, a line each, that decide which messages are delayed, lost or cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.widgets import Static
+
+from mcpdesk.link.link import Link
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.fields import TextField
+from mcpdesk.tui.widgets.menu import Dialog
+
+_HELP = """\
+delay 2s 10% for tool:echo     delay 0.5s..3s for peer:claude     lose 5%     cut 10% for tool:echo
+error -32000 "busy" 20%     session 2% (404 over HTTP)     seed 7 (another run of the dice)
+ctrl+r sets the rules; without any there are no faults · esc leaves them as they were"""
+
+
+class FaultDialog(Dialog[None]):
+    """Edits the rules; what is wrong is said under them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "apply", "Set the rules", show=False, priority=True),
+        Binding("escape", "dismiss(None)", "Close", show=False, priority=True),
+    ]
+    DEFAULT_CSS = """
+    FaultDialog > .box { width: 96%; max-width: 110; height: 16; max-height: 90%; }
+    FaultDialog TextField { height: 1fr; padding: 0; background: transparent; }
+    FaultDialog .wrong { height: auto; color: $text-error; display: none; }
+    FaultDialog .wrong.-shown { display: block; }
+    FaultDialog .keys { height: auto; color: $text-muted; }
+    """
+    area = query_one(TextField)
+
+    def __init__(self, link: Link, rule: str = "") -> None:
+        """`rule` is the filter to suggest while there are no faults."""
+        super().__init__()
+        self._link = link
+        self._rule = rule
+
+    def compose(self) -> ComposeResult:
+        """Rules, what is wrong with them, keys."""
+        with Vertical(classes="box") as box:
+            box.border_title = "Faults by rule"
+            suggested = f"# delay 2s 10% for {self._rule or 'tool:NAME'}\n"
+            yield TextField(self._link.held().faults or suggested, compact=True, show_line_numbers=True)
+            yield Static(classes="wrong", markup=False)
+            yield Static(Content(_HELP), classes="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Write at the end."""
+        self.area.focus()
+        self.area.move_cursor(self.area.document.end)
+
+    @work
+    async def action_apply(self) -> None:
+        """Set the rules, or say what is wrong with them."""
+        wrong = self.query_one(".wrong", Static)
+        try:
+            await asyncio.wrap_future(self._link.set_faults(self.area.true_text))
+        except ValueError as error:
+            wrong.update(Content(f"✗ {one_line(str(error))}"))
+            wrong.add_class("-shown")
+            return
+        self.dismiss(None)
