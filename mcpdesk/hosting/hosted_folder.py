@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
@@ -21,9 +21,11 @@ from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
+from mcpdesk.protocol.contract import Definitions, contract_changes
 from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
-from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.listing import WIRE
+from mcpdesk.server.offer.registry import Registry, Unavailable
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
@@ -118,7 +120,7 @@ class HostedFolder:
             else:
                 self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
             return Changes()
-        self._loaded, problems = loaded, self.server.problems
+        self._loaded, problems, offer = loaded, self.server.problems, definitions(self.server)
         changes = self._apply()
         if self.server.withheld:
             self.server.withheld = ""
@@ -142,7 +144,14 @@ class HostedFolder:
         summary = changes.summary()
         if summary:
             took_ms = (time.perf_counter() - began) * 1000
-            severity = Severity.ERROR if changes.broken else Severity.INFO
+            found = contract_changes(offer, definitions(self.server))
+            breaking = [change for change in found if change.is_breaking]
+            if breaking:
+                more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
+                summary += f"; breaks clients: {breaking[0]}{more}"
+            elif any(change.told != "is new" for change in found):
+                summary += "; a compatible contract"
+            severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
             self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
         return changes
 
@@ -318,6 +327,21 @@ class HostedFolder:
 def no_tool(name: str, known: Iterable[str]) -> str:
     """The message about a tool that is named and does not exist."""
     return f"there is no tool {name!r}{suggestion(name, known)}"
+
+
+def definitions(server: Server) -> Definitions:
+    """What a server offers, as its clients see it."""
+    shelves: dict[str, Registry[Any]] = {
+        "tools": server.tools,
+        "resources": server.resources,
+        "resourceTemplates": server.templates,
+        "prompts": server.prompts,
+    }
+    return {
+        (registry.kind, registry.key(item)): WIRE[key](item)
+        for key, registry in shelves.items()
+        for item in registry
+    }
 
 
 def _without_place(warning: str) -> str:

@@ -17,6 +17,8 @@ LONGEST = 400
 """Characters of either part."""
 LEAST_PROGRESS = 0.001
 """Smaller progress without a total only says that the call goes on."""
+REPLAYED_KEY = "mcpdesk/replayed"
+"""In the `_meta` of a recorded call that the desk made again to compare what comes of it."""
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
@@ -58,9 +60,10 @@ def _asked(exchange: Exchange, value: Any) -> str:
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""
-    known = METHODS.get(exchange.method)
+    known, meta = METHODS.get(exchange.method), params.get("_meta")
     if isinstance(arguments := params.get("arguments"), dict):
-        return pairs(arguments)
+        again = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
+        return f"{again}{pairs(arguments)}"
     named = {"_meta", known.routing_field if known is not None else ""}
     if exchange.method == "initialize":
         named |= {"capabilities"}

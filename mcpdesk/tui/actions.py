@@ -79,8 +79,10 @@ _app = partial(Action, scope="app", group="Desk")
 ACTIONS: tuple[Action, ...] = (
     _workbench("call", "ctrl+r", "call",
         "Call the tool, read the resource, get the prompt; a destructive tool asks once more."),
-    _workbench("again", "full_stop,R", "same again",
+    _workbench("again", "full_stop", "same again",
         "Put the arguments of the last call into the form, and call with them.", footer=False),
+    _workbench("replay_recording", "R", "what the save changed",
+        "Make this session's calls of read-only tools again, and show what differs.", footer=False),
     _workbench("cancel", "ctrl+x", "cancel", "Cancel the running call.", priority=True),
     _workbench("toggle_json", "ctrl+e", "form or JSON",
         "Edit the same arguments the other way.", priority=True),

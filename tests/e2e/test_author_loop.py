@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,23 @@ FILES = {
             print("the prices are", list(PRICES))
             logging.getLogger("shop").warning("nobody counted")
             return str(PRICES[item])
+        ''',
+}
+READ_ONLY = {
+    "mcp.json": '{"name": "shop"}',
+    "tools/shop.py": '''
+        from mcpdesk import tool
+
+
+        @tool(read_only=True)
+        async def price(item: str = "tea") -> str:
+            """The price of an item."""
+            return f"{item} is 2"
+        ''',
+    "tools/order.py": '''
+        async def order(item: str = "tea") -> str:
+            """Order an item."""
+            return "ordered"
         ''',
 }
 EDITOR = """#!/bin/sh
@@ -60,3 +78,36 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         desk.see(r"\+2\b")
         desk.press(".")
         desk.see("= the same as before")
+
+
+@pytest.mark.slow
+def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
+    folder = write(tmp_path / "shop", READ_ONLY)
+    price = folder / "tools" / "shop.py"
+    environ = {"MCPDESK_STATE_DIR": str(tmp_path / "state")}
+    with Desk([str(folder), "--http", "0"], columns=110, rows=50, environ=environ) as desk:
+        desk.see("order")
+        desk.press("\x12")
+        desk.see("✓ ok")
+        desk.press("j")
+        desk.see("The price of an item")
+        desk.press("\x12")
+        desk.see("tea is 2")
+        desk.press("R")
+        desk.see("1 same")
+        desk.see("✓ same +price")
+        assert not re.search("✓ same +order", desk.text)
+        desk.press("s")
+        desk.see("at every save: on")
+        price.write_text(price.read_text().replace("is 2", "is 3"))
+        desk.see("≠ different +price")
+        desk.see(r"\+tea is 3")
+        desk.press("\x1b")
+        price.write_text(price.read_text().replace('item: str = "tea"', "item: str, shop: str"))
+        desk.see("breaks clients: price")
+        desk.see("recording of shop: 1 fails now · R shows it")
+        desk.press("R")
+        desk.see('breaking +price: "shop" is new and required')
+        desk.see("✗ fails now +price")
+        desk.press("\x1b")
+        desk.see("tools/call price repla")

@@ -96,7 +96,7 @@ async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_
         await it.pilot.press("ctrl+r")
         await it.until(lambda: len(it.sent) == 3)
         await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
-        await it.pilot.press("R")
+        await it.pilot.press("full_stop")
         await it.until(lambda: len(it.sent) == 4)
 
 
@@ -290,7 +290,7 @@ async def test_the_same_call_again_is_one_key() -> None:
         await it.until(lambda: "✓ ok" in it.title)
         await it.pilot.press("8", "escape")
         it.pane.catalogue.rows.focus()
-        await it.pilot.press("R")
+        await it.pilot.press("full_stop")
         await it.until(lambda: len(it.sent) == 2)
         assert it.sent[1][1]["arguments"]["userId"] == "7"
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on, work
@@ -37,6 +38,7 @@ from mcpdesk.tui.workbench.call_menus import (
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
+from mcpdesk.tui.workbench.recording import Replay, Saves
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -93,6 +95,7 @@ class WorkbenchPane(Vertical):
         self.server = ""
         self._link = link
         self._drafts = Drafts(link)
+        self._saves = Saves()
         self._seen: tuple[int, tuple[ModeView, ...]] | None = None
         self._pending: Timer | None = None
         self._opening: _Opening | None = None
@@ -289,6 +292,27 @@ class WorkbenchPane(Vertical):
         draft.insisted = compact(arguments)
         self._open(draft.item, arguments=arguments, call=True)
 
+    def action_replay_recording(self) -> None:
+        """Show what the last save changed; the recording is made again unless that was done since."""
+        from mcpdesk.tui.workbench.save_page import SavePage
+
+        stop = partial(self.workers.cancel_group, self, "recording")
+        self.app.push_screen(SavePage(self._saves, self._replay, stop))
+        replay = self._saves.replay
+        if replay is None or (replay.server != self.server and not replay.is_running):
+            self._replay()
+
+    @work(exclusive=True, group="recording")
+    async def _replay(self) -> None:
+        """Make the recorded calls of the server again, and say how it went where nobody looks."""
+        replay = self._saves.replay = Replay(self._link, self.server)
+        await replay.run(self._saves.changed)
+        if self._saves.page is None:
+            told = f"recording of {replay.server}: {replay.told} · R shows it"
+            self.app.notify(
+                one_line(told), severity="warning" if replay.is_bad else "information", markup=False
+            )
+
     def action_edit_source(self) -> None:
         """Open the person's editor where the last call failed, else with the result that has the focus,
         else where the item is."""
@@ -462,6 +486,8 @@ class WorkbenchPane(Vertical):
     def _load_catalogue(self, server: ServerView) -> None:
         catalogue = self._link.catalogue(self.server)
         self.catalogue.rows.load(catalogue.items, server.modes)
+        if self._saves.has_changed(catalogue) and self._saves.at_every_save:
+            self._replay()
         if not catalogue.items:
             self.item_pane.teach(server)
         target = self._opening.item if self._opening is not None else self.item

@@ -1,0 +1,213 @@
+"""What a change of an offer means for clients that know it as it was: it may break them, or it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+Definitions = Mapping[tuple[str, str], Mapping[str, Any]]
+"""The kind and the name of each item, `("tool", "echo")`, and its wire object."""
+DEEPEST = 12
+"""Levels of a schema that are compared."""
+_LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_WORDS = ("title", "description", "examples", "$comment", "icons", "annotations", "_meta")
+"""Members that are read by people and models, and that no call depends on."""
+_COMPARED = frozenset({"type", "enum", "properties", "required", "items", "additionalProperties", "default",
+                       "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
+
+
+class ContractChange(Struct, frozen=True):
+    """One difference between what was offered and what is."""
+
+    kind: str
+    name: str
+    told: str
+    """What is different, worded to follow the name: `"id" is required now`."""
+    is_breaking: bool
+    """Whether a client that knows the offer as it was may fail."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.told}"
+
+
+def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:
+    """In what two offers differ, what may break a client first."""
+    found = [
+        ContractChange(*key, told, is_breaking)
+        for key in dict.fromkeys([*before, *after])
+        for told, is_breaking in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
+    ]
+    return sorted(found, key=lambda change: not change.is_breaking)
+
+
+Told = Iterator[tuple[str, bool]]
+"""What is different, and whether it may break a client."""
+
+
+def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
+    if old is None or new is None:
+        yield ("is new", False) if old is None else ("is gone", True)
+        return
+    for member in ("title", "description", "annotations"):
+        if old.get(member) != new.get(member):
+            yield f"another {member}", False
+    if old.get("mimeType") != new.get("mimeType"):
+        yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", True
+    if kind == "prompt":
+        yield from _Comparison(_of_prompt(old), _of_prompt(new)).run()
+    if kind == "tool":
+        yield from _Comparison(old.get("inputSchema") or {}, new.get("inputSchema") or {}).run()
+        yield from _results(old.get("outputSchema"), new.get("outputSchema"))
+        was, now = ((one.get("execution") or {}).get("taskSupport") for one in (old, new))
+        if was != now:
+            yield f"a call {_TASKS.get(str(now), 'is no task')} now", now == "required" or was == "required"
+
+
+_TASKS = {"optional": "may be a task", "required": "has to be a task"}
+
+
+def _results(old: Any, new: Any) -> Told:
+    if old and new:
+        yield from _Comparison(old, new, is_result=True).run()
+    elif old or new:
+        yield ("its result has a schema now", False) if new else ("its result has no schema any more", True)
+
+
+def _of_prompt(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a prompt as a schema."""
+    given = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
+    return {
+        "properties": {one["name"]: {"description": one.get("description", "")} for one in given},
+        "required": [one["name"] for one in given if one.get("required")],
+    }
+
+
+class _Comparison:
+    """Two versions of one schema. What a client sends must not be narrower, what it gets not wider."""
+
+    def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any], is_result: bool = False) -> None:
+        self._old, self._new, self._is_result = old, new, is_result
+        self._followed: set[tuple[Any, Any]] = set()
+        """References that were followed: what they lead to is compared once."""
+
+    def run(self) -> Told:
+        """All differences."""
+        if self._old != self._new:
+            yield from self._differ(self._old, self._new, "", 0)
+
+    def _differ(self, old: Any, new: Any, path: str, depth: int) -> Told:
+        references = tuple(one.get("$ref") if isinstance(one, Mapping) else None for one in (old, new))
+        if references in self._followed:
+            return
+        if references != (None, None):
+            self._followed.add((references[0], references[1]))
+        old, new = _resolved(self._old, old), _resolved(self._new, new)
+        if not isinstance(old, Mapping) or not isinstance(new, Mapping) or depth > DEEPEST:
+            if old != new:
+                yield f"{self._named(path)} has another schema", True
+            return
+        if any(old.get(word) != new.get(word) for word in _WORDS):
+            yield f"{self._named(path)} is described otherwise", False
+        yield from self._types(old, new, path)
+        yield from self._limits(old, new, path)
+        yield from self._members(old, new, path, depth)
+        if "items" in old or "items" in new:
+            yield from self._differ(old.get("items", {}), new.get("items", {}), f"{path}[]", depth + 1)
+
+    def _types(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
+        for word, told in (("type", "is"), ("enum", "is one of")):
+            was, now = _as_list(old.get(word)), _as_list(new.get(word))
+            if was == now or (was and now and sorted(map(repr, was)) == sorted(map(repr, now))):
+                continue
+            is_wider = now is None or (was is not None and all(_holds(now, one) for one in was))
+            is_narrower = was is None or (now is not None and all(_holds(was, one) for one in now))
+            named = "anything" if now is None else " or ".join(map(str, now))
+            yield f"{self._named(path)} {told} {named} now", self._breaks(is_narrower, is_wider)
+        if old.get("default") != new.get("default"):
+            yield f"{self._named(path)} is {new.get('default')} by default, was {old.get('default')}", False
+
+    def _limits(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
+        for word in sorted(old.keys() | new.keys()):
+            was, now = old.get(word), new.get(word)
+            if was == now or (word in _COMPARED and word not in _LEAST + _MOST):
+                continue
+            is_narrower = was is None
+            if was is not None and now is not None and _is_number(was) and _is_number(now):
+                is_narrower = now > was if word in _LEAST else now < was
+                is_wider = word in _LEAST + _MOST and not is_narrower
+            else:
+                is_wider = now is None
+            told = f"{word} is {now} now" if now is not None else f"{word} {was} counts no more"
+            if not _is_plain(was) or not _is_plain(now):
+                told = f"{word} is another"
+            yield f"{self._named(path)}: {told}", self._breaks(is_narrower, is_wider)
+
+    def _members(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, depth: int) -> Told:
+        had, has = (_mapping(one.get("properties")) for one in (old, new))
+        needed, needs = (set(map(str, one.get("required") or ())) for one in (old, new))
+        for name in dict.fromkeys([*had, *has]):
+            inner = f"{path}.{name}" if path else name
+            if name not in has:
+                yield f"{self._named(inner)} is gone", True
+            elif name not in had:
+                told = "is new and required" if name in needs else "is new"
+                yield f"{self._named(inner)} {told}", name in needs and not self._is_result
+            else:
+                yield from self._differ(had[name], has[name], inner, depth + 1)
+        for name in sorted((needed ^ needs) - (had.keys() ^ has.keys())):
+            inner = f"{path}.{name}" if path else name
+            is_needed = name in needs
+            told = "is required now" if is_needed else "is optional now"
+            yield f"{self._named(inner)} {told}", self._breaks(is_needed, not is_needed)
+        was, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
+        if was != now:
+            told = (
+                "no other members" if now is False else "any others" if was is False else "others than before"
+            )
+            yield f"{self._named(path)}: {told} now", self._breaks(now is False, was is False)
+
+    def _breaks(self, is_narrower: bool, is_wider: bool) -> bool:
+        """Whether a client may fail; what is neither or both may break either side."""
+        return not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider
+
+    def _named(self, path: str) -> str:
+        if self._is_result:
+            return f'"{path}" of the result' if path else "the result"
+        return f'"{path}"' if path else "the arguments"
+
+
+def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
+    """A schema, or the one that its `$ref` names inside of the root."""
+    reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return schema
+    found: Any = root
+    for word in reference[2:].split("/"):
+        found = found.get(word) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping):
+        return schema
+    return {**found, **{key: each for key, each in schema.items() if key != "$ref"}}
+
+
+def _as_list(value: Any) -> list[Any] | None:
+    return None if value is None else value if isinstance(value, list) else [value]
+
+
+def _holds(options: list[Any], one: Any) -> bool:
+    """Whether an option is among others; every integer is a number."""
+    return one in options or (one == "integer" and "number" in options)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)

@@ -1,0 +1,250 @@
+"""What a save changed: the contract, and what comes of the recorded calls that only read, made again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Protocol
+
+from mcpdesk.errors import DeskError
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CallOutcome, Catalogue, ItemKind, Policy
+from mcpdesk.protocol.contract import ContractChange, Definitions, contract_changes
+from mcpdesk.recorder.exchange_summary import REPLAYED_KEY, summary
+from mcpdesk.recorder.index.exchange import Exchange, Status
+from mcpdesk.recorder.readable_message import unmasked
+from mcpdesk.recorder.record import Direction
+from mcpdesk.tui.render.json_text import same
+from mcpdesk.tui.workbench.item_requests import repeated
+
+MOST = 50
+"""Calls that are made again: the newest ones, those with the same arguments once."""
+CALL_S = 10.0
+"""Seconds after which a call is cancelled."""
+RUN_S = 60.0
+"""Seconds after which no further call is made."""
+_LOOKED_AT = 5_000
+"""Newest exchanges that are looked through."""
+_COMPARED = ("content", "structuredContent", "isError")
+"""What the results of all revisions have."""
+
+
+class ReplayVerdict(Enum):
+    """What came of a call that was made again: a glyph, words and a style of lines."""
+
+    WAITING = ("·", "not yet", "lines--muted")
+    SAME = ("✓", "same", "lines--good")
+    MENDED = ("✓", "works now", "lines--good")
+    DIFFERENT = ("≠", "different", "lines--bad")
+    FAILS = ("✗", "fails now", "lines--bad")
+    STILL_FAILS = ("✗", "was failing", "lines--warn")
+    LATE = ("✗", "no answer", "lines--bad")
+    NOT_MADE = ("·", "not made", "lines--muted")
+
+
+_BAD = (ReplayVerdict.DIFFERENT, ReplayVerdict.FAILS, ReplayVerdict.LATE)
+
+
+@dataclass(slots=True, eq=False)
+class ReplayRow:
+    """A recorded call, and what comes of it now."""
+
+    tool: str
+    arguments: Any
+    asked: str
+    """The arguments in a few words, secrets masked."""
+    before: CallOutcome
+    now: CallOutcome | None = None
+    verdict: ReplayVerdict = ReplayVerdict.WAITING
+
+    def finish(self, outcome: CallOutcome) -> None:
+        """Compare what came of it with what came of it before, as far as both revisions have it."""
+        members = [
+            key
+            for key in _COMPARED
+            if key != "structuredContent" or all(key in (one.result or {}) for one in (self.before, outcome))
+        ]
+        self.before, self.now = _with(self.before, members), _with(outcome, members)
+        is_same = same([self.before.result, _reason(self.before)], [self.now.result, _reason(self.now)])
+        did_fail, fails = has_failed(self.before), has_failed(self.now)
+        if fails:
+            self.verdict = ReplayVerdict.STILL_FAILS if did_fail else ReplayVerdict.FAILS
+        elif did_fail:
+            self.verdict = ReplayVerdict.MENDED
+        else:
+            self.verdict = ReplayVerdict.SAME if is_same else ReplayVerdict.DIFFERENT
+
+
+class Replay:
+    """One run of the recording of a server; `rows` fill while it runs."""
+
+    def __init__(self, link: Link, server: str) -> None:
+        self.server = server
+        self.rows = list(recorded_calls(link, server))
+        self.is_running = False
+        self.problem = ""
+        """Why it ended early."""
+        self._link = link
+
+    @property
+    def told(self) -> str:
+        """How it went, in one line: `12 same, 1 fails now`."""
+        counted = {one: sum(row.verdict is one for row in self.rows) for one in ReplayVerdict}
+        parts = [f"{count} {one.value[1]}" for one, count in counted.items() if count]
+        return ", ".join(parts) or "no call of a read-only tool yet"
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether something came out otherwise than before."""
+        return any(row.verdict in _BAD for row in self.rows)
+
+    async def run(self, changed: Callable[[], object]) -> None:
+        """Make the calls one after the other, and call `changed` after each; cancelling ends the call."""
+        until = time.monotonic() + RUN_S
+        self.is_running = True
+        changed()
+        try:
+            for row in self.rows:
+                left_s = min(CALL_S, until - time.monotonic())
+                if left_s <= 0:
+                    self.problem = f"after {RUN_S:g} seconds no more calls are made"
+                    break
+                await self._make(row, left_s)
+                changed()
+        except DeskError as error:
+            self.problem = str(error)
+        finally:
+            self.is_running = False
+            for row in self.rows:
+                if row.verdict is ReplayVerdict.WAITING:
+                    row.verdict = ReplayVerdict.NOT_MADE
+            changed()
+
+    async def _make(self, row: ReplayRow, limit_s: float) -> None:
+        params = {"name": row.tool, "arguments": row.arguments, "_meta": {REPLAYED_KEY: True}}
+        call = self._link.request(self.server, "tools/call", params)
+        try:
+            async with asyncio.timeout(limit_s):
+                row.finish(await asyncio.shield(asyncio.wrap_future(call.outcome)))
+        except TimeoutError:
+            row.verdict = ReplayVerdict.LATE
+        finally:
+            if row.now is None:
+                call.cancel()
+
+
+class SaveView(Protocol):
+    """What shows the saves while it is open."""
+
+    def update_rows(self) -> None:
+        """Show what came meanwhile."""
+
+
+class Saves:
+    """What the last save of each server changed in its contract, and the last run of the recording."""
+
+    def __init__(self) -> None:
+        self.at_every_save = False
+        """Whether the recording is made again after each save."""
+        self.replay: Replay | None = None
+        """The run with the code as it is now; None: there was none yet."""
+        self.contract: list[ContractChange] = []
+        self.page: SaveView | None = None
+        """What shows all this; None while nobody looks."""
+        self._catalogues: dict[str, Catalogue] = {}
+
+    def has_changed(self, catalogue: Catalogue) -> bool:
+        """Whether a server's code or offer changed since it was looked at last, its policies apart."""
+        before = self._catalogues.get(catalogue.server)
+        self._catalogues[catalogue.server] = catalogue
+        if before is None or not before.items or before.version == catalogue.version:
+            return False
+        old, new = _policies(before), _policies(catalogue)
+        if any(old[name] != new[name] for name in old.keys() & new.keys()):
+            return False
+        self.contract = contract_changes(_definitions(before), _definitions(catalogue))
+        self.replay = None
+        self.changed()
+        return True
+
+    def changed(self) -> None:
+        """Show what came meanwhile where somebody looks."""
+        if self.page is not None:
+            self.page.update_rows()
+
+
+def _policies(catalogue: Catalogue) -> dict[str, Policy]:
+    return {item.name: item.policy for item in catalogue.items if item.kind is ItemKind.TOOL}
+
+
+def _definitions(catalogue: Catalogue) -> Definitions:
+    return {(item.kind.value, item.name): item.definition for item in catalogue.items if item.definition}
+
+
+def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
+    """The newest calls of tools that say that they only read, each with other arguments, the newest first.
+
+    Calls that asked their client something are left out: nobody is to be asked twice.
+    """
+    tools = {
+        item.name
+        for item in link.catalogue(server).items
+        if item.kind is ItemKind.TOOL
+        and (item.definition.get("annotations") or {}).get("readOnlyHint") is True
+    }
+    index, found = link.traffic, list[ReplayRow]()
+    index.catch_up()
+    count = len(index.exchanges)
+    for number in reversed(range(max(0, count - _LOOKED_AT), count)):
+        exchange = index.exchange(number)
+        if exchange.server != server or exchange.name not in tools or exchange.method != "tools/call":
+            continue
+        row = _row(link, exchange)
+        if row is None or any(one.tool == row.tool and same(one.arguments, row.arguments) for one in found):
+            continue
+        found.append(row)
+        yield row
+        if len(found) >= MOST:
+            return
+
+
+def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
+    """A call that can be compared; None for those under way, in several parts, or made here to compare."""
+    request, response = exchange.request, exchange.response
+    is_over = exchange.status in (Status.OK, Status.ERROR, Status.TOOL_ERROR)
+    is_whole = exchange.whole is None and not exchange.parts and exchange.direction is Direction.IN
+    if request is None or response is None or not is_over or not is_whole:
+        return None
+    try:
+        asked = unmasked(link.traffic, exchange, request)
+        answer = unmasked(link.traffic, exchange, response)
+        _, params = repeated(asked)
+    except ValueError:
+        return None
+    result, error = answer.get("result"), answer.get("error")
+    meta = asked["params"].get("_meta")
+    if (isinstance(meta, dict) and REPLAYED_KEY in meta) or not isinstance(result or error, dict):
+        return None
+    before = CallOutcome(result, error, b"", exchange.elapsed(0.0))
+    said = summary(link.traffic, exchange).asked
+    return ReplayRow(exchange.name, params.get("arguments") or {}, said, before)
+
+
+def has_failed(outcome: CallOutcome) -> bool:
+    """Whether a call ended with an error, or its tool says that it failed."""
+    return outcome.result is None or outcome.result.get("isError") is True
+
+
+def _with(outcome: CallOutcome, members: list[str]) -> CallOutcome:
+    """An outcome with these members of its result only; `isError` where it is true."""
+    if outcome.result is None:
+        return outcome
+    kept = {key: outcome.result[key] for key in members if outcome.result.get(key) not in (None, False)}
+    return replace(outcome, result=kept)
+
+
+def _reason(outcome: CallOutcome) -> Any:
+    return None if outcome.error is None else [outcome.error.get("code"), outcome.error.get("message")]

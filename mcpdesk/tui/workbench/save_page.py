@@ -1,0 +1,145 @@
+"""The page of a save: what changed in the contract, and each recorded call with what differs now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.getters import query_one
+from textual.widgets import Static
+
+from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.results.after_call import differences
+from mcpdesk.tui.widgets.line_list import RowList, Span, column
+from mcpdesk.tui.widgets.menu import Dialog
+from mcpdesk.tui.workbench.recording import ReplayRow, Saves
+
+MOST_CHANGES = 100
+"""Changes of a contract that are shown."""
+_NAME_CELLS = 24
+
+
+class ReplayList(RowList[ReplayRow]):
+    """A line for each recorded call."""
+
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        """The verdict, the tool, its arguments, and how long it took then and now."""
+        row = self.rows[index]
+        glyph, word, style = row.verdict.value
+        yield column(f" {glyph} {word}", 15), style
+        yield column(one_line(row.tool, _NAME_CELLS), min(_NAME_CELLS, len(row.tool)) + 2), "lines--key"
+        took = duration(row.before.elapsed_s) + (f" → {duration(row.now.elapsed_s)}" if row.now else "")
+        yield f"{took}  ", "lines--muted"
+        yield one_line(row.asked), ""
+
+    def keys_of(self, row: ReplayRow) -> tuple[Hashable, ...]:
+        return (id(row),)
+
+
+class SavePage(Dialog[None]):
+    """Shows what the last save changed; `start` makes the recorded calls again, `stop` ends that."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss(None)", "Close", show=False),
+        Binding("r,R", "start", "Again", show=False),
+        Binding("x,ctrl+x", "stop", "Stop", show=False),
+        Binding("s", "toggle_always", "At every save", show=False),
+    ]
+    DEFAULT_CSS = """
+    SavePage { align: center middle; }
+    SavePage > .box { width: 120; height: 90%; }
+    SavePage #contract { height: auto; max-height: 30%; scrollbar-size-vertical: 1; }
+    SavePage .told { color: $text-muted; margin-top: 1; }
+    SavePage ReplayList { height: 1fr; min-height: 3; }
+    SavePage #difference {
+        height: 1fr; border-top: solid $foreground 20%; scrollbar-size-vertical: 1;
+    }
+    SavePage #difference .role { text-style: bold; color: $text-accent; }
+    SavePage #difference Static, SavePage #contract Static { height: auto; }
+    """
+    rows = query_one(ReplayList)
+
+    def __init__(self, saves: Saves, start: Callable[[], object], stop: Callable[[], object]) -> None:
+        super().__init__()
+        self._saves, self._start, self._stop = saves, start, stop
+        self._is_ready = False
+        saves.page = self
+        self._drawn: tuple[object, object] | None = None
+        """The row whose difference is shown, and what came of it then."""
+
+    def compose(self) -> ComposeResult:
+        """The contract, the calls, and the difference of one of them."""
+        with Vertical(classes="box") as box:
+            box.border_title = "What the last save changed"
+            with VerticalScroll(id="contract"):
+                yield Static(markup=False)
+            yield Static(classes="told", markup=False)
+            yield ReplayList()
+            yield VerticalScroll(id="difference")
+
+    def on_mount(self) -> None:
+        """Show what is known, and what comes."""
+        self._is_ready = True
+        self.rows.focus()
+        self.update_rows()
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        self._is_ready, self._saves.page = False, None
+
+    def update_rows(self) -> None:
+        """Show what came meanwhile."""
+        if not self._is_ready:
+            return
+        saves, replay = self._saves, self._saves.replay
+        self.query_one("#contract Static", Static).update(self._contract())
+        told = "" if replay is None else f"{replay.told}{' …' if replay.is_running else ''}"
+        problem = f" · {one_line(replay.problem)}" if replay is not None and replay.problem else ""
+        self.query_one(".told", Static).update(f"Calls of read-only tools: {told}{problem}")
+        every = "on" if saves.at_every_save else "off"
+        hints = f"r again · x stop · s at every save: {every} · esc close"
+        self.query_one(".box").border_subtitle = hints
+        self.rows.show(() if replay is None else replay.rows)
+
+    def _contract(self) -> Content:
+        changes = self._saves.contract
+        if not changes:
+            return Content.styled("The contract is as it was.", "$text-muted")
+        lines = []
+        for change in changes[:MOST_CHANGES]:
+            word = ("breaking   ", "$text-error") if change.is_breaking else ("compatible ", "$text-success")
+            lines.append(Content.assemble(word, one_line(str(change))))
+        if len(changes) > MOST_CHANGES:
+            lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))
+        return Content("\n").join(lines)
+
+    @on(ReplayList.Moved)
+    async def _show_difference(self) -> None:
+        row = self.rows.selected
+        drawn = (row, row.verdict if row is not None else None)
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        below = self.query_one("#difference", VerticalScroll)
+        await below.remove_children()
+        if row is not None and row.now is not None:
+            await below.mount_all(differences(row.before, row.now))
+
+    def action_start(self) -> None:
+        """Make the calls again."""
+        self._start()
+
+    def action_stop(self) -> None:
+        """Make no further calls."""
+        self._stop()
+
+    def action_toggle_always(self) -> None:
+        """Make the calls after each save, or no longer."""
+        self._saves.at_every_save = not self._saves.at_every_save
+        self.update_rows()

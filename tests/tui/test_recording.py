@@ -1,0 +1,164 @@
+"""What a save changed: recorded calls of read-only tools are made again, and each is compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.link.values import Catalogue, Policy
+from mcpdesk.recorder.exchange_summary import REPLAYED_KEY
+from mcpdesk.recorder.record import Direction
+from mcpdesk.tui.workbench import recording
+from mcpdesk.tui.workbench.recording import Replay, Saves, recorded_calls
+from mcpdesk.tui.workbench.save_page import SavePage
+from tests.support.fake_link import FakeLink, text_result
+from tests.support.frame import toasts
+from tests.support.workbench import bench, tool
+
+READS = {"annotations": {"readOnlyHint": True}}
+
+
+class Shop(FakeLink):
+    """A server whose answers a test sets, by the item that is asked for; without one a call stays open."""
+
+    def __init__(self, **answers: dict[str, Any] | None) -> None:
+        super().__init__()
+        self.answers_now = answers
+        schema = {"type": "object", "properties": {"item": {"type": "string"}}}
+        items = (tool("price", schema, **READS), tool("order", schema))
+        self.catalogues["profiles"] = Catalogue("profiles", 1, items)
+        self.made = 100
+
+    def past(self, name: str, item: str, answer: dict[str, Any], **meta: Any) -> None:
+        """Record a call of a client."""
+        self.made += 1
+        params = {"name": name, "arguments": {"item": item}, "_meta": meta}
+        asked = {"id": self.made, "method": "tools/call", "params": params}
+        for way, message in ((Direction.IN, asked), (Direction.OUT, {"id": self.made, **answer})):
+            self.recording.frame(1, way, orjson.dumps({"jsonrpc": "2.0", **message}))
+
+    def request(self, server: str, method: str, params: dict[str, Any]) -> Any:
+        if method != "tools/call":
+            return super().request(server, method, params)
+        call = super().request(server, method, params | {"name": "slow-report"})
+        call.params = params
+        if (answer := self.answers_now.get(params["arguments"].get("item", ""))) is not None:
+            call.finish(answer.get("result"), answer.get("error"))
+        return call
+
+    def save(self) -> None:
+        """The server's code changed."""
+        now = self.catalogues["profiles"]
+        self.catalogues["profiles"] = replace(now, version=now.version + 1)
+        servers = tuple(
+            replace(one, catalogue_version=now.version + 1) if one.name == "profiles" else one
+            for one in self.core.servers
+        )
+        self.core = replace(self.core, servers=servers)
+
+
+def ok(text: str, **more: Any) -> dict[str, Any]:
+    return {"result": {**text_result(text), **more}}
+
+
+FAILED = {"result": text_result("no", is_error=True)}
+ERROR = {"error": {"code": -32602, "message": "no"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (ok("a"), ok("a", resultType="complete", _meta={"n": 1}, isError=False), "same"),
+        (ok("a"), ok("a", structuredContent={"result": "a"}), "same"),
+        (ok("a", structuredContent={"n": 1}), ok("a", structuredContent={"n": 2}), "different"),
+        (ok("a"), ok("b"), "different"),
+        (ok("a"), FAILED, "fails now"),
+        (ok("a"), ERROR, "fails now"),
+        (FAILED, FAILED, "was failing"),
+        (ERROR, ok("a"), "works now"),
+    ],
+)
+async def test_each_call_is_compared(before: dict[str, Any], now: dict[str, Any], expected: str) -> None:
+    link = Shop(tea=now)
+    link.past("price", "tea", before)
+    replay = Replay(link, "profiles")
+    await replay.run(lambda: None)
+    assert replay.told == f"1 {expected}"
+    assert link.calls[-1].params["_meta"] == {REPLAYED_KEY: True}
+
+
+def test_only_finished_calls_of_read_only_tools_count_each_once_and_the_newest() -> None:
+    link = Shop()
+    link.past("price", "tea", ok("1"))
+    link.past("order", "tea", ok("done"))
+    link.past("price", "milk", ok("2"))
+    link.past("price", "tea", ok("3"))
+    link.past("price", "tea", ok("4"), **{REPLAYED_KEY: True})
+    link.request("profiles", "tools/call", {"name": "price", "arguments": {"item": "open"}})
+    rows = list(recorded_calls(link, "profiles"))
+    assert [(row.tool, row.asked, row.before.result) for row in rows] == [
+        ("price", 'item="tea"', ok("3")["result"]),
+        ("price", 'item="milk"', ok("2")["result"]),
+    ]
+    assert list(recorded_calls(link, "hello")) == []
+
+
+async def test_a_call_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "CALL_S", 0.01)
+    link = Shop(milk=ok("2"))
+    link.past("price", "milk", ok("2"))
+    link.past("price", "tea", ok("1"))
+    replay = Replay(link, "profiles")
+    await replay.run(lambda: None)
+    assert replay.told == "1 same, 1 no answer" and replay.is_bad
+    assert link.calls[0].outcome.cancelled() or link.calls[0].outcome.result().cancelled
+    monkeypatch.setattr(recording, "RUN_S", 0.0)
+    late = Replay(link, "profiles")
+    await late.run(lambda: None)
+    assert late.told == "2 not made" and "no more calls" in late.problem
+
+
+def test_another_policy_is_no_save() -> None:
+    saves, link = Saves(), Shop()
+    first = link.catalogue("profiles")
+    asks = replace(first, version=2, items=(replace(first.items[0], policy=Policy.ASK), *first.items[1:]))
+    assert [saves.has_changed(one) for one in (first, first, asks, replace(asks, version=3))] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    less = replace(asks, version=4, items=asks.items[:1])
+    assert saves.has_changed(less) and [str(change) for change in saves.contract] == ["order: is gone"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) -> None:
+    link = Shop(tea=ok("3"), milk=ok("2"))
+    link.past("price", "milk", ok("2"))
+    link.past("price", "tea", ok("1"))
+    async with bench(link, size) as it:
+        it.pane.catalogue.rows.focus()
+        await it.pilot.press("R")
+        await it.until(lambda: "1 same, 1 different" in it.shown())
+        await it.until(lambda: "+3" in it.shown())
+        assert "-1" in it.shown() and "≠ different" in it.shown()
+        await it.pilot.press("s")
+        await it.until(lambda: "at every save: on" in it.shown())
+        link.answers_now["tea"] = ok("1")
+        link.save()
+        await it.until(lambda: "2 same" in it.shown())
+        assert isinstance(it.app.screen, SavePage)
+        link.answers_now["tea"] = None
+        await it.pilot.press("r")
+        await it.until(lambda: "2 not yet …" in it.shown())
+        await it.pilot.press("x")
+        await it.until(lambda: "2 not made" in it.shown())
+        await it.pilot.press("escape")
+        link.answers_now["tea"] = ok("9")
+        link.save()
+        told = "recording of profiles: 1 same, 1 different · R shows it"
+        await it.until(lambda: toasts(it.app)[-1:] == [told])
