@@ -92,6 +92,7 @@ ACTIONS: tuple[Action, ...] = (
         "Take arguments kept under a name, or keep what is entered under one.", footer=False),
     _workbench("edit_source", "E", "edit the code",
         "Open $EDITOR where the call failed, with the focused result, or where the item is.", footer=False),
+    _workbench("to_result", "o,f8", "to the result", "F8 works while typing.", footer=False),
     _workbench("edit_arguments", "f7", "arguments in the editor",
         "Edit the arguments as JSON in $EDITOR.", footer=False),
     _workbench("page_result", "v", "result in the pager",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui.results.long_text import TextLayout, line_start
+from mcpdesk.tui.results.long_text import SOFT, TextLayout, line_start
 from mcpdesk.tui.results.result_view import ResultView
 from tests.support.widgets import staged, until
 from tests.tui.test_result_view import outcome
@@ -40,6 +40,15 @@ def test_a_text_that_is_one_line_is_drawn_whole_and_each_offset_is_found() -> No
     assert "word004321" in layout.row(layout.row_of(at))
     assert not layout.is_complete, "only what is asked for is laid out"
     assert "".join(row.replace(" ", "") for row in rows(text, 50)) == text.replace(" ", "")
+
+
+def test_lines_of_a_very_long_text_break_where_the_room_ends() -> None:
+    text = ("one two three\t漢字\n" * (SOFT // 10))[: SOFT + 1]
+    layout = TextLayout(text, 8)
+    layout.grow(offset=40)
+    assert [layout.row(index) for index in range(4)] == ["one two ", "three   ", " 漢字", "one two "]
+    at = text.index("one", SOFT // 2)
+    assert layout.row(layout.row_of(at)) == "one two "
 
 
 def test_lines_are_counted_from_one() -> None:

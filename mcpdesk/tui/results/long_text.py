@@ -23,6 +23,8 @@ from mcpdesk.tui.render.safe_text import clean
 
 SEGMENT = 4_096
 """Characters after which a line is laid out as another one, so that a text may be a single line."""
+SOFT = 4_000_000
+"""Characters of a text whose lines break between words; those of a longer one break where the room ends."""
 AT_ONCE_S = 0.05
 """Seconds of laying out before the first rows are drawn, and in each piece after that."""
 PAUSE_S = 0.05
@@ -30,11 +32,12 @@ PAUSE_S = 0.05
 
 
 class TextLayout:
-    """The rows of a text at a width. Lines break between words where they can."""
+    """The rows of a text at a width."""
 
     def __init__(self, text: str, width: int) -> None:
         self.text = text
         self.width = max(1, width)
+        self._is_hard = len(text) > SOFT
         self._starts = array("Q")
         """Where each segment begins."""
         self._ends = array("Q")
@@ -49,14 +52,17 @@ class TextLayout:
 
     def grow(self, seconds: float = 1e9, offset: int | None = None) -> None:
         """Lay out more: for some time, or until an offset is among it."""
-        text, width, at, rows = self.text, self.width, self._at, self.row_count
+        text, width, at, rows, is_hard = self.text, self.width, self._at, self.row_count, self._is_hard
         until = time.perf_counter() + seconds
         while not self.is_complete and (offset is None or at <= offset):
             if not len(self._starts) % 256 and time.perf_counter() > until:
                 break
             end, after = _segment(text, at)
-            is_plain = end - at <= width and (piece := text[at:end]).isascii() and piece.isprintable()
-            rows += 1 if is_plain else len(_rows(text[at:end], width))
+            size = end - at
+            if (is_hard or size <= width) and (piece := text[at:end]).isascii() and piece.isprintable():
+                rows += -(-size // width) or 1
+            else:
+                rows += len(_rows(text[at:end], width, is_hard))
             self._starts.append(at)
             self._ends.append(rows)
             at = after
@@ -69,7 +75,7 @@ class TextLayout:
         if segment >= len(self._starts):
             return ""
         start = self._starts[segment]
-        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width)
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
         return rows[index - (self._ends[segment - 1] if segment else 0)]
 
     def row_of(self, offset: int) -> int:
@@ -77,7 +83,7 @@ class TextLayout:
         self.grow(offset=offset)
         segment = max(0, bisect_right(self._starts, offset) - 1)
         start = self._starts[segment]
-        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width)
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
         index, left = 0, offset - start
         while index < len(rows) - 1 and left >= len(rows[index]):
             left -= len(rows[index])
@@ -109,11 +115,13 @@ def _segment(text: str, start: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _rows(line: str, width: int) -> list[str]:
+def _rows(line: str, width: int, is_hard: bool) -> list[str]:
     """A line in rows, a blank at a break at the end of the upper one, where it may stand out."""
     shown = clean(line, newlines=False)
     if not shown.isascii() and cell_len(shown) != len(shown):
         return chop_cells(shown, width) or [""]
+    if is_hard:
+        return [shown[at : at + width] for at in range(0, len(shown), width)] or [""]
     return list(_broken(shown, width))
 
 

@@ -88,6 +88,10 @@ class ResultContent(TypedQuery, VerticalScroll, can_focus=True):
         """Ask for the number of a line, or a share: `50%`."""
         self.begin_query(":")
 
+    def action_scroll_home(self) -> None:
+        """Go to the top at once: a long way is not scrolled through."""
+        self.scroll_home(animate=False)
+
     def action_scroll_end(self) -> None:
         """Go to the end of the content, all of which must be laid out for that."""
         for text in self.texts:
@@ -291,6 +295,11 @@ class ResultView(Vertical):
         """Id of the widget to show for a tab."""
         return "absent" if self._is_absent[tab] else TABS[tab].lower()
 
+    def focus_shown(self) -> None:
+        """Go to what the tab that is up shows."""
+        if (shown := self.query_one(ContentSwitcher).visible_content) is not None:
+            shown.focus()
+
     def shown_text(self) -> tuple[str, str] | None:
         """What the tab that is up shows, without control characters, and a file name for it."""
         outcome, page = self._outcome, self.query_one(ContentSwitcher).current
@@ -324,8 +333,8 @@ class ResultView(Vertical):
         had_focus = switcher.has_focus_within
         switcher.current = self._page(index)
         self._read_message()
-        if had_focus and switcher.visible_content is not None:
-            switcher.visible_content.focus()
+        if had_focus:
+            self.focus_shown()
 
     @on(RecordTable.Opened)
     def _record_opened(self, event: RecordTable.Opened) -> None:

@@ -261,7 +261,7 @@ class ScreenRefresher:
         self._main.lead_to(part)
         target = SCREENS.get(screen) if screen != self._main.shown else None
         hint = f" · {target.keys} {target.title.lower()}" if target is not None else ""
-        text = one_line(notice.text, 90) + hint
+        text = one_line(notice.text, max(20, self._main.size.width - len(hint) - 4)) + hint
         self._main.notify(text, severity=notice.severity.value, markup=False)
 
     def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:

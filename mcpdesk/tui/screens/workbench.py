@@ -243,7 +243,7 @@ class WorkbenchPane(Vertical):
         is_nothing_to_enter = to_arguments and not self.arguments.focus_first()
         if is_nothing_to_enter and wanted.enter:
             call = call or wanted.item.kind in _READABLE
-            self.item_pane.result.content.focus()
+            self.item_pane.result.focus_shown()
         if call:
             self.action_call()
 
@@ -326,6 +326,10 @@ class WorkbenchPane(Vertical):
             self.app.notify("There is no file of this item here.", markup=False)
             return
         edit(self.app, *place)
+
+    def action_to_result(self) -> None:
+        """Go to the result."""
+        self.item_pane.result.focus_shown()
 
     def action_page_result(self) -> None:
         """Show the result in the person's pager."""
