@@ -68,6 +68,13 @@ class Elsewhere:
                 self.left.set()
                 raise
             return response
+        if way == "cut":
+            response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "9"})
+            await response.prepare(request)
+            await response.write(b"{")
+            assert request.transport is not None
+            request.transport.close()
+            return response
         if way == "large events":
             told = b'data: {"jsonrpc":"2.0","method":"notifications/progress"}\n\n'
             told += b"data: " + large(b'"result"') + b"\n\n"
@@ -236,6 +243,14 @@ async def test_who_uses_our_token_needs_our_key_which_is_not_sent_on() -> None:
         assert "X-API-Key" not in there.asked[0][0]
 
     await through("200", use, Reach(token="secret"))
+
+
+async def test_a_small_answer_that_breaks_off_is_told_of() -> None:
+    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+        async with session.post(url, data=ASKED, headers=JSON) as got:
+            assert (got.status, "broke before the answer was whole" in await got.text()) == (502, True)
+
+    await through("cut", use)
 
 
 async def test_a_server_that_cannot_be_reached_is_told_of() -> None:

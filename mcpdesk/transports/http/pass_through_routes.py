@@ -205,7 +205,7 @@ class PassThroughRoutes:
             await break_off(request, response, piece[: len(piece) // 2])
             return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
-            if response is not None:
+            if response is not None and response.prepared:
                 connection_of(request).abort()  # the client must not take what it has for a whole answer
                 return response
             told = f"{passed.name} cannot be asked: {error}"
