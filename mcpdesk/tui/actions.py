@@ -186,6 +186,9 @@ ACTIONS: tuple[Action, ...] = (
 
     _traffic("filter", "slash", "filter",
         "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( )."),
+    _traffic("take", "tab", "complete", "Take the bright one of what the filter could go on with."),
+    _traffic("choose(1)", "down", "next completion", footer=False),
+    _traffic("choose(-1)", "up", "previous completion", footer=False),
     _traffic("copy", "y", "copy",
         "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked."),
     _traffic("filters", "F", "filters", "Use a kept filter, keep this one.", footer=False),

@@ -92,7 +92,10 @@ _STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for statu
 _KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in ExchangeKind}
 _DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
 _OPERATORS = frozenset({"not", "or", "and"})
-_TEXTS = ("method", "tool", "name", "peer", "server", "rev")
+TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "rev")
+"""The fields whose values are parts of a text."""
+FIXED_VALUES = {"status": tuple(_STATUSES), "kind": tuple(_KINDS), "dir": tuple(_DIRECTIONS)}
+"""The fields that have only these values."""
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<open>\() | (?P<close>\))
@@ -265,7 +268,7 @@ def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str
 
 
 _FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = {
-    **dict.fromkeys(_TEXTS, _texts),
+    **dict.fromkeys(TEXT_FIELDS, _texts),
     "id": _ids,
     "status": _one_of(_STATUSES),
     "kind": _one_of(_KINDS),

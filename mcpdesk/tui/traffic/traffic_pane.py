@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CannedCall, CoreView, ItemKind
-from mcpdesk.plain_text import from_field
+from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.tui.actions import bindings_for
@@ -34,6 +34,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     write,
 )
 from mcpdesk.tui.traffic.fault_dialog import FaultDialog
+from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.hold_dialog import HoldDialog, canned_answer
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
@@ -93,6 +94,7 @@ class TrafficPane(FilterPane):
     def compose(self) -> ComposeResult:
         """Filter, what is wrong with it, list, details, status."""
         yield from super().compose()
+        yield CompletionLine(self.link.traffic)
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic)
@@ -109,6 +111,11 @@ class TrafficPane(FilterPane):
     def detail(self) -> TrafficDetail:
         """The details."""
         return self.query_one(TrafficDetail)
+
+    @property
+    def completion(self) -> CompletionLine:
+        """What the filter could go on with."""
+        return self.query_one(CompletionLine)
 
     def show_view(self, view: CoreView) -> None:
         """Show what came since the last time; this costs little when nothing did."""
@@ -144,10 +151,24 @@ class TrafficPane(FilterPane):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sending needs a server."""
-        return action not in ("replay", "edit", "logs", "hold", "can", "faults") or bool(
-            self.link.view().servers
-        )
+        """Sending needs a server; what completes the filter is there while it is typed."""
+        if action in ("take", "choose"):
+            return self.filter_field.has_focus and self.completion.display
+        needs_server = action in ("replay", "edit", "logs", "hold", "can", "faults")
+        return not needs_server or bool(self.link.view().servers)
+
+    def action_choose(self, by: int) -> None:
+        """Choose another completion of the filter."""
+        self.completion.move(by)
+
+    def action_take(self) -> None:
+        """Complete the filter."""
+        field = self.filter_field
+        begun, rest = field.value[: field.cursor_position], field.value[field.cursor_position :]
+        taken = to_field(self.completion.taken(begun))
+        field.value = taken + rest.lstrip()
+        field.cursor_position = len(taken)
+        self.completion.show_for(taken)
 
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
@@ -273,17 +294,25 @@ class TrafficPane(FilterPane):
     def apply_filter(self) -> None:
         """Filter while typing; while the filter is wrong, the last right one holds."""
         typed = self.filter_field.value
+        if self.filter_field.has_focus:
+            self.completion.show_for(typed[: self.filter_field.cursor_position])
         try:
             node = parse(from_field(typed), time())
         except QueryError as error:
             before = cell_len(typed[: error.position])
             wrong = f"{' ' * min(before, max(0, self.size.width - 20))}↑ {error.message}"
             self.query_one(".wrong", Static).update(Content(clean(wrong)))
-            self.add_class("-wrong")
+            # What can be completed is not wrong yet.
+            self.set_class(not self.completion.display, "-wrong")
             return
         self.remove_class("-wrong")
         if node != self.listing.node:
             self.listing.filter(node)
+
+    def on_descendant_blur(self) -> None:
+        """Offer completions only while the filter is typed."""
+        if not self.filter_field.has_focus:
+            self.completion.display = False
 
     @on(TrafficList.Picked)
     def picked(self, event: TrafficList.Picked) -> None:

@@ -1,0 +1,118 @@
+"""Completes a filter of the traffic while it is typed: names of fields, and the values that occur."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from textual.content import Content
+from textual.widgets import Static
+
+from mcpdesk.plain_text import from_field
+from mcpdesk.recorder.index.query import FIXED_VALUES, TEXT_FIELDS, quoted
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.tui.render.safe_text import one_line
+
+MOST = 30
+"""Completions that are offered."""
+_MOST_SEEN = 5_000
+"""Names and peers that are looked through."""
+_FIELDS = (*TEXT_FIELDS, *FIXED_VALUES, "id", "since")
+_TYPED = re.compile(
+    r"""(?:^|[\s(])(?:(?P<field>[a-zA-Z]+):(?:[^\s()"|]*\|)*)?(?P<part>"[^"]*|[^\s()"|<>]*)$"""
+)
+_PLAIN = re.compile(r"[^\s()\"|]+")
+_CALLS = frozenset({"tools/call", "tools.call", "callTool"})
+
+
+class Completions(NamedTuple):
+    """What the text could go on with: each of `values` in place of what stands from `start` on."""
+
+    start: int
+    values: Sequence[str]
+
+
+def completions(text: str, index: Index) -> Completions:
+    """How a filter, typed as far as the cursor, could go on; the values that begin so come first."""
+    typed = _TYPED.search(text)
+    if typed is None or not (typed["part"] or typed["field"]):
+        return Completions(len(text), ())
+    part = typed["part"].lstrip('"').lower()
+    if typed["field"] is None:
+        values = [f"{name}:" for name in _FIELDS if name.startswith(part)]
+        return Completions(typed.start("part"), values)
+    found = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MOST_SEEN))
+    fitting = [value for value in found if part in value.lower() and value.lower() != part]
+    in_order = typed["field"].lower() in FIXED_VALUES
+    fitting.sort(key=lambda value: (not value.lower().startswith(part), "" if in_order else value.lower()))
+    shown = [value if _PLAIN.fullmatch(value) else quoted(value) for value in fitting[:MOST]]
+    return Completions(typed.start("part"), shown)
+
+
+def _values(field: str, index: Index) -> Iterable[str]:
+    """The values that a field has in the traffic, or can have at all."""
+    if field in FIXED_VALUES:
+        return FIXED_VALUES[field]
+    labels, connections = list(index.table.labels.values()), list(index.connections.values())
+    match field:
+        case "method":
+            return (method for method, _ in labels if method)
+        case "tool":
+            return (name for method, name in labels if method in _CALLS and name)
+        case "name":
+            return (name for _, name in labels if name)
+        case "peer":
+            return (info.peer for info in reversed(connections) if info.peer)
+        case "server":
+            return (info.server for info in connections if info.server)
+        case "rev":
+            return (revision for revision in index.table.revisions if revision)
+        case _:
+            return ()
+
+
+class CompletionLine(Static):
+    """What the filter above it could go on with, in one line, one of it chosen."""
+
+    DEFAULT_CSS = """
+    CompletionLine {
+        display: none; height: 1; padding: 0 1; background: $panel; color: $text-muted; text-wrap: nowrap;
+    }
+    """
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(markup=False)
+        self._index = index
+        self._found = Completions(0, ())
+        self._chosen = 0
+
+    def show_for(self, text: str) -> None:
+        """Offer what continues a filter, given as its field shows it up to the cursor."""
+        self._found, self._chosen = completions(from_field(text), self._index), 0
+        self._draw()
+
+    def move(self, by: int) -> None:
+        """Choose the next or previous one."""
+        self._chosen = (self._chosen + by) % max(1, len(self._found.values))
+        self._draw()
+
+    def taken(self, text: str) -> str:
+        """A filter, typed as far as the cursor, with the chosen value; a field's name waits for its value."""
+        value = self._found.values[self._chosen]
+        return from_field(text)[: self._found.start] + value + ("" if value.endswith(":") else " ")
+
+    def _draw(self) -> None:
+        values = self._found.values
+        self.display = bool(values)
+        pieces: list[tuple[str, str]] = []
+        room = max(10, self.app.size.width - 4)
+        for at, value in enumerate(values[self._chosen :]):
+            text = one_line(value, 40)
+            if (room := room - cell_len(text) - 2) < 0:
+                break
+            pieces.append((text, "$text-primary bold" if not at else ""))
+            pieces.append(("  ", ""))
+        self.update(Content.assemble(*pieces), layout=False)
