@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -18,6 +19,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcpdesk.paths import PACKAGE
@@ -45,6 +47,8 @@ INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
 NEWS_S = 20.0
 """How long the toast after a failure of the screen stays."""
+MOST_TOLD = 100
+"""News that are kept to be read again."""
 MENU_GROUP = "menu"
 """Workers that open a dialog, or act on what was chosen in one."""
 COPY_DOUBT = 75_000
@@ -88,6 +92,8 @@ class DeskApp(App[None]):
         self.main = self.main_type(link, self, panes, place)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
+        self.told = deque[tuple[float, str, str]](maxlen=MOST_TOLD)
+        """Unix time in seconds, severity and text of the last news."""
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
@@ -217,6 +223,25 @@ class DeskApp(App[None]):
         """Do what can wait until the first server is on the screen."""
         self._settled()
         self.themes.register_all(self)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show news in their row, which has one line, and keep them to be read in full."""
+        self.told.append((time.time(), severity, message))
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def action_show_news(self) -> None:
+        """Show what was said lately, the newest first."""
+        from mcpdesk.tui.screens.overlays import NewsScreen
+
+        self.push_screen(NewsScreen(self.told))
 
     def copy(self, text: str, what: str) -> None:
         """Put `text` on the clipboard through the terminal and say that `what` was copied."""

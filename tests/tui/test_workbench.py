@@ -111,6 +111,14 @@ async def test_a_call_right_after_the_cursor_moved_is_of_the_tool_under_the_curs
         assert it.pane.item == tools[2]
 
 
+async def test_one_key_leads_to_the_result_from_the_catalogue_and_while_typing() -> None:
+    async with bench() as it:
+        await it.pilot.press("o")
+        assert it.app.focused is it.pane.item_pane.result.content
+        await it.pilot.press("escape", "enter", "f8")
+        await it.until(lambda: it.app.focused is it.pane.item_pane.result.content)
+
+
 async def test_arguments_that_do_not_fit_are_held_back_once() -> None:
     async with bench() as it:
         await it.pilot.press("ctrl+r")

@@ -1,8 +1,8 @@
-"""Dialogs over the main screen that lead somewhere: the help, and letters to jump to a pane."""
+"""Dialogs over the main screen: the help, letters to jump to a pane, and the last news."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from string import ascii_uppercase
 from typing import Any, ClassVar
 
@@ -11,12 +11,15 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.tui.actions import SCREENS, key_names, reachable
+from mcpdesk.tui.render.amounts import clock
+from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.widgets.menu import Dialog, PageDialog
 
 Row = tuple[str, str, str]
@@ -110,3 +113,23 @@ class JumpScreen(Dialog["Widget | str | None"]):
         elif name := next((name for name, action in SCREENS.items() if action.keys == letter), ""):
             event.stop()
             self.dismiss(name)
+
+
+_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
+
+
+class NewsScreen(PageDialog):
+    """What was said in the row at the bottom, the newest first."""
+
+    def __init__(self, told: Iterable[tuple[float, str, str]]) -> None:
+        """`told`: Unix time in seconds, severity and text, the oldest first."""
+        super().__init__("The last news")
+        self._told = list(told)
+
+    def page(self) -> Content:
+        lines = []
+        for when, severity, text in reversed(self._told):
+            sign, style = _SIGNS.get(severity, ("·", ""))
+            time = (f"{clock(when)[:8]} ", "$text-muted")
+            lines.append(Content.assemble(time, (f"{sign} {clean(text)}", style)))
+        return Content("\n").join(lines or [Content("nothing yet")])
