@@ -247,7 +247,8 @@ def _remote(
     lines = ProgramLines()
     transport = transport_to(target, reach, settings, lines)
     answers = PersonAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
-    questions: Questions = {"elicitation/create": answers.elicit} if can_ask() else {}
+    asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
+    questions: Questions = asked if can_ask() else {}
     identity = {"name": "mcpdesk", "version": __version__}
     revision = BY_NAME[reach.revision] if reach.revision else None
     connection = ServerConnection(

@@ -46,7 +46,7 @@ class PersonAnswers:
         known: Questions = {"roots/list": self._list_roots}
         if not self._inbox.audience:
             return known
-        return {"elicitation/create": self.elicit, "sampling/createMessage": self._sample, **known}
+        return {"elicitation/create": self.elicit, "sampling/createMessage": self.sample, **known}
 
     async def elicit(self, params: JSONObject, asker: str) -> JSONObject:
         """The result of `elicitation/create`. `asker` names what runs on the server.
@@ -55,7 +55,8 @@ class PersonAnswers:
         """
         return form_result(params, await self._ask(form_pages(params), asker, may_cancel=True))
 
-    async def _sample(self, params: JSONObject, asker: str) -> JSONObject:
+    async def sample(self, params: JSONObject, asker: str) -> JSONObject:
+        """The result of `sampling/createMessage`, as the person writes it. Raises: ProtocolError."""
         question = await self._ask((sampling_page(params),), asker)
         if question.state is QuestionState.ANSWERED:
             return sampling_result(question.answers[0])

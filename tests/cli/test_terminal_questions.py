@@ -41,6 +41,9 @@ FILES = {
             fields = {"name": {"type": "string", "minLength": 2}, "age": {"type": "integer"}}
             answer = await ctx.elicit("Who are you?", {"type": "object", "properties": fields})
             return f"{answer.action} {answer.content}"
+
+        async def think(ctx: Context) -> str:
+            return (await ctx.sample("What is tea?")).text
         """,
 }
 
@@ -186,6 +189,15 @@ def test_own_questions_of_a_tool_at_a_url_are_asked_as_well(stateless_url: str) 
     typed.types("")
     said, code = typed.ends()
     assert said.endswith("black") and code == 0
+
+
+@pytest.mark.slow
+def test_the_person_writes_what_a_model_would_for_a_server_at_a_url(stateless_url: str) -> None:
+    typed = Typed(stateless_url, "think")
+    assert "user: What is tea?" in typed.sees("tokens")
+    typed.types("A leaf.")
+    said, code = typed.ends()
+    assert said.endswith("A leaf.") and code == 0
 
 
 @pytest.mark.slow
