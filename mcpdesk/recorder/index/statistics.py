@@ -15,7 +15,7 @@ from enum import StrEnum
 from operator import add
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +25,11 @@ from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Statu
 from mcpdesk.recorder.index.table import NO_FRAME, between
 
 if TYPE_CHECKING:
-    from mcpdesk.recorder.index.traffic_index import Index
+    from collections.abc import Callable, Mapping
+
+    from mcpdesk.recorder.index.pairing import Operations
+    from mcpdesk.recorder.index.table import RollingColumn, Table
+    from mcpdesk.recorder.record import ConnectionInfo
 
 CALLS: Final = frozenset({"tools/call", "tools.call", "callTool"})
 """What calls a tool, by the names there are for it."""
@@ -198,10 +202,29 @@ class Caller(Struct, frozen=True):
     """Empty for other methods."""
 
 
+class PairedFrames(Protocol):
+    """What is counted: the exchanges of an index, and what their frames say."""
+
+    table: Table
+    operations: Operations
+    altered: RollingColumn[int]
+    """Rows that changed after they were made, in the order they did."""
+    paired: int
+    """Frames looked at so far."""
+
+    @property
+    def connections(self) -> Mapping[int, ConnectionInfo]:
+        """The latest of every connection, by number."""
+
+    @property
+    def whole(self) -> Callable[[int], bytes]:
+        """All bytes of a frame."""
+
+
 class CallStatistics:
     """The tallies of one index. Any thread may count and read."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: PairedFrames) -> None:
         self._index = index
         self.times = SlotTimes()
         self.version = 0

@@ -33,7 +33,7 @@ SORTABLE = {
 """The columns that lines can be sorted by -> whether the largest comes first."""
 
 
-class Lines(Protocol):
+class ShownLines(Protocol):
     """Some lines, and where each of them stands."""
 
     raw: bool
@@ -152,7 +152,7 @@ _KEYS: Mapping[str, Callable[[Index], Key]] = {
 class UnfoldedLines(Sequence[int]):
     """Numbers of exchanges, or of frames in raw form. What is unfolded stands below its line."""
 
-    def __init__(self, source: Lines, unfolded: int | None = None, below: Sequence[int] = ()) -> None:
+    def __init__(self, source: ShownLines, unfolded: int | None = None, below: Sequence[int] = ()) -> None:
         """`below` are the lines that belong to `unfolded`."""
         self._lines = source.lines
         self._source = source

@@ -25,7 +25,7 @@ from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.traffic.shown_lines import SORTABLE, Lines, SortedLines, UnfoldedLines
+from mcpdesk.tui.traffic.shown_lines import SORTABLE, ShownLines, SortedLines, UnfoldedLines
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, Fold, TrafficStrips
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
@@ -157,7 +157,7 @@ class TrafficList(Widget, can_focus=True):
         return True
 
     @property
-    def _ordered(self) -> Lines:
+    def _ordered(self) -> ShownLines:
         return self.sorted or self.view
 
     @property
