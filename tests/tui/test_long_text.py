@@ -78,6 +78,21 @@ async def test_hits_in_all_texts_of_a_result_are_gone_through_in_both_directions
         await until(pilot, lambda: "needle two" in stage.shown())
 
 
+async def test_markdown_is_searched_as_its_text_and_json_as_a_tree() -> None:
+    view = ResultView()
+    async with staged(view, (60, 12)) as (stage, pilot):
+        await view.show(outcome({"content": [{"type": "text", "text": "# Head\n\n* one **bold** word"}]}), {})
+        await until(pilot, lambda: "bold" in stage.shown())
+        view.focus_shown()
+        await pilot.press("slash", *"bold")
+        await until(pilot, lambda: "**bold**" in stage.shown() and "1 of 1" in stage.shown())
+        await view.show(outcome({"content": [{"type": "text", "text": '{"a": {"deep": 5}}'}]}), {})
+        await until(pilot, lambda: "deep" in stage.shown())
+        view.focus_shown()
+        await pilot.press("slash", *"deep")
+        await until(pilot, lambda: "/deep▏  1 of 1" in stage.shown())
+
+
 async def test_rows_that_are_selected_with_the_mouse_are_copied() -> None:
     view = ResultView()
     async with staged(view, (60, 12)) as (stage, pilot):

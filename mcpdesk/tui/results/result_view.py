@@ -77,10 +77,18 @@ class ResultContent(TypedQuery, VerticalScroll, can_focus=True):
         """Offer a search where there is a text, and to go on with one."""
         if action == "next_hit":
             return self.query_sign == "/" and bool(self.query_text)
-        return action not in ("search", "go_to") or bool(self.texts)
+        return action not in ("search", "go_to") or bool(self.texts or self._rendered)
 
-    def action_search(self) -> None:
-        """Search from the top of the content."""
+    @property
+    def _rendered(self) -> list[Widget]:
+        """The texts that are drawn as Markdown."""
+        return [each for each in self.children if isinstance(getattr(each, "source", None), str)]
+
+    async def action_search(self) -> None:
+        """Search from the top of the content; Markdown turns into its text for that."""
+        for drawn in self._rendered:
+            await self.mount(LongText(getattr(drawn, "source", "")), after=drawn)
+            await drawn.remove()
         self._hit = (-1, -1)
         self.begin_query()
 
@@ -297,8 +305,10 @@ class ResultView(Vertical):
 
     def focus_shown(self) -> None:
         """Go to what the tab that is up shows."""
-        if (shown := self.query_one(ContentSwitcher).visible_content) is not None:
-            shown.focus()
+        shown = self.query_one(ContentSwitcher).visible_content
+        inner = [each for each in shown.children if each.focusable] if shown is self.content else []
+        if shown is not None:  # a tree has the cursor and the search that the content around it lacks
+            (inner[0] if len(inner) == 1 and isinstance(inner[0], JsonTree) else shown).focus()
 
     def shown_text(self) -> tuple[str, str] | None:
         """What the tab that is up shows, without control characters, and a file name for it."""
