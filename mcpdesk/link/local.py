@@ -42,6 +42,8 @@ from mcpdesk.server.calls.running_call import Call
 
 MANY = 200
 """Peers from which on they are not all looked at for every picture."""
+MOST_LINES = 20
+"""Calls of one client whose line is looked up."""
 REST_S = 1.0
 REMEMBERED_S = 3600.0
 """How long a client that left is shown."""
@@ -111,8 +113,12 @@ class LocalClients(ClientFacet):
         self._host.call_soon(lambda: self._host.disconnect(connection))
 
     def _detail(self, endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientDetail:
+        from mcpdesk.server.calls.awaited_line import awaited_line  # not needed for the first paint
+
         conversation = dialogue.conversation
         running, session = conversation.running, conversation.session
+        # The handler of an operation of several requests runs in a task of its own.
+        tasks = {one.place: one.task for one in self._host.services.deadlines}
         return ClientDetail(
             capabilities=conversation.terms.capabilities,
             session=self._session(dialogue.connection),
@@ -120,7 +126,14 @@ class LocalClients(ClientFacet):
             listens=tuple(_filter(call) for call in running if call.method == LISTEN),
             subscribed=tuple(sorted(session.subscriptions)),
             hears_changes=session.is_open,
-            running=tuple(_running(call, conversation.asked) for call in running if call.method != LISTEN),
+            running=tuple(
+                _running(
+                    call,
+                    conversation.asked,
+                    awaited_line(tasks.get(call.place), endpoint.server.folder) if at < MOST_LINES else "",
+                )
+                for at, call in enumerate(call for call in running if call.method != LISTEN)
+            ),
             parked=tuple(self._parked(endpoint.name, conversation.peer)),
         )
 
@@ -199,8 +212,9 @@ def _tools(listed: int | None, version: int) -> ToolsSeen:
     return ToolsSeen.FRESH if listed == version else ToolsSeen.STALE
 
 
-def _running(call: Call, asked: Sequence[object]) -> RunningCall:
-    return RunningCall(call.method, _name(call), time.monotonic() - call.started, asked.count(call))
+def _running(call: Call, asked: Sequence[object], where: str) -> RunningCall:
+    elapsed_s = time.monotonic() - call.started
+    return RunningCall(call.method, _name(call), elapsed_s, asked.count(call), call.id, where)
 
 
 def _name(call: Call) -> str:

@@ -19,6 +19,7 @@ from mcpdesk.hosting.holds import Ways as Ways
 from mcpdesk.hosting.journal import LogLine as LogLine
 from mcpdesk.hosting.journal import Notice as Notice
 from mcpdesk.hosting.journal import Severity as Severity
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.asks.approval_policies import Policy as Policy
 from mcpdesk.server.schemas.validation import SchemaFailure as SchemaFailure
 
@@ -212,6 +213,10 @@ class RunningCall:
     elapsed_s: float
     asks: int = 0
     """Questions it waits for the client to answer."""
+    id: Id | None = None
+    """That of its request."""
+    where: str = ""
+    """The author's line it awaits, `tools/slow.py:14 · await fetch(url)`; empty where none is known."""
 
 
 @dataclass(frozen=True, slots=True)

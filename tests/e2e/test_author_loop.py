@@ -104,10 +104,45 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
         desk.see(r"\+tea is 3")
         desk.press("\x1b")
         price.write_text(price.read_text().replace('item: str = "tea"', "item: str, shop: str"))
+        desk.see("recording of shop: 1 fails now, the contract is broken · R shows it")
+        desk.press("5")
         desk.see("breaks clients: price")
-        desk.see("recording of shop: 1 fails now · R shows it")
+        desk.press("1")
         desk.press("R")
         desk.see('breaking +price: "shop" is new and required')
         desk.see("✗ fails now +price")
         desk.press("\x1b")
         desk.see("tools/call price repla")
+
+
+SLOW = """
+    import asyncio
+
+
+    async def _fetch() -> None:
+        await asyncio.sleep(600)
+
+
+    async def slow() -> str:
+        \"\"\"Take long.\"\"\"
+        await _fetch()
+        return "never"
+    """
+
+
+@pytest.mark.slow
+def test_a_running_call_shows_the_line_it_awaits(tmp_path: Path) -> None:
+    folder = write(tmp_path / "shop", {"mcp.json": '{"name": "shop"}', "tools/slow.py": SLOW})
+    environ = {"MCPDESK_STATE_DIR": str(tmp_path / "state")}
+    with Desk([str(folder), "--http", "0"], columns=110, rows=40, environ=environ) as desk:
+        desk.see("Take long")
+        desk.press("\x12")
+        desk.see(r"at tools/slow.py:\d+ · await asyncio.sleep\(600\)")
+        desk.see("ctrl\\+x cancels")
+        desk.press("2")
+        desk.see("tools/call slow")
+        desk.press("\r")
+        desk.see(r"at tools/slow.py:\d+ · await asyncio.sleep\(600\)")
+        desk.press("1")
+        desk.press("\x18")
+        desk.see("cancelled")

@@ -32,6 +32,10 @@ class ThreadedCall:
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.result: asyncio.Future[Any] = loop.create_future()
         self.has_begun = False
+        self.task = asyncio.current_task(loop)
+        """What waits for the result."""
+        self.thread_id = 0
+        """The thread it runs in; 0 until it begins."""
         self._function = function
         self._loop = loop
         self._context = copy_context()
@@ -75,6 +79,7 @@ class ThreadedCall:
         if self.is_abandoned:
             return
         self.has_begun = True
+        self.thread_id = threading.get_ident()
         try:
             value, error = self._context.run(self._function), None
         except BaseException as raised:  # hosted code may raise anything, and the thread goes on
@@ -122,6 +127,11 @@ class WorkerThreads:
         except asyncio.CancelledError:
             call.abandon("the call was cancelled or timed out")
             raise
+
+    def thread_of(self, task: asyncio.Task[Any]) -> int:
+        """The thread that runs a function for which a task waits; 0 for none. From any thread."""
+        calls = (each for each in self._running.copy() if each.task is task and not each.is_abandoned)
+        return next((each.thread_id for each in calls), 0)
 
     def _blocked(self) -> int:
         """How many threads are held by functions whose call has ended."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -276,9 +277,9 @@ class ResultView(Vertical):
             self._load(None, {}, None, None)
             self._lines = lines
 
-    async def show_running(self, call: LinkCall) -> None:
-        """Show a running call, until something else is shown."""
-        await self._put([RunningView(call)])
+    async def show_running(self, call: LinkCall, where: Callable[[], str] = str) -> None:
+        """Show a running call, until something else is shown; `where` gives the line it awaits."""
+        await self._put([RunningView(call, where)])
         self._load(None, {}, None, None)
 
     async def show(
@@ -496,28 +497,44 @@ _BAR = 20
 _LOG_LINES = 200
 """Log lines that are shown, the newest ones."""
 _PERIOD_S = 0.1
+_LOOK_S = 0.5
+"""How often it is looked which line a running call awaits."""
 
 
 class RunningView(Static):
-    """A call under way: its progress and its newest log lines, updated ten times a second."""
+    """A call under way: its progress, the line it awaits and its newest log lines."""
 
-    def __init__(self, call: LinkCall) -> None:
+    def __init__(self, call: LinkCall, where: Callable[[], str] = str) -> None:
+        """`where` gives the author's line that the call awaits; it is asked twice a second."""
         super().__init__()
         self._call = call
-        self._shown: tuple[Progress | None, int] | None = None
+        self._look = where
+        self._where, self._since = "", time.time()
+        """The line, and when the call came there, as far as it was seen."""
+        self._shown: tuple[object, ...] | None = None
 
     def on_mount(self) -> None:
         self._show_progress()
         self.set_interval(_PERIOD_S, self._show_progress)
+        self.set_interval(_LOOK_S, self._look_again)
+
+    def _look_again(self) -> None:
+        """Only now: what is over by then costs nothing."""
+        where = self._look()
+        if where != self._where:
+            self._where, self._since = where, self._call.started if not self._where else time.time()
+        self._show_progress()
 
     def _show_progress(self) -> None:
         progress, count = self._call.progress, len(self._call.logs)
-        if (progress, count) == self._shown:
+        age = f"{time.time() - self._since:.0f} s" if self._where else ""
+        if (progress, count, self._where, age) == self._shown:
             return
-        self._shown = (progress, count)
+        self._shown = (progress, count, self._where, age)
         lines = [one_line(line) for line in list(self._call.logs)[-_LOG_LINES:]]
         hint = Content.styled("ctrl+x cancels", "$text-muted")
-        self.update(Content("\n").join([_progress(progress), hint, *map(Content, lines)]))
+        at = [Content.assemble((f"{age} at ", "$text-muted"), one_line(self._where))] if age else []
+        self.update(Content("\n").join([_progress(progress), *at, hint, *map(Content, lines)]))
 
 
 def _progress(progress: Progress | None) -> Content:

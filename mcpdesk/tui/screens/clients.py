@@ -169,7 +169,8 @@ def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
 
 def _running(call: RunningCall) -> str:
     asks = f" · waits for {call.asks} answer{'s' * (call.asks > 1)} of the client" if call.asks else ""
-    return f"{call.method} {call.name} {duration(call.elapsed_s)}{asks}"
+    at = f" · at {call.where}" if call.where else ""
+    return f"{call.method} {call.name} {duration(call.elapsed_s)}{asks}{at}"
 
 
 def _cut(lines: list[str]) -> list[str]:

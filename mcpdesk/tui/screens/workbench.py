@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
+from textual.notifications import SeverityLevel
 from textual.timer import Timer
 
 from mcpdesk.link.link import Link
@@ -308,10 +309,10 @@ class WorkbenchPane(Vertical):
         replay = self._saves.replay = Replay(self._link, self.server)
         await replay.run(self._saves.changed)
         if self._saves.page is None:
-            told = f"recording of {replay.server}: {replay.told} · R shows it"
-            self.app.notify(
-                one_line(told), severity="warning" if replay.is_bad else "information", markup=False
-            )
+            is_broken = any(change.is_breaking for change in self._saves.contract)
+            told = f"recording of {replay.server}: {replay.told}{', the contract is broken' * is_broken}"
+            severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
+            self.app.notify(one_line(f"{told} · R shows it"), severity=severity, markup=False)
 
     def action_edit_source(self) -> None:
         """Open the person's editor where the last call failed, else with the result that has the focus,

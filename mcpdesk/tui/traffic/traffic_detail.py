@@ -92,12 +92,17 @@ class TrafficDetail(Vertical):
     """
 
     def __init__(
-        self, index: Index, schema_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None
+        self,
+        index: Index,
+        schema_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None,
+        awaited_by: Callable[[Exchange], str] = lambda _: "",
     ) -> None:
         super().__init__(classes="-empty")
         self.index = index
         self.shown: Exchange | None = None
-        self._schema_of = schema_of
+        self._schema_of, self._awaited_by = schema_of, awaited_by
+        self._awaited = (0.0, -1, "")
+        """When it was looked which line an exchange awaits, of which one, and that line."""
         self._tab = TABS[0]
         self._frames: dict[str, Status | int | None] = {"request": None, "response": None}
         """What the sides show: a frame, or why there is none."""
@@ -274,6 +279,8 @@ class TrafficDetail(Vertical):
         facts = _facts(exchange, info.transport if info else "", time())
         if words := phases_in_words(self.index, exchange, time()):
             facts += f"\n{words}"
+        if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
+            facts += f"\nat {one_line(line)}"
         self.query_one(".facts", Static).update(Content(facts))
         counts = {
             "steps": f" {len(exchange.parts) + 1}",
@@ -282,6 +289,14 @@ class TrafficDetail(Vertical):
         strip = self.query_one(TabStrip)
         strip.show([f"{tab}{counts.get(tab, '')}" for tab in self._tabs])
         strip.current = self._tabs.index(self._tab)
+
+    def _awaited_line(self, exchange: Exchange) -> str:
+        """The author's line that an exchange awaits, looked up twice a second."""
+        when, number, line = self._awaited
+        if number != exchange.number or time() - when > LOOK_S:
+            line = self._awaited_by(exchange)
+            self._awaited = time(), exchange.number, line
+        return line
 
 
 def held_messages(index: Index, exchange: Exchange) -> dict[str, Any]:
@@ -341,6 +356,7 @@ def _facts(exchange: Exchange, transport: str, now: float) -> str:
     return " · ".join(one_line(fact) for fact in facts if fact)
 
 
+LOOK_S = 0.5
 MAX_PARTS = 50
 """Exchanges of an operation that are laid out; the newest."""
 _VERDICT_STYLES = {Verdict.GOOD: "$text-success", Verdict.BAD: "$text-error", Verdict.OPEN: "$text-muted"}

@@ -20,6 +20,7 @@ from mcpdesk.link.values import CannedCall, CoreView, ItemKind
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
+from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.results.json_tree import JsonTree
@@ -41,6 +42,7 @@ from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
 from mcpdesk.tui.widgets.section import FilterPane
+from mcpdesk.tui.workbench.drafts import awaited_at
 from mcpdesk.tui.workbench.item_requests import Request, item_of
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class TrafficPane(FilterPane):
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic)
-            yield TrafficDetail(self.link.traffic, self._schema_of)
+            yield TrafficDetail(self.link.traffic, self._schema_of, self._awaited_by)
         yield Static(Content.assemble(*legend()), classes="legend")
         yield Static(classes="status", markup=False)
 
@@ -391,6 +393,11 @@ class TrafficPane(FilterPane):
         items = self.link.catalogue(exchange.server).items
         found = (item for item in items if item.kind is ItemKind.TOOL and item.name == exchange.name)
         return next((item.definition.get("inputSchema") for item in found), None)
+
+    def _awaited_by(self, exchange: Exchange) -> str:
+        """The author's line that a pending exchange awaits."""
+        latest = last_round(self.link.traffic, exchange)
+        return awaited_at(self.link, latest.connection, latest.id)
 
     def _show_empty_text(self, view: CoreView) -> None:
         """Say what to do while there are no lines."""

@@ -24,6 +24,13 @@ SEARCHED_FOR_S = 5.0
 """Seconds after the end of a call during which its exchange is searched."""
 
 
+def awaited_at(link: Link, connection: int, identifier: object) -> str:
+    """The author's line that a request awaits; empty where it is not known."""
+    client = link.client(connection)
+    running = () if client is None else client.running
+    return next((call.where for call in running if call.id == identifier), "")
+
+
 @dataclass(slots=True, eq=False)
 class Draft:
     """The state of one item of a server."""
@@ -109,6 +116,11 @@ class Draft:
         if self.changes is None:
             self.uri = str(params.get("uri", "")) if method == "resources/read" else ""
         self.call = self.link.request(self.server, method, params)
+
+    def where(self) -> str:
+        """The author's line that the running call awaits; empty where it is not known."""
+        call = self.call
+        return "" if call is None else awaited_at(self.link, call.connection, call.request_id)
 
     def logged_by(self, call: LinkCall) -> tuple[LogLine, ...]:
         """What a call logged, as far as it can be told from others."""

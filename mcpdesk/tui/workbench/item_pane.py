@@ -180,7 +180,7 @@ class ItemPane(Vertical):
         draft = self.draft
         async with self._drawing:
             if draft is not None and draft.call is not None and not draft.is_reread:
-                await self.result.show_running(draft.call)
+                await self.result.show_running(draft.call, draft.where)
             elif draft is not None and draft.outcome is not None:
                 structured = (draft.outcome.result or {}).get("structuredContent")
                 schema = draft.item.definition.get("outputSchema")
