@@ -127,7 +127,8 @@ class _Comparison:
             named = "anything" if now is None else " or ".join(map(str, now))
             yield f"{self._named(path)} {told} {named} now", self._breaks(is_narrower, is_wider)
         if old.get("default") != new.get("default"):
-            yield f"{self._named(path)} is {new.get('default')} by default, was {old.get('default')}", False
+            is_now = f"is {new['default']} by default now" if "default" in new else "has no default now"
+            yield f"{self._named(path)} {is_now}", False
 
     def _limits(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
         for word in sorted(old.keys() | new.keys()):

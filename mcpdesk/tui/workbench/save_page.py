@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -33,10 +34,14 @@ class ReplayList(RowList[ReplayRow]):
         row = self.rows[index]
         glyph, word, style = row.verdict.value
         yield column(f" {glyph} {word}", 15), style
-        yield column(one_line(row.tool, _NAME_CELLS), min(_NAME_CELLS, len(row.tool)) + 2), "lines--key"
+        yield column(one_line(row.tool, _NAME_CELLS), self._name_cells + 2), "lines--key"
         took = duration(row.before.elapsed_s) + (f" → {duration(row.now.elapsed_s)}" if row.now else "")
         yield f"{took}  ", "lines--muted"
         yield one_line(row.asked), ""
+
+    @property
+    def _name_cells(self) -> int:
+        return min(_NAME_CELLS, max(cell_len(row.tool) for row in self.rows))
 
     def keys_of(self, row: ReplayRow) -> tuple[Hashable, ...]:
         return (id(row),)
