@@ -29,6 +29,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
@@ -96,6 +97,7 @@ class TrafficDetail(Vertical):
         index: Index,
         schema_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None,
         awaited_by: Callable[[Exchange], str] = lambda _: "",
+        rules: ColourRules | None = None,
     ) -> None:
         super().__init__(classes="-empty")
         self.index = index
@@ -103,6 +105,7 @@ class TrafficDetail(Vertical):
         self._schema_of, self._awaited_by = schema_of, awaited_by
         self._awaited = (0.0, -1, "")
         """When it was looked which line an exchange awaits, of which one, and that line."""
+        self._rules = rules
         self._tab = TABS[0]
         self._frames: dict[str, Status | int | None] = {"request": None, "response": None}
         """What the sides show: a frame, or why there is none."""
@@ -281,6 +284,8 @@ class TrafficDetail(Vertical):
             facts += f"\n{words}"
         if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
             facts += f"\nat {one_line(line)}"
+        if self._rules is not None and (rule := self._rules.rule_of(exchange)) is not None:
+            facts += f"\ncoloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"
         self.query_one(".facts", Static).update(Content(facts))
         counts = {
             "steps": f" {len(exchange.parts) + 1}",

@@ -10,6 +10,7 @@ from time import time
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -21,6 +22,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import FAULT, ConnectionInfo, Direction, Frame
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
 from mcpdesk.tui.traffic.waterfall import Waterfall
 
 Cell = tuple[str, str]
@@ -395,6 +397,10 @@ STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))
 """The component classes lines are drawn in."""
 
 
+_JUDGED = frozenset({"traffic--good", "traffic--bad", "traffic--warn", "traffic--mark"})
+"""Cells that a colour rule leaves as they are."""
+
+
 class TrafficStrips:
     """Draws for one widget, in its styles and its width; the last column is left to the scroll bar."""
 
@@ -414,6 +420,8 @@ class TrafficStrips:
         self._had_zero = False
         self._columns: tuple[LineColumn, ...] = ()
         self._styles: dict[str, Style] = {}
+        self.rules: ColourRules | None = None
+        """What colours whole lines."""
         self._summaries: dict[tuple[object, ...], Summary] = {}
 
     def forget_styles(self) -> None:
@@ -476,7 +484,16 @@ class TrafficStrips:
                 cells.insert(0, _BY_RULE if any(FAULT in how for how in hows) else _BY_HAND)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
-        return self._strip(cells, "traffic--cursor" if cursor else "")
+        rule = self.rules.rule_of(exchange) if self.rules is not None else None
+        return self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))
+
+    def _colour(self, rule: ColourRule | None) -> Style | None:
+        """The colour of a rule, as a style."""
+        if rule is None:
+            return None
+        if (name := THEME_COLOURS.get(rule.colour)) is not None:
+            return Style(color=self._style(name).color)
+        return Style(color=Color.parse(rule.colour).rich_color)
 
     def _summary(self, exchange: Exchange) -> Summary:
         """What an exchange says; kept until its answer comes or others are looked at."""
@@ -498,12 +515,14 @@ class TrafficStrips:
         cells = frame_cells(frame, connection, self._columns, revision, marked=marked, zero=self.zero)
         return self._strip(cells, "traffic--cursor" if cursor else "")
 
-    def _strip(self, cells: Sequence[Cell], line_style: str = "") -> Strip:
+    def _strip(self, cells: Sequence[Cell], line_style: str = "", colour: Style | None = None) -> Strip:
         base = self._style("")
         over = self._style(line_style) if line_style else None
         segments = []
         for text, name in cells:
             style = base + self._style(name) if name else base
+            if colour is not None and name not in _JUDGED:
+                style += colour
             segments.append(Segment(text, style + over if over else style))
         fill = base + over if over else base
         return Strip(segments).adjust_cell_length(self._width - 1, fill).extend_cell_length(self._width, base)

@@ -25,6 +25,7 @@ from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.shown_lines import SORTABLE, ShownLines, SortedLines, UnfoldedLines
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, Fold, TrafficStrips
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
@@ -135,6 +136,11 @@ class TrafficList(Widget, can_focus=True):
         self._seen = -1
         self.waterfall = Waterfall(index)
         self._strips = TrafficStrips(self, index, self.waterfall)
+
+    def set_rules(self, rules: ColourRules) -> None:
+        """Draw the lines in the colours that the rules say."""
+        self._strips.rules = rules
+        self.refresh()
 
     def compose(self) -> ComposeResult:
         """Only the scroll bar is a widget."""

@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CannedCall, CoreView, ItemKind
+from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
@@ -24,6 +25,8 @@ from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.traffic.colour_rules import FILE_NAME as COLOURS_FILE
+from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_menus import (
     FILE_NAME,
     SavedFilters,
@@ -90,6 +93,7 @@ class TrafficPane(FilterPane):
         self.filter_field.select_on_focus = False
         self.link = link
         self._filters: SavedFilters | None = None
+        self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
         self._status: tuple[object, ...] = ()
         """What the status line shows, and in how many cells."""
 
@@ -100,7 +104,7 @@ class TrafficPane(FilterPane):
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic)
-            yield TrafficDetail(self.link.traffic, self._schema_of, self._awaited_by)
+            yield TrafficDetail(self.link.traffic, self._schema_of, self._awaited_by, self._rules)
         yield Static(Content.assemble(*legend()), classes="legend")
         yield Static(classes="status", markup=False)
 
@@ -122,6 +126,8 @@ class TrafficPane(FilterPane):
     def show_view(self, view: CoreView) -> None:
         """Show what came since the last time; this costs little when nothing did."""
         listing = self.listing
+        if self._rules.update():
+            self._show_rules()
         if not listing.view.lines:
             self._show_empty_text(view)
         listing.update_lines()
@@ -398,6 +404,12 @@ class TrafficPane(FilterPane):
         """The author's line that a pending exchange awaits."""
         latest = last_round(self.link.traffic, exchange)
         return awaited_at(self.link, latest.connection, latest.id)
+
+    def _show_rules(self) -> None:
+        """Draw in other colours, and say what is wrong with the rules."""
+        self.listing.set_rules(self._rules)
+        for problem in self._rules.problems[:3]:
+            self.notify(one_line(problem, 160), severity="warning", markup=False)
 
     def _show_empty_text(self, view: CoreView) -> None:
         """Say what to do while there are no lines."""

@@ -1,0 +1,127 @@
+"""Rules that draw lines of the traffic in colours, read from a file that the person writes.
+
+A line of the file is a colour and a filter; the first rule that lets an exchange pass colours it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic, time
+from typing import NamedTuple
+
+from textual.color import Color, ColorParseError
+
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.query import QueryError, parse
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import Matcher
+
+FILE_NAME = "traffic-colours"
+THEME_COLOURS = {
+    "error": "traffic--bad",
+    "warning": "traffic--warn",
+    "success": "traffic--good",
+    "primary": "traffic--in",
+    "secondary": "traffic--peer",
+    "accent": "traffic--out",
+    "muted": "traffic--muted",
+}
+"""Colours that each theme has its own of -> the component class that has it."""
+_MOST_BYTES = 64_000
+_MOST_RULES = 200
+_MOST_KEPT = 2_000
+"""Exchanges whose rule is remembered: those of some screens."""
+_PERIOD_S = 1.0
+"""How often the file is looked at."""
+
+
+class ColourRule(NamedTuple):
+    """Draws what a filter lets pass in a colour: a name of `THEME_COLOURS`, or one that Textual knows."""
+
+    number: int
+    """Its line in the file, from 1."""
+    colour: str
+    filter: str
+    matcher: Matcher
+
+
+class ColourRules:
+    """The rules of a file, read again when it is saved; none without a file."""
+
+    def __init__(self, path: Path, index: Index) -> None:
+        self.problems: list[str] = []
+        """What is wrong with rules that were left out."""
+        self._path = path
+        self._index = index
+        self._rules: list[ColourRule] = []
+        self._read: tuple[int, int] | None = None
+        self._due = 0.0
+        self._found: dict[tuple[object, ...], ColourRule | None] = {}
+
+    def update(self) -> bool:
+        """Look whether the file was saved; True when there are other rules now."""
+        if (now := monotonic()) < self._due:
+            return False
+        self._due = now + _PERIOD_S
+        try:
+            status = self._path.stat()
+            read = (status.st_mtime_ns, status.st_size)
+            if read == self._read:
+                return False
+            with self._path.open("rb") as file:
+                lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+        except OSError:
+            read, lines = None, []
+        if read is None and self._read is None:
+            return False
+        self._read = read
+        self._load(lines)
+        return True
+
+    def rule_of(self, exchange: Exchange) -> ColourRule | None:
+        """The first rule that lets an exchange pass; None where none does."""
+        if not self._rules:
+            return None
+        key = (exchange.number, exchange.ended, exchange.status, len(exchange.notifications))
+        if key not in self._found:
+            if len(self._found) >= _MOST_KEPT:
+                self._found.clear()
+            self._found[key] = next((rule for rule in self._rules if self._passes(rule, exchange)), None)
+        return self._found[key]
+
+    def _load(self, lines: list[str]) -> None:
+        self._rules, self.problems = [], []
+        self._found.clear()
+        for number, line in enumerate(lines, 1):
+            colour, _, text = line.strip().partition(" ")
+            if colour in ("", "#"):  # a comment; a colour may begin with # as well
+                continue
+            try:
+                self._rules.append(self._rule(number, colour, text.strip()))
+            except ValueError as error:
+                self.problems.append(f"{self._path.name}, line {number}: {error}")
+            if len(self._rules) >= _MOST_RULES:
+                break
+
+    def _rule(self, number: int, colour: str, text: str) -> ColourRule:
+        """Raises: ValueError saying what is wrong and what is allowed."""
+        if colour not in THEME_COLOURS:
+            try:
+                Color.parse(colour)
+            except ColorParseError:
+                allowed = ", ".join(THEME_COLOURS)
+                raise ValueError(f"no colour is called {colour!r}: {allowed}, or one like #ff8800") from None
+        if not text:
+            raise ValueError("a colour needs a filter after it, like: error status:error")
+        try:
+            return ColourRule(number, colour, text, Matcher(self._index, parse(text, time())))
+        except QueryError as error:
+            raise ValueError(error.message) from None
+
+    def _passes(self, rule: ColourRule, exchange: Exchange) -> bool:
+        for needle in rule.matcher.needles:
+            needle.frames.clear()
+            for frame in (exchange.request, exchange.response):
+                if frame is not None:
+                    needle.scan(frame, [piece.lower() for piece in self._index.data(frame, frame + 1)])
+        return bool(rule.matcher.keep([exchange.number]))
