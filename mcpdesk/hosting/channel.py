@@ -154,6 +154,7 @@ class HostedDialogue:
         """Let requests and answers wait for a person from now on; None: no longer."""
         plain = self.conversation.accept_message
         self.accept_message = plain if holds is None else holds.guard(self.connection, plain)
+        self.conversation.accept_member = None if holds is None else self.accept_message
 
     def identify(self, principal: Principal) -> None:
         """The peer proved who it is."""

@@ -1,15 +1,15 @@
 """Holds messages at the desk: a person looks at them, changes them, and lets them go on.
 
 While nothing is to be held no part of this is on the way of a call: a dialogue's `accept_message` is swapped
-when holding begins, and back when it ends. Requests are held before they are taken, answers before they
-leave, so it makes no difference over which transport and in which era they came. Used on the core's loop
-only, but for `view`.
+when holding begins, and back when it ends. What clients send is held before it is taken, what servers send
+before it leaves, so it makes no difference over which transport and in which era it came. Used on the
+core's loop only, but for `view`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from itertools import count
@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import AnswerCut, RemoteProtocolError, SessionLost
 from mcpdesk.hosting.faults import Fault, FaultKind, FaultRules
+from mcpdesk.hosting.held_outlet import HeldOutlet
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
-from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
+from mcpdesk.protocol.outlet import ACCEPTED, NULL_OUTLET, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, Gap, HeldMark, HttpNote
+from mcpdesk.recorder.record import Direction, Frame, HeldMark
 
 if TYPE_CHECKING:
     from mcpdesk.recorder.index.query import Node
@@ -70,6 +72,10 @@ class HeldMessage(Struct, frozen=True):
     """The message as indented JSON; empty for one that is too long to be changed."""
     due: float | None = None
     """Unix time in seconds at which it goes on by itself."""
+    what: str = "request"
+    """`request`, `answer`, `tells` (a notification), `asks` (a question to the client) or `reply` to that."""
+    is_sent: bool = False
+    """Whether the server sends it."""
 
 
 class CannedCall(Struct, frozen=True):
@@ -158,6 +164,8 @@ class Holds:
         """Requests that are delayed or get no answer, with connection and id; go on or not."""
         self._faults = FaultRules()
         self._hang_up = hang_up
+        self._questions: dict[tuple[int, Id], JSONObject] = {}
+        """Questions that were asked while something is held, by connection and id."""
         self._numbers = count(1)
 
     @property
@@ -228,6 +236,8 @@ class Holds:
         elif how is Verdict.ANSWER:
             if held.shown.is_answer:
                 raise ValueError("an answer cannot be answered: change it")
+            if held.shown.what == "tells":
+                raise ValueError("a notification gets no answer: change it or drop it")
             message = _answer(held.shown.id, text)
         held.decide(_Decision(how, message))
         return True
@@ -242,11 +252,7 @@ class Holds:
         seconds = max(0.0, min(seconds, LONGEST_DELAY_S))
         loop = asyncio.get_running_loop()
         held.timer = loop.call_later(seconds, held.decide, _Decision(Verdict.GO_ON))
-        shown = held.shown
-        held.shown = HeldMessage(
-            shown.number, shown.connection, shown.server, shown.peer, shown.is_answer, shown.method,
-            shown.name, shown.id, shown.since, shown.text, time() + seconds,
-        )  # fmt: skip
+        held.shown = replace(held.shown, due=time() + seconds)
         self._show()
         return True
 
@@ -256,6 +262,8 @@ class Holds:
             if held.shown.connection == connection:
                 held.decide(_Decision(Verdict.DROP))
         self._release(lambda of, identifier: of == connection)
+        for key in [key for key in self._questions if key[0] == connection]:
+            del self._questions[key]
 
     def close(self) -> None:
         """The core stops: whatever is held gets no answer."""
@@ -275,14 +283,70 @@ class Holds:
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
-        if not self.is_on or not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        if not self.is_on or not isinstance(message, dict):
             return plain(message, outlet, headers, principal)
-        identifier = message.get("id")
-        if not is_id(identifier):
-            if message["method"] == "notifications/cancelled":
-                self._cancel(connection, message.get("params"))
-            return plain(message, outlet, headers, principal)
-        return self._pass(connection, plain, message, outlet, headers, principal)
+        identifier, method = message.get("id"), message.get("method")
+        if isinstance(method, str) and is_id(identifier):
+            return self._pass(connection, plain, message, outlet, headers, principal)
+        about = message
+        if method == "notifications/cancelled":
+            self._cancel(connection, message.get("params"))
+        elif self._node is not None and self.view.ways != "answers":
+            if not isinstance(method, str):
+                about = self._questions.pop((connection, identifier), {}) if is_id(identifier) else {}
+            if about and self._is_due(connection, message, about):
+                return self._tell_later(connection, plain, message, about, outlet, headers, principal)
+        return plain(message, outlet, headers, principal)
+
+    async def _tell_later(
+        self,
+        connection: int,
+        plain: Accept,
+        message: JSONObject,
+        about: JSONObject,
+        outlet: Outlet,
+        headers: Mapping[str, str] | None,
+        principal: Principal | None,
+    ) -> Reply:
+        """Take a notification, or the reply to a question, when a person let it go."""
+        what = "tells" if about is message else "reply"
+        decision = await self._hold(connection, about, message, what)
+        if decision.how is Verdict.DROP:
+            return ACCEPTED
+        kept = decision.message if decision.how is Verdict.CHANGE else message
+        answer = plain(kept, outlet, headers, principal)
+        return answer if isinstance(answer, tuple) else await answer
+
+    def _is_due(self, connection: int, message: JSONObject, about: JSONObject, is_sent: bool = False) -> bool:
+        """Whether a notification, a question, or the reply to a question is to be held."""
+        if self._node is None:
+            return False
+        if about is message:
+            return self._matches(self._node, connection, time(), codec.encode(message), None, is_sent)
+        asked, said = codec.encode(about), codec.encode(message)
+        return self._matches(self._node, connection, time(), asked, said, True)
+
+    def _is_sent_due(self, connection: int, data: bytes) -> bool:
+        """Whether what the server sends is to be held; a question is kept in mind."""
+        message = codec.decode(data)
+        if "method" in message and is_id(message.get("id")):
+            if len(self._questions) >= MOST_WAITING:
+                del self._questions[next(iter(self._questions))]
+            self._questions[connection, message["id"]] = message
+        return self.view.ways != "requests" and self._is_due(connection, message, message, True)
+
+    async def _hold_sent(
+        self, connection: int, identifier: Id, plain: Callable[[JSONObject], object], data: bytes
+    ) -> bytes | None:
+        """What the server is to send about a request in the place of a message; None: nothing."""
+        message = codec.decode(data)
+        what = "asks" if is_id(message.get("id")) else "tells"
+        decision = await self._hold(connection, message, message, what, identifier)
+        if decision.how is Verdict.ANSWER:
+            plain(decision.message)
+        if decision.how in (Verdict.ANSWER, Verdict.DROP):
+            return None
+        return codec.encode(decision.message) if decision.how is Verdict.CHANGE else data
 
     async def _pass(
         self,
@@ -307,8 +371,19 @@ class Holds:
             return await self._lose(connection, headers)
         if request is not message and headers is not None:
             headers = routed(request, headers)
-        answer = plain(request, outlet, headers, principal)
+        waiting = HeldOutlet(
+            outlet,
+            partial(self._is_sent_due, connection),
+            partial(
+                self._hold_sent,
+                connection,
+                request["id"],
+                lambda given: plain(given, NULL_OUTLET, headers, principal),
+            ),
+        )
+        answer = plain(request, outlet if self._node is None else waiting, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
+        await waiting.all_gone()
         status, body, phases = reply
         if body is None or not self.holds_answers:
             return reply
@@ -344,7 +419,12 @@ class Holds:
             if kind is FaultKind.ERROR:
                 error = RemoteProtocolError(fault.rule.code, fault.rule.message)
                 return None, codec.decode(codec.error_response(message["id"], error))
-            if kind is FaultKind.LOSE or not await self._wait(connection, message["id"], fault.seconds):
+            if kind is FaultKind.LOSE:
+                return None, None
+            since = time()
+            goes_on = await self._wait(connection, message["id"], fault.seconds)
+            self._mark(connection, message, fault.how(), time() - since, message, {})
+            if not goes_on:
                 return None, None
         if self._canned and (canned := self._canned.get(self._call_of(connection, message))) is not None:
             given = canned | {"id": message["id"]}
@@ -354,7 +434,7 @@ class Holds:
             return message, None
         if not self._matches(self._node, connection, time(), codec.encode(message)):
             return message, None
-        decision = await self._hold(connection, message, message)
+        decision = await self._hold(connection, message, message, "request")
         if decision.how is Verdict.ANSWER:
             return None, decision.message
         if decision.how is Verdict.DROP:
@@ -374,7 +454,7 @@ class Holds:
             return answer
         if not self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer)):
             return answer
-        decision = await self._hold(connection, request, answer)
+        decision = await self._hold(connection, request, answer, "answer")
         if decision.how is Verdict.DROP:
             return None
         return decision.message if decision.how is Verdict.CHANGE else answer
@@ -401,7 +481,8 @@ class Holds:
             in_session=in_session,
         )
         if fault is not None:
-            self._mark(connection, request, fault.how(), fault.seconds, answer or request, {})
+            if fault.rule.kind is not FaultKind.DELAY:
+                self._mark(connection, request, fault.how(), 0.0, answer or request, {})
             self._show(struck=self.view.struck + 1)
         return fault
 
@@ -433,29 +514,37 @@ class Holds:
             if not waiting.done() and of(connection, identifier):
                 waiting.set_result(False)
 
-    async def _hold(self, connection: int, request: JSONObject, message: JSONObject) -> _Decision:
-        """Wait for a person, and record what was decided. `message` is the request, or its answer."""
+    async def _hold(
+        self, connection: int, request: JSONObject, message: JSONObject, what: str, of: Id = ""
+    ) -> _Decision:
+        """Wait for a person, and record what was decided. `message` is the request, or its answer.
+
+        What the server sends about a request is recorded with the id of that, `of`.
+        """
         if len(self._held) >= MOST_HELD:
             return _Decision(Verdict.GO_ON)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
-        is_answer = message is not request
+        is_sent = what in ("answer", "asks") or of != ""
         text = orjson.dumps(message, option=orjson.OPT_INDENT_2).decode()
         shown = HeldMessage(
             number,
             connection,
             info.server if info else "",
             info.peer if info else "",
-            is_answer,
+            message is not request,
             request["method"],
             _name(request),
-            request["id"],
+            request.get("id", ""),
             time(),
             text if len(text) <= EDITABLE else "",
+            None,
+            what,
+            is_sent,
         )
         held = self._held[number] = _Held(shown, message)
         if len(self._held) == 1:
-            what = "the answer to " if is_answer else ""
-            self._tell(f"held: {what}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
+            before = "the answer to " if shown.is_answer else ""
+            self._tell(f"held: {before}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
         self._show()
         try:
             decision = await held.decision
@@ -464,7 +553,12 @@ class Holds:
             if held.timer is not None:
                 held.timer.cancel()
             self._show()
-        self._mark(connection, request, decision.how.value, time() - shown.since, message, decision.message)
+        how = decision.how.value
+        if of != "" or what == "tells":
+            how = f"{request['method']} {how}"
+        marked = request if of == "" else {"id": of}
+        waited = time() - shown.since
+        self._mark(connection, marked, how, waited, message, decision.message, is_sent=is_sent)
         return decision
 
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
@@ -480,14 +574,17 @@ class Holds:
         held: float,
         message: JSONObject,
         became: JSONObject,
+        is_sent: bool | None = None,
     ) -> None:
-        """Note what became of a message in the capture."""
-        changes = how != Verdict.GO_ON
+        """Note what became of a message in the capture; of a notification under its method."""
+        changes = not how.endswith(Verdict.GO_ON)
+        if is_sent is None:
+            is_sent = message is not request
         self._recording.mark(
             HeldMark(
                 connection,
-                Direction.IN if message is request else Direction.OUT,
-                request["id"],
+                Direction.OUT if is_sent else Direction.IN,
+                request["id"] if "id" in request else request["method"],
                 time(),
                 held,
                 how,
@@ -509,24 +606,28 @@ class Holds:
             self._release(lambda of, identifier: (of, identifier) == (connection, wanted))
         for held in self._held.values():
             shown = held.shown
-            if (shown.connection, shown.is_answer) == (connection, False) and shown.id == wanted:
+            if (shown.connection, shown.what) == (connection, "request") and shown.id == wanted:
                 held.decide(_Decision(Verdict.DROP))
 
     def _matches(
-        self, node: Node, connection: int, came: float, request: bytes, answer: bytes | None = None
+        self,
+        node: Node,
+        connection: int,
+        came: float,
+        request: bytes,
+        answer: bytes | None = None,
+        is_sent: bool = False,
     ) -> bool:
         """Whether the filter lets an exchange pass, as it would in the traffic."""
-        from mcpdesk.recorder.index.traffic_index import Index
-        from mcpdesk.recorder.index.view import View
+        from mcpdesk.recorder.index.one_exchange import is_let_pass
 
-        frames = [Frame(0, came, connection, Direction.IN, request, len(request))]
+        connections = self._recording.index.connections
+        direction = Direction.OUT if is_sent else Direction.IN
+        frames = [Frame(0, came, connection, direction, request, len(request))]
         if answer is not None:
-            frames.append(Frame(1, time(), connection, Direction.OUT, answer, len(answer)))
-        index = Index(_OneExchange(frames, self._recording.index.connections))
-        index.catch_up(1.0)
-        view = View(index, node)
-        view.advance(1.0)
-        return bool(view.lines)
+            back = Direction.IN if is_sent else Direction.OUT
+            frames.append(Frame(1, time(), connection, back, answer, len(answer)))
+        return is_let_pass(node, frames, connections)
 
     def _show(self, rule: str | None = None, ways: Ways | None = None, struck: int | None = None) -> None:
         messages = tuple(held.shown for held in self._held.values())
@@ -538,36 +639,6 @@ class Holds:
             self._faults.text,
             self.view.struck if struck is None else struck,
         )
-
-
-class _OneExchange:
-    """Implements `Source` over a request and, if there is one, its answer."""
-
-    gaps: Sequence[Gap] = ()
-    marks: Sequence[HeldMark] = ()
-
-    def __init__(self, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> None:
-        self._frames = frames
-        self.connections = connections
-
-    @property
-    def count(self) -> int:
-        return len(self._frames)
-
-    def frame(self, number: int) -> Frame | None:
-        return self._frames[number]
-
-    def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
-        return self._frames[start:stop]
-
-    def whole(self, number: int) -> bytes:
-        return self._frames[number].data
-
-    def note(self, number: int) -> HttpNote | None:
-        return None
-
-    def data(self, start: int, stop: int) -> list[bytes]:
-        return [frame.data for frame in self._frames[start:stop]]
 
 
 def _name(request: JSONObject) -> str:
@@ -595,7 +666,10 @@ def _changed(held: _Held, text: str) -> JSONObject:
         raise ValueError("a request must have a method, which is a string")
     if not isinstance(found.get("params", {}), dict):
         raise ValueError("params must be an object")
-    return found | {"jsonrpc": "2.0", "id": held.shown.id}
+    if "id" not in held.message:
+        found.pop("id", None)
+        return found | {"jsonrpc": "2.0"}
+    return found | {"jsonrpc": "2.0", "id": held.message["id"]}
 
 
 def _answer(identifier: Id, text: str) -> JSONObject:

@@ -202,7 +202,7 @@ ACTIONS: tuple[Action, ...] = (
         "Hold messages that a filter lets pass: look, change, drop, delay, answer by hand."),
     _traffic("can", "M", "mock",
         "Give the answer of this exchange to all such requests from now on; again ends it.", footer=False),
-    _traffic("faults", "X", "faults",
+    _traffic("faults", "B", "faults",
         "Let a share of the messages meet faults: late, lost, cut off, an error.", footer=False),
     _traffic("back", "escape", "back", "Close the details, then drop the filter.", footer=False),
 

@@ -25,6 +25,7 @@ class HeardHolds(Holds):
 
     def __init__(self, recording: Recording) -> None:
         self.changed = asyncio.Event()
+        self.recorded = recording
         super().__init__(recording, lambda text: None)
 
     @property

@@ -24,7 +24,7 @@ async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
     ):
         await it.pilot.press("2")
         await it.until(lambda: bool(it.app.screen.query("TrafficList")))
-        await it.pilot.press("X")
+        await it.pilot.press("B")
         await it.until(lambda: isinstance(it.app.screen, FaultDialog))
         assert "delay 2s 10% for tool:NAME" in it.shown() and "ctrl+r sets the rules" in it.shown()
         dialog = it.app.screen
@@ -37,8 +37,8 @@ async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
         await it.until(lambda: bool(desk.held().faults) and it.app.screen is not dialog)
         outcome = await asyncio.wrap_future(add(desk, 1).outcome)
         assert outcome.error is not None and outcome.error["message"] == "no"
-        await it.until(lambda: "faults: 1 so far · X" in it.shown() and "↯" in it.shown())
-        await it.pilot.press("X")
+        await it.until(lambda: "faults: 1 so far · B" in it.shown() and "↯" in it.shown())
+        await it.pilot.press("B")
         await it.until(lambda: 'error 7 "no"' in it.shown())
         again = it.app.screen
         assert isinstance(again, FaultDialog)

@@ -218,8 +218,11 @@ class Index:
             mark = marks[self._marked]
             self._marks.setdefault((mark.connection, mark.id), []).append(mark)
             self._marked += 1
-        if not marks or exchange.id is None:
+        if not marks:
             return []
+        if exchange.id is None:  # what a client told: it came when it began to wait
+            told = self._marks.get((exchange.connection, exchange.method), ())
+            return [mark for mark in told if abs(mark.at - mark.held - exchange.started) < _CLOSE_S]
         # Ids may be used again once their request is over.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
         found = self._marks.get((exchange.connection, exchange.id), ())

@@ -91,6 +91,8 @@ class Conversation:
         self.in_flight: dict[Id, Call] = {}
         self._subscriber: Subscriber | None = None
         self.requests = ClientRequests(push)
+        self.accept_member: Callable[..., Answer] | None = None
+        """Takes the members of a batch instead of `accept_message`."""
 
     @property
     def running(self) -> list[Call]:
@@ -170,6 +172,7 @@ class Conversation:
         """The channel is gone: nothing more can be said to the peer."""
         self._push = self._on_terms = self.requests.push = None
         self._is_closed = True
+        self.accept_member = None
         if self._dialect is not None:
             self._dialect.close()
         if self._subscriber is not None:
@@ -334,7 +337,7 @@ class Conversation:
             return self.refused(None, invalid("a batch inside a batch"), False)
         if isinstance(message, dict) and message.get("method") == "initialize":
             return self.refused(readable_id(message), invalid("initialize inside a batch"), False)
-        return self.accept_message(message, outlet, headers, principal)
+        return (self.accept_member or self.accept_message)(message, outlet, headers, principal)
 
     def refused(
         self, identifier: Id | None, error: ProtocolError, is_stateless: bool, phases: Phases | None = None

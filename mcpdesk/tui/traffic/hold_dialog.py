@@ -55,7 +55,7 @@ class HeldList(RowList[HeldMessage]):
     def spans(self, index: int, width: int) -> Iterable[Span]:
         """Which way, what, of whom, since when."""
         one, now = self.rows[index], time()
-        yield ("← answer  " if one.is_answer else "→ request "), "lines--word"
+        yield f"{'←' if one.is_sent else '→'} {one.what:8}", "lines--word"
         yield column(f"{one.method} {one.name}", max(10, width - 60)), "lines--key"
         yield f" #{one_line(str(one.id), 8):8} ", "lines--muted"
         yield column(one.peer, 18), ""
@@ -149,7 +149,7 @@ class HoldDialog(Dialog[None]):
     def action_answer(self) -> None:
         """Write an answer instead of letting the server give one."""
         one = self._one
-        if one is not None and not one.is_answer:
+        if one is not None and not one.is_answer and one.what != "tells":
             self._answers = True
             self.editor.load(_answer_to(one))
             self.editor.area.focus()

@@ -308,7 +308,9 @@ def held_messages(index: Index, exchange: Exchange) -> dict[str, Any]:
     """What became of the messages that were held at the desk; of changed ones, what they were and are."""
     found = dict[str, Any]()
     for mark in index.marks_of(exchange):
-        side = "request" if mark.direction is Direction.IN else "answer"
+        side = "request" if mark.direction is exchange.direction else "answer"
+        if mark.how.startswith("notifications/") or exchange.kind is ExchangeKind.NOTIFICATION:
+            side = "notification"
         texts = {"was": mark.was, "became": mark.now}
         title = f"{side} {mark.how} after {duration(mark.held)}"
         found[title] = {name: _shown_json(index, text) for name, text in texts.items() if text} or None

@@ -428,7 +428,7 @@ class TrafficPane(FilterPane):
         if held.canned:
             right = f"{len(held.canned)} mocked · {right}"
         if held.faults:
-            right = f"faults: {held.struck} so far · X · {right}"
+            right = f"faults: {held.struck} so far · B · {right}"
         if held.rule:
             right = f"holding {held.ways}: {len(held.messages)} held · H · {right}"
         if (left, right, width) == self._status:

@@ -1,0 +1,82 @@
+"""An outlet on which notifications and questions wait for a person, each behind the one before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from mcpdesk.protocol.outlet import Outlet
+
+MOST_QUEUED = 1_000
+"""Messages that wait behind a held one; more than a handler sends between two `drain`s go at once."""
+
+
+class HeldOutlet:
+    """Implements `Outlet` over that of a transport, for one request."""
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        is_due: Callable[[bytes], bool],
+        hold: Callable[[bytes], Awaitable[bytes | None]],
+    ) -> None:
+        """`is_due` says whether a message waits, `hold` waits and gives what is to be sent, if anything."""
+        self._outlet = outlet
+        self._is_due = is_due
+        self._hold = hold
+        self._queue: deque[bytes] = deque()
+        self._going: asyncio.Task[None] | None = None
+
+    @property
+    def may_send(self) -> bool:
+        """Whether messages reach the peer at all."""
+        return self._outlet.may_send
+
+    @property
+    def must_drain(self) -> bool:
+        """Whether to `drain` before the next message."""
+        return self._going is not None or self._outlet.must_drain
+
+    def send(self, message: bytes) -> None:
+        """Queue one message, or let it wait."""
+        is_due = self._going is not None or (self._outlet.may_send and self._is_due(message))
+        if not is_due or len(self._queue) >= MOST_QUEUED:
+            self._outlet.send(message)
+        else:
+            self._queue.append(message)
+            if self._going is None:
+                self._going = asyncio.create_task(self._go())
+
+    async def drain(self) -> None:
+        """Wait for what is held, and until the peer has taken enough."""
+        await self.all_gone()
+        await self._outlet.drain()
+
+    async def all_gone(self) -> None:
+        """Wait until nothing is held any more."""
+        while self._going is not None:
+            await asyncio.wait({self._going})
+
+    def keep_alive(self) -> None:
+        """Show life on the connection."""
+        self._outlet.keep_alive()
+
+    async def close_stream(self, retry_ms: int) -> bool:
+        """Close the connection of a stream that its client can resume."""
+        await self.all_gone()
+        return await self._outlet.close_stream(retry_ms)
+
+    async def cut_off(self, answer: bytes) -> bool:
+        """Write half of an answer and break the connection."""
+        return await self._outlet.cut_off(answer)
+
+    async def _go(self) -> None:
+        try:
+            while self._queue:
+                message = self._queue.popleft()
+                kept = await self._hold(message) if self._is_due(message) else message
+                if kept is not None:
+                    self._outlet.send(kept)
+        finally:
+            self._going = None

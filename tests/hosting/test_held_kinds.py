@@ -1,0 +1,253 @@
+"""What can be held: notifications, questions, their replies and members of batches, on every transport."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from mcpdesk.hosting.channel import FrameChannel
+from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.hosting.holds import HeldMessage, Verdict
+from mcpdesk.protocol.revisions import V2026_07_28
+from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.tool import Tool
+from tests.hosting.test_holds import HeardHolds
+from tests.support.patience import WITHIN_S
+from tests.support.site import serving
+
+INITIALIZE = {"clientInfo": {"name": "t", "version": "1"}, "capabilities": {"elicitation": {}}}
+META = request_meta(V2026_07_28, {"name": "t", "version": "1"})
+
+
+async def _who(arguments: dict[str, Any], context: Context) -> Any:
+    answer = await context.elicit("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+    return f"{answer.action} {answer.content}"
+
+
+class Talk:
+    """A client on one transport."""
+
+    def __init__(
+        self, send: Callable[[Any], Awaitable[None]], holds: HeardHolds, endpoint: HostedEndpoint
+    ) -> None:
+        self.send = send
+        self.holds = holds
+        self.endpoint = endpoint
+        self.received: list[dict[str, Any]] = []
+        self.came = asyncio.Event()
+
+    def take(self, message: Any) -> None:
+        self.received += message
+        self.came.set()
+
+    async def until(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        async with asyncio.timeout(WITHIN_S):
+            while not (found := [each for each in self.received if wanted(each)]):
+                self.came.clear()
+                await self.came.wait()
+        return found[0]
+
+    async def answer(self, identifier: int) -> dict[str, Any]:
+        return await self.until(lambda each: each.get("id") == identifier and "method" not in each)
+
+    async def held(self, what: str, after: int = 0) -> HeldMessage:
+        def found() -> list[HeldMessage]:
+            return [each for each in self.holds.view.messages if each.what == what and each.number > after]
+
+        async with asyncio.timeout(WITHIN_S):
+            while not found():
+                self.holds.changed.clear()
+                await self.holds.changed.wait()
+        return found()[0]
+
+    async def shake_hands(self, revision: str = "2025-11-25") -> None:
+        params = INITIALIZE | {"protocolVersion": revision}
+        await self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        await self.answer(0)
+        await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def hold(self, rule: str) -> None:
+        self.holds.set_rule(rule, "both")
+        self.endpoint.hold(self.holds)
+
+
+@asynccontextmanager
+async def talking(way: str) -> AsyncIterator[Talk]:
+    """A client that has said nothing yet."""
+    async with serving() as served, asyncio.TaskGroup() as group:
+        holds = HeardHolds(Recording(None))
+        headers: dict[str, str] = {}
+        connections: list[aiohttp.ClientResponse] = []
+        served.peer.server.tools.replace(
+            [*served.peer.server.tools.items.values(), Tool("who", _who, {"type": "object"})]
+        )
+
+        async def post(message: Any) -> None:
+            async def exchange() -> None:
+                meta = message.get("params", {}).get("_meta", {}) if isinstance(message, dict) else {}
+                named = dict(headers)
+                if "io.modelcontextprotocol/protocolVersion" in meta:
+                    named = {"MCP_Protocol_Version": V2026_07_28.name, "Mcp_Method": message["method"]}
+                    named["Mcp_Name"] = message["params"]["name"]
+                async with await served.post(message, **named) as answer:
+                    if session := answer.headers.get("Mcp-Session-Id"):
+                        headers["Mcp_Session_Id"] = session
+                    if answer.content_type == "text/event-stream":
+                        async for line in answer.content:
+                            if line.startswith((b"data: {", b"data: [")):
+                                talk.take(_messages(line[6:]))
+                    elif body := await answer.read():
+                        talk.take(_messages(body))
+
+            group.create_task(exchange())
+
+        talk = Talk(post, holds, served.hosted)
+        told = asyncio.create_task(asyncio.sleep(0))
+        if way == "pipe":
+            channel = FrameChannel(
+                served.hosted,
+                "memory",
+                "tester",
+                lambda frames: talk.take([each for frame in frames for each in _messages(frame)]),
+            )
+
+            async def put(message: Any) -> None:
+                channel.take(orjson.dumps(message))
+
+            talk.send = put
+        elif way == "websocket":
+            socket = await served.client.ws_connect(f"{served.url}/mcp/sample/ws")
+            talk.send = socket.send_json
+
+            async def listen() -> None:
+                async for message in socket:
+                    if message.type is aiohttp.WSMsgType.TEXT:
+                        talk.take(_messages(message.data))
+
+            told = asyncio.create_task(listen())
+        elif way == "sse":
+            stream = await served.client.get(
+                f"{served.url}/mcp/sample/sse", headers={"Accept": "text/event-stream"}
+            )
+            connections.append(stream)
+            place = asyncio.get_running_loop().create_future()
+
+            async def read() -> None:
+                async for line in stream.content:
+                    if line.startswith(b"data: /"):
+                        place.set_result(line[6:].decode().strip())
+                    elif line.startswith(b"data: "):
+                        talk.take(_messages(line[6:]))
+
+            told = asyncio.create_task(read())
+            where = await place
+
+            async def say(message: Any) -> None:
+                async with served.client.post(served.url + where, json=message) as answer:
+                    assert answer.status == 202
+
+            talk.send = say
+        try:
+            yield talk
+        finally:
+            holds.close()
+            told.cancel()
+            await asyncio.wait({told})
+            for opened in connections:
+                opened.close()
+
+
+def _messages(data: bytes) -> list[dict[str, Any]]:
+    found = orjson.loads(data)
+    return found if isinstance(found, list) else [found]
+
+
+def call(identifier: int, tool: str, era: str = "handshake", **arguments: Any) -> dict[str, Any]:
+    meta = {"progressToken": 1} | (META if era == "stateless" else {})
+    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    return {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}
+
+
+EVERYWHERE = ["pipe", "post", "websocket", "sse"]
+
+
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+@pytest.mark.parametrize("way", EVERYWHERE)
+async def test_progress_is_held_and_changed_and_what_follows_waits_behind_it(way: str, era: str) -> None:
+    async with talking(way) as talk:
+        if era == "handshake":
+            await talk.shake_hands("2024-11-05" if way == "sse" else "2025-11-25")
+        talk.hold("method:notifications/progress")
+        await talk.send(call(1, "steps", era))
+        one = await talk.held("tells")
+        assert one.is_sent and one.method == "notifications/progress"
+        with pytest.raises(ValueError, match="gets no answer"):
+            talk.holds.decide(one.number, Verdict.ANSWER, "{}")
+        talk.holds.decide(one.number, Verdict.CHANGE, one.text.replace('"progress": 1', '"progress": 1.5'))
+        await talk.until(lambda each: each.get("params", {}).get("progress") == 1.5)
+        second = await talk.held("tells", one.number)
+        assert not any(each.get("id") == 1 for each in talk.received)
+        talk.holds.decide(second.number, Verdict.DROP)
+        talk.holds.decide((await talk.held("tells", second.number)).number, Verdict.GO_ON)
+        assert "result" in await talk.answer(1)
+        steps = [each["params"]["progress"] for each in talk.received if "progress" in each.get("params", {})]
+        assert steps == [1.5, 3]
+
+
+@pytest.mark.parametrize("way", EVERYWHERE)
+async def test_questions_and_the_replies_to_them_are_held_changed_and_answered_by_hand(way: str) -> None:
+    async with talking(way) as talk:
+        await talk.shake_hands()
+        talk.hold("method:elicitation/create")
+        await talk.send(call(1, "who"))
+        one = await talk.held("asks")
+        talk.holds.decide(one.number, Verdict.CHANGE, one.text.replace("Who?", "Who else?"))
+        question = await talk.until(lambda each: each.get("method") == "elicitation/create")
+        assert question["params"]["message"] == "Who else?"
+        said = {"action": "accept", "content": {"name": "Ada"}}
+        await talk.send({"jsonrpc": "2.0", "id": question["id"], "result": said})
+        reply = await talk.held("reply")
+        talk.holds.decide(reply.number, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
+        assert "Grace" in str(await talk.answer(1))
+        await talk.send(call(2, "who"))
+        one = await talk.held("asks", reply.number)
+        talk.holds.decide(one.number, Verdict.ANSWER, '{"action": "decline"}')
+        assert "decline" in str(await talk.answer(2))
+        hows = [mark.how for mark in talk.holds.recorded.index.marks]
+        assert hows == [
+            "elicitation/create changed", "changed", "elicitation/create answered by hand",
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", EVERYWHERE)
+async def test_what_a_client_tells_is_held_and_dropped(way: str) -> None:
+    async with talking(way) as talk:
+        await talk.shake_hands()
+        talk.hold("method:notifications/roots")
+        await talk.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+        one = await talk.held("tells")
+        assert (one.is_sent, one.method) == (False, "notifications/roots/list_changed")
+        talk.holds.decide(one.number, Verdict.DROP)
+        await talk.send(call(1, "echo", text="on"))
+        assert "on" in str(await talk.answer(1))
+        (mark,) = talk.holds.recorded.index.marks
+        assert (mark.how, mark.id) == ("notifications/roots/list_changed dropped", one.method)
+
+
+@pytest.mark.parametrize("way", EVERYWHERE)
+async def test_a_member_of_a_batch_is_held_while_its_neighbours_are_served(way: str) -> None:
+    async with talking(way) as talk:
+        await talk.shake_hands("2025-03-26")
+        talk.hold("tool:echo mine")
+        await talk.send([call(1, "echo", text="mine"), call(2, "echo", text="theirs")])
+        one = await talk.held("request")
+        talk.holds.decide(one.number, Verdict.CHANGE, one.text.replace("mine", "ours"))
+        assert "theirs" in str(await talk.answer(2)) and "ours" in str(await talk.answer(1))
