@@ -162,7 +162,7 @@ SETTINGS: tuple[Setting, ...] = (
             "false: the MCP endpoints answer 404; health and status stay."),
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
-            "A larger request body is refused with 413; one that goes on to a URL passes in pieces.",
+            "A larger request body is refused with 413; to other servers more passes: 64M, to URLs any.",
             least=1024),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Large requests being received or answered, all together; a further one is refused.",

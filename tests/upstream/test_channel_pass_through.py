@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -174,6 +175,17 @@ async def test_headers_that_repeat_arguments_must_fit_them(tmp_path: Path) -> No
             given = headers | ({"Mcp-Param-Region": region} if region else {})
             found, told = await answer(http, desk.host.url("far"), message, given)
             assert found == status and (status == 200 or told["error"]["code"] == -32020)
+
+
+async def test_fifty_megabytes_go_to_a_program_and_come_back(tmp_path: Path) -> None:
+    message, headers = alone(1, "echo")
+    text = message["params"]["arguments"]["text"] = "x" * (50 << 20)
+    async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        await until(lambda: upstream(desk, "far").state == "ready")
+        body = io.BytesIO(json.dumps(message).encode())
+        async with http.post(desk.host.url("far"), data=body, headers=headers) as got:
+            told = data(await got.text())[-1] if "event" in got.content_type else await got.text()
+        assert (got.status, json.loads(told)["result"]["content"][0]["text"] == text) == (200, True)
 
 
 async def test_two_clients_have_a_program_each_and_one_that_leaves_takes_its_own_along(
@@ -417,6 +429,8 @@ for line in sys.stdin:
             [send(each) for each in reversed(held)]
     elif params["name"] == "whoami":
         send(text(me))
+    elif params["name"] == "echo":
+        send(text(params["arguments"]["text"]))
     else:
         send({"id": message["id"], "error": {"code": -32602, "message": "no such tool"}})
 """

@@ -37,6 +37,8 @@ from mcpdesk.transports.http.responses import (
 )
 
 METHODS = ("POST", "GET", "DELETE")
+WHOLE_BYTES = 64 << 20
+"""The largest request body that goes on as one message, where `max_body_bytes` does not allow more."""
 OF_ONE_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
     | {"trailer", "transfer-encoding", "upgrade"}
@@ -89,7 +91,7 @@ class PassThroughRoutes:
             if is_streamed:
                 begin_body(request)
             else:
-                body = await read_body(request, limit)
+                body = await read_body(request, limit if passed.takes_pieces else max(limit, WHOLE_BYTES))
         message = _decoded(body)
         address = peer_of(request).rpartition(":")[0]
         client = self.clients.sender(
