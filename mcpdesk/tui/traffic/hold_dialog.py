@@ -34,6 +34,11 @@ from mcpdesk.tui.widgets.menu import Dialog
 WAYS: Final[tuple[Ways, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
 _LOOK_S = 0.1
+_LESSON = """What the filter lets pass waits here until you let it go on: look at it, change it, drop it,
+delay it, or answer it by hand. The capture keeps what was changed, and what it was.
+
+tool:Bash     method:tools/call peer:claude     kind:notification     an empty filter ends it
+"""
 _STATELESS = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -77,7 +82,12 @@ class HoldDialog(Dialog[None]):
     HoldDialog HeldList:focus { border-top: solid $border; }
     HoldDialog JsonEditor { height: 1fr; border-top: solid $border-blurred; }
     HoldDialog JsonEditor:focus-within { border-top: solid $border; }
-    HoldDialog .keys { height: auto; color: $text-muted; }
+    HoldDialog .keys, HoldDialog .lesson { height: auto; color: $text-muted; }
+    HoldDialog .lesson { display: none; margin: 1 0 0 1; }
+    HoldDialog.-empty > .box { height: auto; }
+    HoldDialog.-empty HeldList, HoldDialog.-empty JsonEditor { display: none; }
+    HoldDialog.-empty .lesson { display: block; }
+    HoldDialog .keys.-wrong { color: $text-error; }
     """
     listing = query_one(HeldList)
     editor = query_one(JsonEditor)
@@ -100,6 +110,7 @@ class HoldDialog(Dialog[None]):
             box.border_title = "Held messages"
             yield LineField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
             yield TabStrip(WAYS)
+            yield Static(_LESSON, classes="lesson", markup=False)
             yield HeldList()
             yield JsonEditor()
             yield Static(classes="keys", markup=False)
@@ -108,7 +119,7 @@ class HoldDialog(Dialog[None]):
         """Show what is held, and look for more."""
         view = self._link.held()
         self.query_one(TabStrip).current = WAYS.index(view.ways)
-        self._look()
+        self._show()
         self.set_interval(_LOOK_S, self._look)
         (self.listing if view.messages else self.query_one(LineField)).focus()
 
@@ -200,18 +211,38 @@ class HoldDialog(Dialog[None]):
         try:
             await asyncio.wrap_future(ask())
         except ValueError as error:
-            self.editor.complain(str(error))
+            self._complain(str(error))
             return
         if self.is_attached:
-            self.editor.complain("")
+            self._complain("")
             self._look()
+
+    def _complain(self, text: str) -> None:
+        """Say what is wrong with what was typed; nothing without a text."""
+        if not self.has_class("-empty"):
+            self.editor.complain(text)
+        elif text:
+            self.query_one(".keys", Static).update(Content(one_line(text, 300)))
+        else:
+            self._show_keys()
+        self.query_one(".keys").set_class(bool(text) and self.has_class("-empty"), "-wrong")
+
+    def _show(self) -> None:
+        """Show what is held now."""
+        view = self._shown = self._link.held()
+        self.set_class(not view.messages, "-empty")
+        self.listing.show(view.messages)
+        self._show_keys()
 
     def _look(self) -> None:
         view = self._link.held()
         if view != self._shown:
-            self._shown = view
-            self.listing.show(view.messages)
-            self._show_keys()
+            rule = self.query_one(LineField)
+            self._show()
+            if view.messages and rule.has_focus and rule.true_text == view.rule:
+                self.call_after_refresh(self.listing.focus)
+            elif not view.messages and not rule.has_focus:
+                rule.focus()
         elif view.messages:
             self.listing.refresh()  # the seconds
         is_gone = all(one.number != self._edited for one in view.messages)

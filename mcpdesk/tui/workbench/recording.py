@@ -94,7 +94,7 @@ class Replay:
         """How it went, in one line: `12 same, 1 fails now`."""
         counted = {one: sum(row.verdict is one for row in self.rows) for one in ReplayVerdict}
         parts = [f"{count} {one.value[1]}" for one, count in counted.items() if count]
-        return ", ".join(parts) or "no call of a read-only tool yet"
+        return ", ".join(parts) or "none yet · those of tools with readOnlyHint are made again here"
 
     @property
     def is_bad(self) -> bool:
