@@ -23,7 +23,7 @@ class Heard(NamedTuple):
     """Gets the reason; it may be told more than once."""
 
 
-class Channel(Protocol):
+class ServerChannel(Protocol):
     """A way for messages, of one client or of several."""
 
     async def send(self, data: bytes) -> None:
@@ -40,7 +40,7 @@ class Channels(Protocol):
     def holds_credentials(self) -> bool:
         """Whether callers reach what they could not without us: a program, or a server with our token."""
 
-    async def open(self, authorization: str, heard: Heard) -> Channel:
+    async def open(self, authorization: str, heard: Heard) -> ServerChannel:
         """Open a channel for a client, by its `Authorization` if it has one. Raises: CallError."""
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, classify, is_id, readable_id
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
-from mcpdesk.upstream.channels import Channel, Channels, Heard
+from mcpdesk.upstream.channels import Channels, Heard, ServerChannel
 
 MOST_KEPT = 1_000
 """Messages kept for a client that listens later; the oldest go first."""
@@ -106,7 +106,7 @@ class PassedChannel:
         self._name = name
         self._on_stray = on_stray
         self._on_end = on_end
-        self._channel: Channel | None = None
+        self._channel: ServerChannel | None = None
         self.has_ended = False
         """Whether nothing comes any more."""
         self._waiting: dict[Id, Waiting] = {}

@@ -37,7 +37,7 @@ Status = Literal["ok", "empty", "timeout", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FoundPage:
     """A page that was found.
 
     Attributes:
@@ -70,7 +70,7 @@ class Results:
     """Pages, best first, and what each engine did."""
 
     query: str
-    pages: tuple[Page, ...]
+    pages: tuple[FoundPage, ...]
     engines: tuple[Asked, ...]
 
 
@@ -140,7 +140,7 @@ def _result(query: str, asked: list[Asked], lists: dict[str, list[Hit]]) -> Tool
     return ToolResult((content.text("\n".join(lines)),), body, is_error=has_failed)
 
 
-def _lines(number: int, page: Page) -> str:
+def _lines(number: int, page: FoundPage) -> str:
     named = ", ".join(page.engines)
     snippet = f"\n   {page.snippet}" if page.snippet else ""
     return f"{number}. {page.title}\n   {page.url}  ({named}){snippet}"
@@ -152,7 +152,7 @@ TRACKERS = frozenset({"gclid", "fbclid", "msclkid", "ref", "ref_src", "igshid", 
 """Query parameters that say where a visitor came from, besides all `utm_` ones."""
 
 
-def merge(lists: Mapping[str, Sequence[Hit]]) -> list[Page]:
+def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
     """All pages, best first. Title and snippet are the longest that any engine gave."""
     scores: dict[str, float] = {}
     hits: dict[str, list[tuple[str, Hit]]] = {}
@@ -184,12 +184,12 @@ def _counts(key: str) -> bool:
     return key not in TRACKERS and not key.startswith("utm_")
 
 
-def _page(hits: list[tuple[str, Hit]]) -> Page:
+def _page(hits: list[tuple[str, Hit]]) -> FoundPage:
     _, first = hits[0]
     title = max((hit.title for _, hit in hits), key=len) or first.url
     snippet = max((hit.snippet for _, hit in hits), key=len)
     engines = tuple(engine for engine, _ in hits)
-    return Page(title[:TITLE_LENGTH], first.url, snippet[:SNIPPET_LENGTH], engines)
+    return FoundPage(title[:TITLE_LENGTH], first.url, snippet[:SNIPPET_LENGTH], engines)
 
 
 SIGNS_OF_A_CAPTCHA = (
