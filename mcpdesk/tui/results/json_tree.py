@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import Path, at_path, compact, path_text, pretty, preview
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
@@ -474,7 +475,7 @@ class JsonTree(TypedQuery, LineList):
 def _shown(value: Any, is_open: bool, room: int) -> Iterator[Span]:
     if isinstance(value, str):
         if is_open:
-            yield f"text, {count_children(value):,} lines", "lines--muted"
+            yield f"text, {counted(count_children(value), 'line')}", "lines--muted"
         else:
             yield one_line(preview(value, room)), "lines--text"
     elif isinstance(value, dict | list):

@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import Path, compact, pretty
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.records import Records, as_csv, as_table, cell, in_order
@@ -211,7 +212,7 @@ class RecordTable(TypedQuery, LineList):
         if records is None or not self._order:
             return
         record, name = records.rows[self._order[self.cursor]], records.columns[self._column]
-        rows, count = [records.rows[at] for at in self._order], f"{len(self._order):,} rows"
+        rows, count = [records.rows[at] for at in self._order], counted(len(self._order), "row")
         choices = [
             Choice("rows as CSV", as_csv(rows, records.columns), count, "c"),
             Choice("rows as Markdown", as_table(rows, records.columns), count, "m"),

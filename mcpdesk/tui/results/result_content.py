@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mcpdesk.tui.render.amounts import size_text
+from mcpdesk.tui.render.amounts import counted, size_text
 from mcpdesk.tui.render.json_text import pretty
 from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 
@@ -199,7 +199,7 @@ def savables(result: dict[str, Any], stem: str) -> list[Savable]:
     found = blocks(result)
     saved = [part for part in (_savable(block, stem) for block in found) if part is not None]
     if (table := table_of(result.get("structuredContent"), found)) is not None:
-        kind = f"{len(table.rows):,} rows as CSV"
+        kind = f"{counted(len(table.rows), 'row')} as CSV"
         saved.append(Savable(file_name(stem, ".csv"), kind, as_csv(table.rows, table.columns).encode()))
     report = _markdown(found, table, result).encode(errors="replace")
     saved.append(Savable(file_name(stem, ".md"), "all of it as Markdown", report))

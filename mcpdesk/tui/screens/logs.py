@@ -23,7 +23,7 @@ from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.call_lookup import call_at, call_of
 from mcpdesk.recorder.index.exchange import Exchange, Id
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import clock
+from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Menu
@@ -258,8 +258,8 @@ class LogsPane(FilterPane):
     async def action_source(self) -> None:
         """Show one source only."""
         counts = Counter(line.source for line in self.listing.lines)
-        choices = [Choice("all sources", "*", f"{len(self.listing.lines)} lines")]
-        choices += [Choice(name, name, f"{count} lines") for name, count in sorted(counts.items())]
+        choices = [Choice("all sources", "*", counted(len(self.listing.lines), "line"))]
+        choices += [Choice(name, name, counted(count, "line")) for name, count in sorted(counts.items())]
         chosen = await self.app.push_screen_wait(Menu("Source", choices))
         if chosen is not None:
             self._narrow(source="" if chosen == "*" else chosen)
@@ -360,10 +360,10 @@ class LogsPane(FilterPane):
 def _status(rows: LogList) -> Content:
     wanted = rows.filter
     hidden = len(rows.lines) - rows.shown
-    count = f"{rows.shown} of {len(rows.lines)}" if hidden else f"{rows.shown}"
+    count = counted(len(rows.lines), "line")
     pieces = [
         "following" if rows.following else "not following",
-        f"{count} lines",
+        f"{rows.shown:,} of {count}" if hidden else count,
         f"level {wanted.level}+",
         f"source {one_line(wanted.source, 20) or 'all'}",
     ]

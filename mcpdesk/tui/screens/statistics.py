@@ -169,8 +169,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         return [
             Choice("name", row.name, row.name, "n"),
             Choice("line", line, line, "l"),
-            Choice("table as CSV", as_csv(self.rows), f"{len(self.rows)} rows", "c"),
-            Choice("table as JSON", as_json(self.rows), f"{len(self.rows)} rows", "j"),
+            Choice("table as CSV", as_csv(self.rows), counted(len(self.rows), "row"), "c"),
+            Choice("table as JSON", as_json(self.rows), counted(len(self.rows), "row"), "j"),
         ]
 
     def on_resize(self) -> None:
@@ -202,8 +202,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
     async def action_export(self) -> None:
         """Write the table to a file."""
         choices = [
-            Choice(f"{len(self.rows)} rows as CSV", ("csv", as_csv), "for a spreadsheet", "c"),
-            Choice(f"{len(self.rows)} rows as JSON", ("json", as_json), "for a program", "j"),
+            Choice(f"{counted(len(self.rows), 'row')} as CSV", ("csv", as_csv), "for a spreadsheet", "c"),
+            Choice(f"{counted(len(self.rows), 'row')} as JSON", ("json", as_json), "for a program", "j"),
         ]
         chosen = await self.app.push_screen_wait(Menu(f"Export {TITLES[self.subject].lower()}", choices))
         if chosen is None:
@@ -216,7 +216,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         except OSError as error:
             self.notify(f"Not exported: {error.strerror} ({error.filename})", severity="error", markup=False)
         else:
-            self.notify(f"{len(self.rows)} rows written to {path}", markup=False)
+            self.notify(f"{counted(len(self.rows), 'row')} written to {path}", markup=False)
 
     def _show_titles(self, rows: int) -> None:
         titles = [title if each is not self.subject else f"{title} {rows}" for each, title in TITLES.items()]

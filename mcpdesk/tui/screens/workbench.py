@@ -25,6 +25,7 @@ from mcpdesk.tui.editor import edit
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.forms.schema_fields import UNSET
 from mcpdesk.tui.pager import edit_text, page
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.json_tree import JsonTree
@@ -275,7 +276,7 @@ class WorkbenchPane(Vertical):
         if failures and draft.insisted != compact(arguments):
             draft.insisted = compact(arguments)
             self.arguments.complain(failures)
-            count = f"{len(failures)} problem{'s' if len(failures) > 1 else ''}"
+            count = counted(len(failures), "problem")
             self.app.notify(f"{count}; ctrl+r again sends it anyway", severity="warning", markup=False)
             return
         self._start(draft, arguments)

@@ -85,7 +85,8 @@ class HoldDialog(Dialog[None]):
     HoldDialog .keys, HoldDialog .lesson { height: auto; color: $text-muted; }
     HoldDialog .lesson { display: none; margin: 1 0 0 1; }
     HoldDialog.-empty > .box { height: auto; }
-    HoldDialog.-empty HeldList, HoldDialog.-empty JsonEditor { display: none; }
+    HoldDialog.-empty HeldList { height: 3; }
+    HoldDialog.-empty JsonEditor { display: none; }
     HoldDialog.-empty .lesson { display: block; }
     HoldDialog .keys.-wrong { color: $text-error; }
     """
@@ -237,12 +238,7 @@ class HoldDialog(Dialog[None]):
     def _look(self) -> None:
         view = self._link.held()
         if view != self._shown:
-            rule = self.query_one(LineField)
             self._show()
-            if view.messages and rule.has_focus and rule.true_text == view.rule:
-                self.call_after_refresh(self.listing.focus)
-            elif not view.messages and not rule.has_focus:
-                rule.focus()
         elif view.messages:
             self.listing.refresh()  # the seconds
         is_gone = all(one.number != self._edited for one in view.messages)

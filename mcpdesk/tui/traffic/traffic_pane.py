@@ -23,6 +23,7 @@ from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import FILE_NAME as COLOURS_FILE
@@ -457,7 +458,7 @@ def counts(listing: TrafficList) -> str:
     if listing.index.table.base:
         parts.append(f"{listing.index.table.base:,} older in the capture")
     if listing.index.gone:
-        parts.append(f"{listing.index.gone:,} frames gone")
+        parts.append(f"{counted(listing.index.gone, 'frame')} gone")
     return " · ".join(parts)
 
 
