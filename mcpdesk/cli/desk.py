@@ -111,12 +111,12 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
 
     Raises: DeskUserError when there is none.
     """
+    from mcpdesk.link.capture_link import FIRST_S, CaptureLink
     from mcpdesk.recorder.archive import Archive
 
-    archive = Archive(file)
+    archive = Archive(file, FIRST_S)
     require_terminal("Only a terminal can show a capture; its lines are JSON for other programs.")
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
-    from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.app import CaptureApp
 

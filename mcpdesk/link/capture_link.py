@@ -13,12 +13,16 @@ from mcpdesk.recorder.index.traffic_index import gaps_in_words
 
 FOLLOW_S = 0.2
 """Seconds between two looks at a capture that is being written."""
+FIRST_S = 0.05
+"""Seconds a capture is read before it is shown; the rest is read behind the screen."""
+_SLICE_S = 0.02
 
 
 class CaptureLink(Link):
     """Implements `Link` over an archive: the traffic, and notices of what could not be read.
 
-    A capture that somebody writes is followed until that has ended.
+    A thread reads and pairs what the archive has not read yet. A capture that somebody writes is followed
+    until that has ended.
     """
 
     def __init__(self, archive: Archive, told: str = "") -> None:
@@ -29,11 +33,13 @@ class CaptureLink(Link):
         self._notices: list[Notice] = []
         if told:
             self._add(told, Severity.INFO)
-        self._tell()
+        self._told = set[str]()
         self._closed = Event()
         self._follower = Thread(target=self._follow, name="follow", daemon=True)
-        if archive.is_live:
+        if archive.is_live or archive.is_behind:
             self._follower.start()
+        if not archive.is_behind:
+            self._tell()
 
     def view(self) -> CoreView:
         """The path of the capture, and whether it grows."""
@@ -52,20 +58,28 @@ class CaptureLink(Link):
         self._archive.close()
 
     def _follow(self) -> None:
-        archive = self._archive
-        while archive.is_live and not self._closed.wait(FOLLOW_S):
+        archive, was_live = self._archive, self._archive.is_live
+        while (archive.is_live or archive.is_behind) and not self._closed.wait(
+            0 if archive.is_behind else FOLLOW_S
+        ):
             try:
-                archive.read_on()
+                archive.read_on(_SLICE_S)
             except OSError as error:
                 self._add(f"the capture cannot be followed: {error.strerror}")
                 return
-        if not archive.is_live:
+            archive.index.catch_up(_SLICE_S)
+        while archive.index.paired < archive.count and not self._closed.wait(0):
+            archive.index.catch_up(_SLICE_S)
+        if not (archive.is_live or archive.is_behind):
             self._tell()
-            self._add("what wrote the capture has ended")
+            if was_live:
+                self._add("what wrote the capture has ended")
 
     def _tell(self) -> None:
         for text in problems(self._archive):
-            self._add(text)
+            if text not in self._told:
+                self._told.add(text)
+                self._add(text)
 
     def _add(self, text: str, severity: Severity = Severity.WARNING) -> None:
         self._notices.append(Notice(len(self._notices), text, severity, "traffic"))

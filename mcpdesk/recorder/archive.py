@@ -7,11 +7,14 @@ missing, `gaps` says so.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from operator import attrgetter, itemgetter
 from pathlib import Path
+from time import perf_counter
 from typing import IO, Final
 
 import msgspec
@@ -21,6 +24,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.capture.capture_file import Places, part_path
 from mcpdesk.recorder.capture.capture_lines import (
     Line,
+    frame_bytes,
     json_start,
     line_bytes,
     line_frame,
@@ -43,14 +47,23 @@ _LONGEST_FRAME: Final = 64 << 20
 """Bytes of a frame that are read back; nothing longer is written."""
 _MOST_RUN_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 320
+_LOOK = 1_023
+"""Lines between two looks at the clock, as a mask."""
+_NUMBER = rb"(?:0|[1-9]\d{0,14})"
+_PLAIN = re.compile(
+    rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
+)
+"""How the line of a frame begins that says nothing out of the ordinary: most of a capture."""
 _first = itemgetter(0)
 
 
 class Archive:
     """Implements `Source` over the parts of a capture."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, first_s: float = inf) -> None:
         """Find every line of the capture that begins at `path`, its further parts included.
+
+        Only for about `first_s` seconds: what is not found then, `read_on` finds.
 
         Raises: DeskUserError when there is no capture.
         """
@@ -58,6 +71,8 @@ class Archive:
         self.path = path
         self.is_live = True
         """Whether somebody writes it at present: `read_on` finds what came since."""
+        self.is_behind = False
+        """Whether there is more than was read so far: `read_on` goes on."""
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
         """Lines that are no lines of a capture: the last one of a killed process, or damage."""
@@ -80,7 +95,7 @@ class Archive:
         """Unix time in seconds of the last frame."""
         self._offset = 0
         """Bytes read of the last part."""
-        self.read_on()
+        self.read_on(first_s)
         self.index = Index(self)
 
     @property
@@ -95,22 +110,28 @@ class Archive:
 
     def frame(self, number: int) -> Frame | None:
         """One frame, read from disk."""
-        if (size := self._long.get(number)) is not None:
-            head = self._places.read(number, 0, _LONG_LINE)
-            tail = self._places.read(number, size - END_BYTES - 2, END_BYTES + 2)
-            try:
-                found = long_frame(head, tail, size)
-            except ValueError:
-                return None
-        elif (read := read_back(self._places.frame_line(number), line_frame)) is not None:
-            found = read
-        else:
-            return None
-        return found if found.number == number else msgspec.structs.replace(found, number=number)
+        return self.frames(number, number + 1)[0] if 0 <= number < self.count else None
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Successive frames, read from disk."""
-        return [self.frame(number) for number in range(start, stop)]
+        if self._has_long(start, stop):
+            return [self._long_or_short(number) for number in range(start, stop)]
+        return [_numbered(line, start + at) for at, line in enumerate(self._places.frame_lines(start, stop))]
+
+    def _long_or_short(self, number: int) -> Frame | None:
+        if (size := self._long.get(number)) is None:
+            return _numbered(self._places.frame_line(number), number)
+        head = self._places.read(number, 0, _LONG_LINE)
+        tail = self._places.read(number, size - END_BYTES - 2, END_BYTES + 2)
+        try:
+            found = long_frame(head, tail, size)
+        except ValueError:
+            return None
+        return found if found.number == number else msgspec.structs.replace(found, number=number)
+
+    def _has_long(self, start: int, stop: int) -> bool:
+        """Whether a frame is so long that its line is not read as a whole."""
+        return bool(self._long) and any(number in self._long for number in range(start, stop))
 
     def whole(self, number: int) -> bytes:
         """All bytes of a frame."""
@@ -125,21 +146,29 @@ class Archive:
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """The bytes of successive frames, of as many as can be held."""
-        return up_to_most(map(self.whole, range(start, stop)))
+        if self._has_long(start, stop):
+            return up_to_most(map(self.whole, range(start, stop)))
+        return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
 
     def close(self) -> None:
         """Let go of the file."""
         self._places.close()
 
-    def read_on(self) -> None:
-        """Read what was written since. Used by one thread at a time. Raises: OSError."""
-        parts = self._places.parts
-        while self.is_live:
+    def read_on(self, budget_s: float = inf) -> None:
+        """Read what was written since, for about `budget_s` seconds. Used by one thread at a time.
+
+        Raises: OSError.
+        """
+        parts, until = self._places.parts, perf_counter() + budget_s
+        while self.is_live or self.is_behind:
             # In this order: of a part that is not held, or is followed by another one, all is there.
             self.is_live = private_files.is_held(parts[-1])
             further = part_path(self.path, len(parts) + 1)
             has_further = further.is_file()
-            self._read_part(len(parts) - 1, parts[-1], grows=self.is_live and not has_further)
+            grows = self.is_live and not has_further
+            self.is_behind = not self._read_part(len(parts) - 1, parts[-1], until, grows=grows)
+            if self.is_behind:
+                return
             if not has_further:
                 break
             self.is_live, self._offset = True, 0
@@ -147,15 +176,29 @@ class Archive:
         if not self.is_live:
             self._close_connections()
 
-    def _read_part(self, part: int, path: Path, *, grows: bool) -> None:
-        """Read a part from where it was left; of one that grows, the line that is being written waits."""
-        offset = self._offset
+    def _read_part(self, part: int, path: Path, until: float, *, grows: bool) -> bool:
+        """Read a part from where it was left; False when that took too long to come to its end.
+
+        Of a part that grows, the line that is being written waits.
+        """
+        offset, places, lines, at_end = self._offset, self._places, 0, True
         with path.open("rb") as file:
             file.seek(offset)
             for raw in iter(partial(file.readline, _LONG_LINE), b""):
-                if len(self._places) >= MOST_FRAMES:
+                if len(places) >= MOST_FRAMES:
                     self.is_cut = True
                     break
+                if lines & _LOOK == _LOOK and perf_counter() > until:
+                    at_end = False
+                    break
+                lines += 1
+                plain = _PLAIN.match(raw) if raw.endswith(b"}\n") else None
+                if plain and int(plain[1]) == self._next:
+                    places.add(1, part, offset)
+                    self._next += 1
+                    self._last = float(plain[2])
+                    offset += len(raw)
+                    continue
                 is_long = len(raw) == _LONG_LINE and not raw.endswith(b"\n")
                 size, tail = _rest_of_line(raw, file) if is_long else (len(raw), raw)
                 if grows and not tail.endswith(b"\n"):
@@ -177,6 +220,7 @@ class Archive:
                     self.unreadable += 1
                 offset += size
         self._offset = offset
+        return at_end
 
     def _run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
         """How many lines of a run are there, their bytes, and whether one is cut off."""
@@ -271,6 +315,19 @@ def _check(path: Path) -> None:
         raise DeskUserError(f"{path} is empty.", f"The capture goes on: use `mcpdesk open {further}`.")
     if not is_capture:
         raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint)
+
+
+def _numbered(line: bytes | None, number: int) -> Frame | None:
+    """The frame of a line, under the number it has here."""
+    found = read_back(line, line_frame)
+    return found if found is None or found.number == number else msgspec.structs.replace(found, number=number)
+
+
+def _bytes_of(line: bytes | None) -> bytes:
+    try:
+        return b"" if line is None else frame_bytes(line)
+    except ValueError:
+        return b""
 
 
 def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:

@@ -29,6 +29,7 @@ FAMILIES = {
     "desk": "keys and calls with the desk on screen",
     "tools": "programs, output, tasks and callbacks by the built-in tools",
     "traffic": "the traffic screen with 100,000 frames",
+    "million": "a capture of 1,000,000 frames under `mcpdesk open`",
     "dashboard": "the dashboard in a browser, with and without 100,000 frames",
 }
 """Every family of figures, a module of this folder each, and what it measures."""

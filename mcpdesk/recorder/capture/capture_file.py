@@ -10,6 +10,7 @@ import errno
 import os
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
@@ -241,6 +242,7 @@ _OFFSET_MASK = (1 << _PART_BITS) - 1
 _RUN = 1 << 63
 _FIRST_READ = 4 << 10
 _LARGEST_READ = 16 << 20
+_AT_ONCE = 1 << 20
 
 
 def part_path(path: Path, part: int) -> Path:
@@ -309,6 +311,26 @@ class Places:
                 if len(lines) > 1:
                     self._group = (place, start, lines)
             return lines[number - start]
+
+    def frame_lines(self, start: int, stop: int) -> list[bytes | None]:
+        """The lines of successive frames, None for those not on disk; neighbours are read at once."""
+        numbers = range(start, min(stop, len(self._frames)))
+        places = self._frames[start : numbers.stop]
+        if len(places) < 3 or not 0 < places[0] < places[-1] < min(places[0] + _AT_ONCE, _RUN):
+            return [self.frame_line(number) for number in numbers]
+        begin, found = places[0], list[bytes | None]()
+        with self._lock:
+            try:
+                handle = self._handle(begin >> _PART_BITS)
+                read = os.pread(handle, places[-1] - begin, begin & _OFFSET_MASK)
+                for at, after in pairwise(places):
+                    if not begin <= at < after:
+                        raise ValueError("frames that are not one after the other")
+                    # Lines of other kinds may stand between two frames.
+                    found.append(read[at - begin : read.index(b"\n", at - begin) + 1])
+            except (OSError, ValueError):
+                found.clear()
+        return found + [self.frame_line(number) for number in numbers[len(found) :]]
 
     def note_line(self, number: int) -> bytes | None:
         """The line of the note on a frame, or None."""

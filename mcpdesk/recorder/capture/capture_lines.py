@@ -284,6 +284,15 @@ def line_bytes(line: Line) -> bytes:
     return (line.text or "").encode("utf-8", "surrogatepass")
 
 
+def frame_bytes(line: bytes) -> bytes:
+    """The bytes carried by the line of a frame that was read before: its head is not read again.
+
+    Raises: ValueError for a line that is not one of a frame.
+    """
+    at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
+    return line_bytes(read_line(line)) if at < 0 else line[at + len(_JSON) : -2]
+
+
 def line_frame(line: Line) -> Frame:
     """The frame of a frame's line, its data cut like any frame in memory."""
     data = line_bytes(line)

@@ -85,8 +85,7 @@ class Index:
         self._known_gaps = source.gaps
         self._found_gaps: list[Gap] = []
         """Frames that have numbers, and were gone before anybody looked."""
-        self.gone = sum(gap.frames for gap in self._known_gaps)
-        """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
+        self._gone = self._summed = 0
 
     @property
     def frame_count(self) -> int:
@@ -97,6 +96,15 @@ class Index:
     def first_frame(self) -> int:
         """The oldest frame whose exchange is known."""
         return self._pairing.first_frame
+
+    @property
+    def gone(self) -> int:
+        """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
+        known = self._known_gaps
+        while self._summed < len(known):
+            self._gone += known[self._summed].frames
+            self._summed += 1
+        return self._gone
 
     @property
     def gaps(self) -> Sequence[Gap]:
@@ -248,7 +256,7 @@ class Index:
     def _miss(self, number: int) -> None:
         """Note that a frame is gone; those that follow each other are one gap."""
         gaps = self._found_gaps
-        self.gone += 1
+        self._gone += 1
         if gaps and gaps[-1].before == number:
             gaps[-1] = Gap(number + 1, gaps[-1].frames + 1)
         else:

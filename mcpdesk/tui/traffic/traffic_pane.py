@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
+_BEHIND = 10_000
+"""Frames nobody has looked at yet, beyond which a person is told how far that has come."""
 BESIDE = 110
 """Cells across from which open details stand beside the list."""
 _HINT = "filter: words · method: tool: peer: status:error kind: dir: id: >200ms >10kb since:5m · not or ( )"
@@ -449,16 +451,19 @@ def counts(listing: TrafficList) -> str:
     lines = len(view.lines)
     noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
     parts = [f"{lines:,} {noun}" if listing.node == EVERYTHING else f"{lines:,} of {view.total:,} {noun}"]
+    index = listing.index
+    if index.frame_count - index.paired > _BEHIND:
+        parts.append(f"reading {index.paired / index.frame_count:.0%}")
     if view.done < 1:
         parts.append(f"searching {view.done:.0%}")
     if listing.sorted is not None and listing.sorted.is_cut:
         parts.append(f"the first {len(listing.sorted.lines):,} of them sorted")
     if listing.marks:
         parts.append(f"{len(listing.marks)} marked")
-    if listing.index.table.base:
-        parts.append(f"{listing.index.table.base:,} older in the capture")
-    if listing.index.gone:
-        parts.append(f"{counted(listing.index.gone, 'frame')} gone")
+    if index.table.base:
+        parts.append(f"{index.table.base:,} older in the capture")
+    if index.gone:
+        parts.append(f"{counted(index.gone, 'frame')} gone")
     return " · ".join(parts)
 
 

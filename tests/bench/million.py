@@ -1,0 +1,83 @@
+"""A capture of a million frames under `mcpdesk open`: what a person waits for, and the memory it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from mcpdesk.recorder.capture.capture_lines import connection_line, frame_lines, header_line
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
+from tests.bench.figure import Effort, Figure, Goal
+from tests.bench.process import MCPDESK
+from tests.bench.screen import Screen
+
+FRAMES = 1_000_000
+CLIENTS = 8
+BEGAN = 1_764_000_000.0
+PIECE = 10_000
+"""Frames that are made at a time."""
+SECOND = Goal(1_000.0, at_most=True)
+QUICK = Goal(300.0, at_most=True)
+SMALL = Goal(200.0, at_most=True)
+
+
+def write_capture(path: Path, frames: int = FRAMES) -> None:
+    """Calls of three tools by several clients at a time, all answered; the last one is of `final`."""
+    with path.open("wb") as file:
+        file.write(header_line(1, 0, BEGAN))
+        for client in range(1, CLIENTS + 1):
+            info = ConnectionInfo(client, "bench", "stdio", f"client-{client}", "2025-11-25", BEGAN)
+            file.write(connection_line(info))
+        for start in range(0, frames, PIECE):
+            some = [_frame(number, frames) for number in range(start, min(start + PIECE, frames))]
+            file.write(frame_lines(some, ()) or b"")
+
+
+def _frame(number: int, frames: int) -> Frame:
+    """Frames come in turns: each client asks, then each gets its answer."""
+    turn, place = divmod(number, 2 * CLIENTS)
+    client = place % CLIENTS + 1
+    if place < CLIENTS:
+        tool = "final" if number + 2 * CLIENTS >= frames else ("search", "read", "echo")[turn % 3]
+        arguments = b'"path":"docs/%d.md","limit":20' % number
+        data = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%b","arguments":{%b}}}' % (
+            turn,
+            tool.encode(),
+            arguments,
+        )
+    else:
+        said = b"%d lines, the first of them about nothing in particular" % number
+        data = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}' % (turn, said)
+    way = Direction.IN if place < CLIENTS else Direction.OUT
+    return Frame(number, BEGAN + number / 1000, client, way, data, len(data))
+
+
+def figures(effort: Effort) -> Iterator[Figure]:
+    """Milliseconds to the drawing; MiB of the whole program."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "million.jsonl")
+        write_capture(path)
+        rounds = [_measured(path) for _ in range(effort.rounds)]
+    goals = {"painted": QUICK, "jump": QUICK, "sort": QUICK, "filter": SECOND, "memory": SMALL}
+    for name in rounds[0]:
+        unit = "MiB" if name == "memory" else "ms"
+        yield Figure(f"{FRAMES:,} frames, {name}", unit, [one[name] for one in rounds], goal=goals.get(name))
+
+
+def _measured(path: Path) -> dict[str, float]:
+    with closing(Screen([*MCPDESK, "open", str(path)], path.parent)) as screen:
+        painted = screen.see("tools/call|search|read|echo")
+        whole = screen.see(rf"{FRAMES // 2:,} exchanges")
+        time.sleep(1)
+        looks = {"painted": 1000 * (painted - screen.began), "all paired": 1000 * (whole - screen.began)}
+        looks["jump to start"] = screen.press("g", r":00\.000 client-1")
+        looks["jump"] = screen.press("G", "final")
+        screen.press("/", "filter: words")
+        looks["filter"] = screen.press("999990", "1 of ")
+        memory = psutil.Process(screen.pid).memory_info().rss / (1 << 20)
+        return {**looks, "memory": memory}
