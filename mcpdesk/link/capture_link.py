@@ -34,15 +34,19 @@ class CaptureLink(Link):
         if told:
             self._add(told, Severity.INFO)
         self._told = set[str]()
+        self._began = False
         self._closed = Event()
         self._follower = Thread(target=self._follow, name="follow", daemon=True)
-        if archive.is_live or archive.is_behind:
-            self._follower.start()
         if not archive.is_behind:
             self._tell()
 
     def view(self) -> CoreView:
-        """The path of the capture, and whether it grows."""
+        """The path of the capture, and whether it grows. The first look begins to read what is left of it."""
+        if not self._began:
+            # Not before: the screen that looks would be drawn later by as much as is read meanwhile.
+            self._began = True
+            if self._archive.is_live or self._archive.is_behind:
+                self._follower.start()
         path, grows = str(self.path), self._archive.is_live
         return CoreView((), (), Protection.OFFLINE, capture_path=path, capture_grows=grows)
 

@@ -8,7 +8,8 @@ missing, `gaps` says so.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import partial
 from math import inf
@@ -91,12 +92,15 @@ class Archive:
         """The last frame the file says is missing (excluded), and why."""
         self._long: dict[int, int] = {}
         """Lengths of long lines, by frame."""
+        self._encoded = array("q")
+        """Frames that do not stand in the file as they are, rising."""
         self._last = 0.0
         """Unix time in seconds of the last frame."""
         self._offset = 0
         """Bytes read of the last part."""
         self.read_on(first_s)
         self.index = Index(self)
+        self.index.raw = self.raw
 
     @property
     def count(self) -> int:
@@ -149,6 +153,11 @@ class Archive:
         if self._has_long(start, stop):
             return up_to_most(map(self.whole, range(start, stop)))
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
+
+    def raw(self, start: int, stop: int) -> bytes | None:
+        """The piece of the file with successive frames; None where one is written otherwise."""
+        encoded, at = self._encoded, bisect_left(self._encoded, start)
+        return None if at < len(encoded) and encoded[at] < stop else self._places.piece(start, stop)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -251,6 +260,8 @@ class Archive:
                 self._lost = (line.first, "they are in an earlier part")
         elif line.n >= 0:
             line_bytes(line)
+            if not line.json and not line.run:
+                self._encoded.append(len(self._places))
             self._place_frames(line.n, count, part, offset, is_run=line.run > 0)
             self._last = line.t
         else:

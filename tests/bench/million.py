@@ -71,13 +71,13 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 def _measured(path: Path) -> dict[str, float]:
     with closing(Screen([*MCPDESK, "open", str(path)], path.parent)) as screen:
-        painted = screen.see("tools/call|search|read|echo")
+        painted = screen.see("tools/call")
         whole = screen.see(rf"{FRAMES // 2:,} exchanges")
         time.sleep(1)
         looks = {"painted": 1000 * (painted - screen.began), "all paired": 1000 * (whole - screen.began)}
         looks["jump to start"] = screen.press("g", r":00\.000 client-1")
         looks["jump"] = screen.press("G", "final")
         screen.press("/", "filter: words")
-        looks["filter"] = screen.press("999990", "1 of ")
+        looks["filter"] = screen.press("docs/999984", rf"  ?1 of {FRAMES // 2:,} exchanges  ")
         memory = psutil.Process(screen.pid).memory_info().rss / (1 << 20)
         return {**looks, "memory": memory}

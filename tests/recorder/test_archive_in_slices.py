@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.capture_file import Places
-from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.query import All, Word, parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.traffic_pane import counts
@@ -52,6 +53,7 @@ def test_a_link_reads_and_pairs_the_rest_by_itself(large: Path) -> None:
     short.write_bytes(b"".join(lines[:5_000] + lines[5_010:-1]) + lines[-1][:-9])
     archive = Archive(short, 0)
     link = CaptureLink(archive)
+    link.view()
     wait_until(lambda: len(link.notices()) == 2)
     assert (archive.count, archive.index.paired) == (FRAMES - 11, FRAMES - 11)
     told = [notice.text for notice in link.notices()]
@@ -96,6 +98,30 @@ def test_frames_read_together_are_those_read_one_by_one(large: Path) -> None:
         assert archive.data(start, archive.count) == [
             archive.whole(number) for number in range(start, archive.count)
         ]
+    archive.close()
+
+
+def test_a_word_is_found_however_its_frame_stands_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_capture(path, 400)
+    frames = [b'"json":{}}'] * 600
+    frames[0] = b'"text":"Na\\u00efve \\"word\\" A"}'
+    frames[200] = b'"base64":"%b"}' % b64encode(b"\xff WORD")
+    frames[400] = b'"json":{"in":"a Word"}}'
+    with path.open("ab") as file:
+        for number, frame in enumerate(frames, 400):
+            file.write(b'{"n":%d,"t":1764000000.5,"c":1,"d":"in",%b\n' % (number, frame))
+    archive = Archive(path)
+    all_of(archive)
+    for text, found in (
+        ('"word"', [400]),
+        ("na\u00efve", [400]),
+        ("word", [400, 600, 800]),
+        ("docs/17.md", [17, 25]),
+    ):
+        view = View(archive.index, All((Word(text),)), raw=True)
+        view.advance(9)
+        assert list(view.lines) == found
     archive.close()
 
 

@@ -332,6 +332,21 @@ class Places:
                 found.clear()
         return found + [self.frame_line(number) for number in numbers[len(found) :]]
 
+    def piece(self, start: int, stop: int) -> bytes | None:
+        """What stands between the lines of two frames, the first included; None when they are not close."""
+        places = self._frames
+        if not 0 <= start < stop < len(places) or not (
+            0 < places[start] < places[stop] < min(places[start] + _AT_ONCE, _RUN)
+        ):
+            return None
+        begin = places[start]
+        with self._lock:
+            try:
+                handle = self._handle(begin >> _PART_BITS)
+                return os.pread(handle, places[stop] - begin, begin & _OFFSET_MASK)
+            except OSError:
+                return None
+
     def note_line(self, number: int) -> bytes | None:
         """The line of the note on a frame, or None."""
         place = self._notes[number] if 0 <= number < len(self._notes) else 0

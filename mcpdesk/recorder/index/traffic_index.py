@@ -5,7 +5,7 @@ One reader at a time advances the index with `catch_up`; everything else may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import inf
 from threading import Lock
@@ -67,6 +67,8 @@ class Index:
         self.whole = source.whole
         self.note = source.note
         self.data = source.data
+        self.raw: Callable[[int, int], bytes | None] | None = None
+        """Bytes in which those of frames from one up to another stand as they are; None: ask `data`."""
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)

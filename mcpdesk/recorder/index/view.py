@@ -156,6 +156,12 @@ class View:
 
     def _search(self, start: int, stop: int) -> None:
         """Search frames for the filter's words; an earlier row may match by what came for it now."""
+        look = self._index.raw if self._matcher.needles else None
+        raw = look(start, stop) if look else None
+        if raw is not None:
+            raw = raw.lower()
+            if not any(needle.bytes in raw for needle in self._matcher.needles):
+                return
         while self._matcher.needles and start < stop:
             pieces = self._index.data(start, stop)
             self._search_pieces(start, pieces)
