@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -11,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.getters import query_one
 from textual.widgets import Static
 
@@ -100,8 +102,11 @@ class SavePage(Dialog[None]):
 
     def update_rows(self) -> None:
         """Show what came meanwhile."""
-        if not self._is_ready:
-            return
+        if self._is_ready:
+            with suppress(NoMatches):  # the page is closing, and some of it has gone
+                self._show_rows()
+
+    def _show_rows(self) -> None:
         saves, replay = self._saves, self._saves.replay
         self.query_one("#contract Static", Static).update(self._contract())
         told = "" if replay is None else f"{replay.told}{' …' if replay.is_running else ''}"
