@@ -157,9 +157,10 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         await it.until(lambda: "2 not yet …" in it.shown())
         await it.pilot.press("x")
         await it.until(lambda: "2 not made" in it.shown())
-        await it.app.screen.query("#contract").remove()
-        link.save()  # it comes while the page is closing
-        await it.pilot.pause()
+        page = it.app.screen
+        assert isinstance(page, SavePage)
+        await page.query("#contract").remove()  # as while it closes
+        page.update_rows()
         await it.pilot.press("escape")
         link.answers_now["tea"] = ok("9")
         link.save()
