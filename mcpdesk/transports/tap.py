@@ -41,6 +41,8 @@ PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
 """Signals that are the program's."""
+AWAITED = (*PASSED_ON, signal.SIGCHLD)
+"""Signals that something is to be done about."""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a program does not expect to be ignored."""
 
@@ -168,20 +170,21 @@ def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int
     `write_capture` is called in a process of its own.
     Raises: OSError when the command cannot be started; ValueError for a NUL in it.
     """
-    # Threads inherit the mask: signals come to this one, which waits for the program.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+    # Signals stay blocked, and are waited for: a handler would not be called for one that comes just before
+    # the wait. Threads inherit the mask. macOS keeps no SIGCHLD for later unless it has a handler.
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     try:
         program = _start(argv, before)
-        copies = Copies(_start_recorder(program.pid, write_capture))
-        handing = threading.Thread(target=copies.hand_over, name="copies", daemon=True)
-        carrier = _Carrier(program, copies)
-        carrier.start()
-        handing.start()
-        for number in PASSED_ON:
-            signal.signal(number, lambda number, _: _signal_group(program.pid, number))
-    finally:
+    except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    code = os.waitstatus_to_exitcode(os.waitpid(program.pid, 0)[1])
+        raise
+    copies = Copies(_start_recorder(program.pid, write_capture))
+    handing = threading.Thread(target=copies.hand_over, name="copies", daemon=True)
+    carrier = _Carrier(program, copies)
+    carrier.start()
+    handing.start()
+    code = _wait_for_end(program)
     carrier.finish()
     copies.end()
     handing.join(END_S)
@@ -193,6 +196,14 @@ class _Program:
 
     def __init__(self, pid: int, stdin: int, stdout: int) -> None:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
+
+
+def _wait_for_end(program: _Program) -> int:
+    """Pass signals on to a program until it ends; returns its exit code, -N for signal N."""
+    while not (ended := os.waitpid(program.pid, os.WNOHANG))[0]:
+        if (number := signal.sigwait(AWAITED)) != signal.SIGCHLD:
+            _signal_group(program.pid, number)
+    return os.waitstatus_to_exitcode(ended[1])
 
 
 def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
