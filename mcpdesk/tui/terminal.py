@@ -207,11 +207,15 @@ class KeyQueue:
             await self._next()
 
     async def _next(self) -> None:
+        was_held = self._held_since is not None
         if self._waiting and self._is_held():
             self._app.set_timer(KEY_POLL_S, self._next)
             return
         if not self._waiting:
             self._is_busy = False
+            return
+        if was_held and self._held_since is None:
+            self._app.call_later(self._next)  # The focus moves in a message that may still be queued.
             return
         event = self._waiting.popleft()
         self._number += 1

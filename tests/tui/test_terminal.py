@@ -13,6 +13,7 @@ import pytest
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.content import Content
@@ -24,7 +25,7 @@ from textual.widgets import DataTable, Input, Label, OptionList, Select, Static,
 
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind, TerminalAnswers
-from mcpdesk.tui.terminal import DeskDriver, TerminalGate, driver_of, graphics_of
+from mcpdesk.tui.terminal import KEY_POLL_S, DeskDriver, KeyQueue, TerminalGate, driver_of, graphics_of
 from tests.support.frame import running_frame
 from tests.support.hostile import COMMANDS
 
@@ -49,6 +50,43 @@ async def test_a_terminal_is_driven_by_it_and_nothing_else(monkeypatch: pytest.M
             "textual.constants.DRIVER", "textual.drivers.headless_driver:HeadlessDriver", raising=True
         )
         assert app.get_driver_class() is HeadlessDriver
+
+
+class Opening(App[None]):
+    """Two fields; the focus moves to the second when something has been opened, at a busy moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_opening = True
+        self._keys = KeyQueue(self, super().on_event, lambda: self.is_opening)
+
+    def compose(self) -> ComposeResult:
+        yield Input(id="before")
+        yield Input(id="after")
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys go through the queue."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            await self._keys.put(event)
+        else:
+            await super().on_event(event)
+
+    async def open(self) -> None:
+        """Move the focus while the queue's next look at its keys already waits for its turn."""
+        await asyncio.sleep(5 * KEY_POLL_S)
+        self.is_opening = False
+        self.query_one("#after").focus()
+
+
+async def test_a_key_waits_until_the_focus_has_moved() -> None:
+    app = Opening()
+    async with app.run_test() as pilot:
+        await pilot.press("x")
+        app.call_later(app.open)
+        async with asyncio.timeout(10):
+            while not any(field.value for field in app.query(Input)):
+                await pilot.pause()
+        assert app.query_one("#after", Input).value == "x"
 
 
 async def test_answers_are_no_keys_and_the_terminal_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
