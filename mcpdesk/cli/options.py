@@ -56,7 +56,7 @@ def fault_rules(file: Path | None) -> str:
     """The rules of `--faults`, a line each. Raises: DeskUserError for a file that cannot be used."""
     if file is None:
         return ""
-    from mcpdesk.hosting.faults import FaultRules
+    from mcpdesk.hosting.holding.faults import FaultRules
 
     try:
         return FaultRules(file.expanduser().read_text("utf-8")).text

@@ -24,7 +24,7 @@ from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.holds import Accept
+    from mcpdesk.hosting.holding.holds import Accept
     from mcpdesk.transports.replay import ClientState
 
 LARGE = 64 << 10

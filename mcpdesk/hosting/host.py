@@ -17,7 +17,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
-from mcpdesk.hosting.holds import Holds
+from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.client.roots import DeskRoots
-from mcpdesk.hosting.holds import Holds
+from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.calls.services import Services

@@ -105,6 +105,11 @@ class EventFramer:
         self._is_first = True
         self._skips_newline = False
 
+    @property
+    def is_between(self) -> bool:
+        """Whether nothing of an event has come whose end is still to come."""
+        return not (self._pieces or self._data or self._name) and self._id is None
+
     def feed(self, data: bytes) -> list[Event]:
         """Take the next bytes and return the events they complete.
 

@@ -6,12 +6,13 @@ and `Source` what the index reads from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.phases import Phases
 
 KEPT_BYTES = 64 << 10
@@ -226,8 +227,25 @@ class Recorder(Protocol):
         """
 
 
+class MessageLine(Protocol):
+    """What a server sends about one request, or about none; each message waits behind the one before it."""
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether something waits."""
+
+    def put(self, message: bytes) -> None:
+        """Deliver one message, or let it wait."""
+
+    async def all_gone(self) -> None:
+        """Wait until nothing is held any more."""
+
+    def close(self) -> None:
+        """Nobody waits for what is held."""
+
+
 class ExchangeHolds(Protocol):
-    """Where requests to servers that are not ours, and their answers, wait for a person."""
+    """Where messages to servers that are not ours, and what those send, wait for a person."""
 
     @property
     def is_on(self) -> bool:
@@ -252,6 +270,30 @@ class ExchangeHolds(Protocol):
 
         Raises: AnswerCut, when the connection is to break in the middle of it.
         """
+
+    async def hold_told(self, connection: int, message: dict[str, Any]) -> dict[str, Any] | None:
+        """A notification of a client, or its reply to a question, as it is to go on; None: it was dropped."""
+
+    async def hold_sent(
+        self,
+        connection: int,
+        data: bytes,
+        answer: Callable[[dict[str, Any]], Awaitable[object]],
+        of: Id | None = None,
+    ) -> bytes | None:
+        """What a server is to send about the request `of` in the place of a message; None: nothing.
+
+        `answer` takes what a person answered in the client's stead.
+        """
+
+    def line(
+        self,
+        connection: int,
+        deliver: Callable[[bytes], object],
+        answer: Callable[[dict[str, Any]], Awaitable[object]],
+        of: Id | None = None,
+    ) -> MessageLine:
+        """The same for messages that come without being waited for; `deliver` gets what is to be sent."""
 
     async def lose(self, connection: int) -> None:
         """Wait until the client of a connection has left: it gets no answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import time
 
 from msgspec.structs import replace
@@ -12,9 +13,16 @@ from mcpdesk.client.transport import ClientTransport, Receive, ServerReply, Sess
 from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
-from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.revisions import BY_NAME, Revision
-from mcpdesk.recorder.record import ConnectionInfo, Direction, ExchangeHolds, HttpNote, Recorder
+from mcpdesk.recorder.record import (
+    ConnectionInfo,
+    Direction,
+    ExchangeHolds,
+    HttpNote,
+    MessageLine,
+    Recorder,
+)
 
 OnReply = Callable[[str, ServerReply], None]
 """Gets the method of each request that was answered, and the reply."""
@@ -30,9 +38,9 @@ class RecordedTransport(ClientTransport):
         transport: ClientTransport,
         recorder: Recorder,
         info: ConnectionInfo,
-        on_reply: OnReply = lambda method, reply: None,
-        holds: ExchangeHolds | None = None,
-        on_agreed: Callable[[ConnectionInfo], None] = lambda info: None,
+        holds: ExchangeHolds,
+        on_reply: OnReply,
+        on_agreed: Callable[[ConnectionInfo], None],
     ) -> None:
         """`holds` is where messages may wait for a person; `on_agreed` gets what was agreed upon."""
         self._inner = transport
@@ -41,6 +49,8 @@ class RecordedTransport(ClientTransport):
         self._on_reply = on_reply
         self._holds = holds
         self._on_agreed = on_agreed
+        self._lines: dict[Id, MessageLine] = {}
+        """Where what belongs to a request waits, by its id, while something is to be held."""
         self.target = transport.target
         recorder.connect(info)
 
@@ -67,7 +77,7 @@ class RecordedTransport(ClientTransport):
     async def open(self, receive: Receive) -> None:
         """Connect. Raises: CallError."""
         try:
-            await self._inner.open(self._recording(receive))
+            await self._inner.open(self._outside(receive))
         except HttpError as error:
             if error.status:
                 self._on_reply(OPENING, ServerReply(status=error.status))
@@ -78,8 +88,8 @@ class RecordedTransport(ClientTransport):
     ) -> ServerReply:
         """Send a request and wait for its reply. Raises: CallError when none came."""
         self._record(Direction.IN, codec.encode(request))
-        if self._holds is not None and self._holds.is_on:
-            reply = await self._held_exchange(self._holds, request, headers, receive)
+        if self._holds.is_on:
+            reply = await self._held_exchange(request, headers, receive)
         else:
             reply = await self._inner.exchange(request, headers, self._recording(receive))
         said = None
@@ -92,10 +102,10 @@ class RecordedTransport(ClientTransport):
         return reply
 
     async def _held_exchange(
-        self, holds: ExchangeHolds, request: JSONObject, headers: Mapping[str, str], receive: Receive
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and take its reply, each when a person let it go. Raises: CallError."""
-        number, came = self._info.number, time()
+        """Send a request and take what comes of it, each when a person let it go. Raises: CallError."""
+        holds, number, came = self._holds, self._info.number, time()
         known = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
         in_session = known is not None and not known.is_stateless and request["method"] != "initialize"
         try:
@@ -106,7 +116,7 @@ class RecordedTransport(ClientTransport):
             return ServerReply(given, codec.encode(given))
         if sent is not None:
             fitting = headers if sent is request else routed(sent, headers)
-            reply = await self._inner.exchange(sent, fitting, self._recording(receive))
+            reply = await self._exchange_in_line(sent, fitting, receive)
             if not isinstance(reply.message, dict):
                 return reply
             try:
@@ -120,9 +130,40 @@ class RecordedTransport(ClientTransport):
         await holds.lose(number)
         raise CallError("it was dropped at the desk", self.target)
 
+    async def _exchange_in_line(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request and wait for its reply, and until what came before that was let go."""
+        failures: list[CallError] = []
+
+        def received(message: JSONObject) -> None:
+            try:
+                receive(message)
+            except CallError as error:
+                failures.append(error)
+
+        identifier = request["id"]
+        line = self._lines[identifier] = self._line(received, identifier)
+        try:
+            reply = await self._inner.exchange(
+                request, headers, lambda message: line.put(codec.encode(message))
+            )
+            await line.all_gone()
+        finally:
+            del self._lines[identifier]
+            line.close()
+        if failures:
+            raise failures[0]
+        return reply
+
     async def send(self, message: JSONObject) -> None:
         """Send a notification or a response. Raises: CallError."""
         self._record(Direction.IN, codec.encode(message))
+        if self._holds.is_on:
+            kept = await self._holds.hold_told(self._info.number, message)
+            if kept is None:
+                return
+            message = kept
         await self._inner.send(message)
 
     async def close(self) -> None:
@@ -142,7 +183,7 @@ class RecordedTransport(ClientTransport):
         if older is None:
             return None
         info = replace(self._info, transport="sse")
-        return RecordedTransport(older, self._recorder, info, self._on_reply, self._holds, self._on_agreed)
+        return RecordedTransport(older, self._recorder, info, self._holds, self._on_reply, self._on_agreed)
 
     async def listen(self, opened: Callable[[], None]) -> None:
         """Receive what belongs to no request, until cancelled."""
@@ -163,10 +204,48 @@ class RecordedTransport(ClientTransport):
 
     def ended(self, at: float) -> None:
         """Note that the connection is over, at a Unix time in seconds."""
-        if self._holds is not None:
-            self._holds.forget(self._info.number)
+        self._holds.forget(self._info.number)
         self._info = replace(self._info, closed=at)
         self._recorder.connect(self._info)
+
+    def _outside(self, receive: Receive) -> Receive:
+        """What takes messages that come outside of any exchange: from a program all of them do."""
+        plain = self._recording(receive)
+
+        def delivered(message: JSONObject) -> None:
+            with suppress(CallError):
+                receive(message)
+
+        line = self._line(delivered)
+
+        def received(message: JSONObject) -> None:
+            if self._holds.is_on or line.is_moving:
+                (self._line_of(message) or line).put(codec.encode(message))
+            else:
+                plain(message)
+
+        return received
+
+    def _line_of(self, message: JSONObject) -> MessageLine | None:
+        """The line of the request a message belongs to: the one it names, or the only one there is."""
+        params = message.get("params")
+        token = params.get("progressToken") if isinstance(params, dict) else None
+        if is_id(token):
+            return self._lines.get(token)
+        return next(iter(self._lines.values())) if len(self._lines) == 1 else None
+
+    def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
+        """Where messages wait until they are recorded and received."""
+
+        def deliver(data: bytes) -> None:
+            self._record(Direction.OUT, data)
+            receive(codec.decode(data))
+
+        async def answer(message: JSONObject) -> None:
+            with suppress(CallError):
+                await self._inner.send(message)
+
+        return self._holds.line(self._info.number, deliver, answer, of)
 
     def _recording(self, receive: Receive) -> Receive:
         def received(message: JSONObject) -> None:

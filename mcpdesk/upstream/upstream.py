@@ -113,7 +113,7 @@ class UpstreamSite(NamedTuple):
     """Gets a text for the person at the screen, and whether it is about a failure."""
     inbox: Inbox
     connect_timeout_s: float
-    holds: ExchangeHolds | None = None
+    holds: ExchangeHolds
     agreed: Callable[[ConnectionInfo], None] = lambda info: None
     """Told how a server was reached."""
     restarted: Callable[[str], None] = lambda name: None
@@ -225,7 +225,7 @@ class Upstream:
         events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.place, events)
         self._transport = RecordedTransport(
-            transport, site.recorder, info, self._answered, site.holds, site.agreed
+            transport, site.recorder, info, site.holds, self._answered, site.agreed
         )
         self.connection = ServerConnection(
             self._transport,

@@ -11,9 +11,9 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.hosting import holds as holds_module
-from mcpdesk.hosting.faults import FaultRules
-from mcpdesk.hosting.holds import Holds
+from mcpdesk.hosting.holding import holds as holds_module
+from mcpdesk.hosting.holding.faults import FaultRules
+from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.recorder.capture.recording import Recording
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import write

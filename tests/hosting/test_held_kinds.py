@@ -13,7 +13,7 @@ import pytest
 
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.holds import HeldMessage, Verdict
+from mcpdesk.hosting.holding.held_message import HeldMessage, Verdict
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.holds import HeldMessage, Holds, HoldView, Verdict, Ways
+from mcpdesk.hosting.holding.held_message import HeldMessage, HoldView, Verdict, Ways
+from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans

@@ -12,7 +12,7 @@ import orjson
 
 from mcpdesk.errors import UnknownMode
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.holds import Holds
+from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.hosted_jobs import HostedJobs
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS

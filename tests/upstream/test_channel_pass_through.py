@@ -45,15 +45,17 @@ async def passing(target: RemoteTarget = OFFICIAL, **flags: Any) -> AsyncIterato
 
 @asynccontextmanager
 async def official_at(way: str) -> AsyncIterator[RemoteTarget]:
-    """The official SDK's server: a program, or behind a URL of the older transport, named so or probed."""
+    """The official SDK's server: a program, behind a URL, or of the older transport, named so or probed."""
     if way == "program":
         yield OFFICIAL
         return
-    command = (sys.executable, "-m", "tests.support.official_server", "sse")
+    kind = "http" if way == "url" else "sse"
+    command = (sys.executable, "-m", "tests.support.official_server", kind)
     there = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=DEVNULL, cwd=ROOT)
     assert there.stdout is not None
     try:
-        url = f"http://127.0.0.1:{int(await there.stdout.readline())}/sse"
+        path = "mcp" if way == "url" else "sse"
+        url = f"http://127.0.0.1:{int(await there.stdout.readline())}/{path}"
         yield UrlTarget(url, kind="sse" if way == "named" else "")
     finally:
         there.kill()

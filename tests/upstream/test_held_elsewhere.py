@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
+from mcpdesk.client.targets import UrlTarget
+from mcpdesk.inbox.question import Answer
 from mcpdesk.link.values import HeldMessage, Verdict
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.upstream.upstream import UpstreamPlan
+from tests.support import official
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.upstream.test_channel_pass_through import NEWEST, official_at
 from tests.upstream.test_pass_through import ASKED, JSON, Elsewhere, through
-from tests.upstream.test_upstream import names, odd
+from tests.upstream.test_upstream import names, odd, upstream
 
 
 async def held(desk: RunningDesk, *, is_answer: bool = False) -> HeldMessage:
@@ -70,3 +80,165 @@ async def test_calls_of_the_desk_to_a_program_are_held() -> None:
         await let_go(desk, await held(desk), Verdict.DROP)
         lost.cancel()
         assert (await asyncio.wrap_future(lost.outcome)).cancelled
+
+
+WAYS = [(way, era) for way in ("program", "url") for era in ("2025-11-25", NEWEST)] + [
+    ("named", "2024-11-05")
+]
+SENT = "method:notifications/progress or method:elicitation/create"
+
+
+async def sent(desk: RunningDesk, *whats: str, after: HeldMessage | None = None) -> HeldMessage:
+    """The message that is held behind another one, which is one of these."""
+    last = 0 if after is None else after.number
+
+    def found() -> list[HeldMessage]:
+        return [one for one in desk.held().messages if one.number > last]
+
+    await until(found)
+    [one] = found()
+    assert one.what in whats
+    return one
+
+
+async def let_progress_go(desk: RunningDesk) -> None:
+    """Let what `steps` reports go: the first is changed, the second dropped, the third passed on."""
+    first = await sent(desk, "tells")
+    assert first.is_sent and first.method == "notifications/progress"
+    await let_go(desk, first, Verdict.CHANGE, first.text.replace('"progress": 0', '"progress": 0.5'))
+    second = await sent(desk, "tells", after=first)
+    await let_go(desk, second, Verdict.DROP)
+    await let_go(desk, await sent(desk, "tells", after=second), Verdict.GO_ON)
+
+
+def marked(index: Index) -> list[str]:
+    """What became of held messages, in order."""
+    return [mark.how for mark in index.marks]
+
+
+@pytest.mark.parametrize(("way", "revision"), WAYS)
+async def test_what_a_server_sends_to_a_client_is_held_and_changed(way: str, revision: str) -> None:
+    answers, heard = official.Answers(), official.Heard()
+    async with official_at(way) as target:
+        plan = UpstreamPlan("far", target)
+        async with (
+            running_desk(upstreams=[plan], http=True, no_auth=True) as desk,
+            official.answering(desk.host.url("far"), _spoken(revision), answers) as client,
+        ):
+            await until(lambda: upstream(desk, "far").state == "ready")
+            await client.call_tool("add", {"a": 1, "b": 1})
+            assert await asyncio.wrap_future(desk.hold(SENT, "both"))
+            call = asyncio.create_task(client.call_tool("steps", {}, progress_callback=heard.on_progress))
+            await let_progress_go(desk)
+            await call
+            assert [done for done, _, _ in heard.progress] == [0.5, 2]
+            call = asyncio.create_task(client.call_tool("ask", {}))
+            asked = await sent(desk, "asks", "answer")
+            await let_go(desk, asked, Verdict.CHANGE, asked.text.replace("Who are", "Which one are"))
+            if revision != NEWEST:  # there the reply is a request of its own
+                reply = await sent(desk, "reply", after=asked)
+                await let_go(desk, reply, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
+            name = "Ada" if revision == NEWEST else "Grace"
+            assert (name in str((await call).content), answers.asked) == (True, ["Which one are you?"])
+            desk.traffic.catch_up()
+            hows = [how.removeprefix("notifications/") for how in marked(desk.traffic)[:3]]
+            assert hows == ["progress changed", "progress dropped", "progress passed on"]
+            assert '"progress":0.5' in desk.traffic.marks[0].now
+            if revision != NEWEST:
+                call = asyncio.create_task(client.call_tool("ask", {}))
+                asked = await sent(desk, "asks", after=reply)
+                await let_go(desk, asked, Verdict.ANSWER, '{"action": "decline"}')
+                assert "decline" in str((await call).content)
+
+
+@pytest.mark.parametrize(("way", "revision"), WAYS)
+async def test_what_a_server_sends_to_the_desk_is_held_and_changed(way: str, revision: str) -> None:
+    async with official_at(way) as target:
+        plan = UpstreamPlan("far", target, Reach(revision=revision))
+        async with running_desk(upstreams=[plan]) as desk:
+            await until(lambda: upstream(desk, "far").state == "ready")
+            assert await asyncio.wrap_future(desk.hold(SENT, "both"))
+            call = desk.request("far", "tools/call", {"name": "steps", "arguments": {}})
+            await let_progress_go(desk)
+            assert "done" in str((await asyncio.wrap_future(call.outcome)).result)
+            assert marked(desk.traffic) == [
+                f"notifications/progress {how}" for how in ("changed", "dropped", "passed on")
+            ]
+            call = desk.request("far", "tools/call", {"name": "ask", "arguments": {}})
+            asked = await sent(desk, "asks", "answer")
+            await let_go(desk, asked, Verdict.CHANGE, asked.text.replace("Who are", "Which one are"))
+            await until(desk.questions)
+            question = desk.questions()[0]
+            assert question.pages[0].question == "Which one are you?"
+            await asyncio.wrap_future(desk.answer(question.id, [Answer(other="Ada")]))
+            if revision != NEWEST:
+                reply = await sent(desk, "reply", after=asked)
+                await let_go(desk, reply, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
+            said = str((await asyncio.wrap_future(call.outcome)).result)
+            assert ("Ada" if revision == NEWEST else "Grace") in said
+            if revision != NEWEST:
+                call = desk.request("far", "tools/call", {"name": "ask", "arguments": {}})
+                asked = await sent(desk, "asks", after=reply)
+                await let_go(desk, asked, Verdict.ANSWER, '{"action": "decline"}')
+                assert "decline" in str((await asyncio.wrap_future(call.outcome)).result)
+
+
+def _spoken(revision: str) -> str:
+    """What a client speaks through the desk, which serves it Streamable HTTP."""
+    return "2025-11-25" if revision == "2024-11-05" else revision
+
+
+async def test_a_stream_that_stands_open_is_held_from_now_on_and_keeps_its_other_bytes() -> None:
+    steps: asyncio.Queue[bytes] = asyncio.Queue()
+    posted: list[bytes] = []
+
+    async def there(request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Mcp-Session-Id") != "mine":
+            return web.Response(status=400)
+        if request.method == "POST":
+            posted.append(await request.read())
+            return web.Response(status=202)
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        while piece := await steps.get():
+            await stream.write(piece)
+        return stream
+
+    def told(number: int) -> bytes:
+        return b'id: e%d\r\ndata: {"jsonrpc": "2.0",  "method":"notifications/n%d"}\r\n\r\n' % (
+            number,
+            number,
+        )
+
+    app = web.Application()
+    app.router.add_route("*", "/mcp", there)
+    async with TestServer(app) as server, aiohttp.ClientSession(headers={"Mcp-Session-Id": "mine"}) as http:
+        plan = UpstreamPlan("there", UrlTarget(str(server.make_url("/mcp"))))
+        async with running_desk(upstreams=[plan], http=True, no_auth=True) as desk:
+            url = desk.host.url("there")
+            async with http.get(url, headers={"Accept": "text/event-stream"}) as stream:
+                steps.put_nowait(told(1) + told(2)[:9])
+                assert await stream.content.readexactly(len(told(1)) + 9) == told(1) + told(2)[:9]
+                assert await asyncio.wrap_future(desk.hold("method:notifications/n4", "both"))
+                steps.put_nowait(told(2)[9:])
+                assert await stream.content.readexactly(len(told(2)) - 9) == told(2)[9:]
+                steps.put_nowait(b": alive\r\n\r\n" + told(3) + told(4) + told(5))
+                one = await sent(desk, "tells")
+                start = b": alive\r\n\r\n" + told(3)
+                assert await stream.content.readexactly(len(start)) == start
+                await let_go(desk, one, Verdict.CHANGE, one.text.replace("n4", "other"))
+                changed = await stream.content.readuntil(b"\n\n")
+                assert changed.startswith(b"event: message\nid: e4\ndata: {") and b"/other" in changed
+                assert await stream.content.readexactly(len(told(5))) == told(5)
+                say = b'{"jsonrpc":"2.0", "method":"notifications/n%d"}'
+                for number in (3, 4):
+                    sending = asyncio.create_task(http.post(url, data=say % number, headers=JSON))
+                    if number == 4:
+                        await let_go(desk, await sent(desk, "tells", after=one), Verdict.DROP)
+                    assert (await sending).status == 202
+                assert posted == [say % 3]
+                assert await asyncio.wrap_future(desk.hold("", "both"))
+                steps.put_nowait(told(4))
+                assert await stream.content.readexactly(len(told(4))) == told(4)
+                steps.put_nowait(b"")
+                assert await stream.content.read() == b""

@@ -230,9 +230,10 @@ class Index:
             self._marked += 1
         if not marks:
             return []
-        if exchange.id is None:  # what a client told: it came when it began to wait
+        if exchange.id is None:  # a client's came when it began to wait, a server's went when it had waited
             told = self._marks.get((exchange.connection, exchange.method), ())
-            return [mark for mark in told if abs(mark.at - mark.held - exchange.started) < _CLOSE_S]
+            waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in told)
+            return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
         # Ids may be used again once their request is over.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
         found = self._marks.get((exchange.connection, exchange.id), ())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from aiohttp import web
@@ -44,6 +46,8 @@ OF_ONE_HOP = frozenset(
     | {"trailer", "transfer-encoding", "upgrade"}
 )
 NOT_SENT_ON = OF_ONE_HOP | {"host", "origin", "cookie", "content-length", "accept-encoding", "expect"}
+_OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
+_EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 SMALL = 64 << 10
 """Bytes of an answer that is given in one piece, with its head."""
 NOT_PASSED_BACK = OF_ONE_HOP | {"set-cookie"}
@@ -65,6 +69,39 @@ class Seen:
         self.end = (self.end + piece[-END_BYTES:])[-END_BYTES:]
         if (room := self._most - len(self.start)) > 0:
             self.start += piece[:room]
+
+
+class Talk:
+    """A request of a client that is sent on, while messages may wait for a person."""
+
+    def __init__(
+        self,
+        passed: PassThrough,
+        client: PassedClient,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        came: float,
+    ) -> None:
+        """`came` is its Unix time in seconds."""
+        self.client = client
+        self.came = came
+        self._passed = passed
+        self._headers = headers
+        self._body = body
+
+    @cached_property
+    def request(self) -> dict[str, Any] | None:
+        """The JSON-RPC request it carries; None where it is something else."""
+        message = _decoded(self._body)
+        return message if _is_request(message) else None
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        """Send a message to the server in the client's stead."""
+        headers = [(name, value) for name, value in self._headers if name.lower() not in _OF_ONE_MESSAGE]
+        headers += [("Content-Type", JSON), ("Accept", f"{JSON}, {STREAM}")]
+        with suppress(CallError):
+            async with self._passed.ask("POST", headers, codec.encode(message)):
+                pass
 
 
 class PassThroughRoutes:
@@ -152,27 +189,15 @@ class PassThroughRoutes:
         kept_back = NOT_SENT_ON | named | {self._site.rules.api_key_header.lower()}
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in kept_back]
         response: web.StreamResponse | None = None
-        holds, number, came = self._site.holds, client.info.number, time.time()
-        held = _request(body) if holds.is_on else None
-        if held is not None:
-            try:
-                sent, given = await holds.hold_request(number, held, bool(head.session))
-            except SessionLost as lost:
-                gone = rpc_error(404, ProtocolError(ErrorCode.INVALID_REQUEST, str(lost)), held["id"])
-                assert isinstance(gone.body, bytes)
-                self._record(client, gone.body, answer_said(404))
-                return gone
-            if given is not None:
-                self._record(client, codec.encode(given), None)
-                return json_answer(200, codec.encode(given))
-            if sent is None:
-                await holds.lose(number)
-                return web.Response(status=202)
-            if sent is not held:
-                body = codec.encode(sent)
-                held, headers = sent, list(routed(sent, dict(headers)).items())
-        if not holds.holds_answers:
-            held = None
+        holds, came = self._site.holds, time.time()
+        if holds.is_on and isinstance(message := _decoded(body), dict):
+            kept = await self._held_message(client, message, bool(head.session))
+            if isinstance(kept, web.Response):
+                return kept
+            if kept is not message:
+                body = codec.encode(kept)
+                headers = list((routed(kept, dict(headers)) if "method" in kept else dict(headers)).items())
+        talk = Talk(passed, client, headers, body, came)
         try:
             sending: bytes | AsyncIterator[bytes] = body
             if is_streamed:
@@ -188,13 +213,12 @@ class PassThroughRoutes:
                 response.headers.update(head.page_headers)
                 size = response.headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL
-                if _kind(response) == JSON and (is_small or held is not None):
-                    return await self._whole_answer(answer, response, client, held, came)
+                if _kind(response) == JSON and (is_small or (holds.holds_answers and talk.request)):
+                    return await self._whole_answer(answer, response, talk)
+                if holds.is_on:
+                    response.headers.popall("Content-Length", None)
                 await response.prepare(request)
-                if held is not None and _kind(response) == STREAM:
-                    await self._held_events(answer, response, client, held, came)
-                else:
-                    await self._copy(answer, response, client)
+                await self._copy(answer, response, talk)
                 await response.write_eof()
                 return response
         except AnswerCut as cut:
@@ -217,21 +241,42 @@ class PassThroughRoutes:
             self._record(client, refusal.body, answer_said(502))
             return refusal
 
+    async def _held_message(
+        self, client: PassedClient, message: dict[str, Any], in_session: bool
+    ) -> dict[str, Any] | web.Response:
+        """What is to be sent on in the place of a client's message, or what the client gets at once."""
+        holds, number = self._site.holds, client.info.number
+        if not _is_request(message):
+            kept = await holds.hold_told(number, message)
+            return web.Response(status=202) if kept is None else kept
+        try:
+            sent, given = await holds.hold_request(number, message, in_session)
+        except SessionLost as lost:
+            gone = rpc_error(404, ProtocolError(ErrorCode.INVALID_REQUEST, str(lost)), message["id"])
+            assert isinstance(gone.body, bytes)
+            self._record(client, gone.body, answer_said(404))
+            return gone
+        if given is not None:
+            self._record(client, codec.encode(given), None)
+            return json_answer(200, codec.encode(given))
+        if sent is None:
+            await holds.lose(number)
+            return web.Response(status=202)
+        return sent
+
     async def _whole_answer(
-        self,
-        answer: ForwardedAnswer,
-        response: web.StreamResponse,
-        client: PassedClient,
-        request: dict[str, Any] | None,
-        came: float,
+        self, answer: ForwardedAnswer, response: web.StreamResponse, talk: Talk
     ) -> web.StreamResponse:
-        """Give an answer of one JSON value in one piece; one to a `request` when a person let it go."""
-        body = b"".join([piece async for piece in answer.chunks()])
-        message, number = None if request is None else _decoded(body), client.info.number
-        if request is not None and isinstance(message, dict):
-            kept = await self._site.holds.hold_answer(number, request, came, message)
+        """Give an answer of one JSON value in one piece; one to a request when a person let it go."""
+        body, holds, client = (
+            b"".join([piece async for piece in answer.chunks()]),
+            self._site.holds,
+            talk.client,
+        )
+        if holds.holds_answers and (request := talk.request) and isinstance(message := _decoded(body), dict):
+            kept = await holds.hold_answer(client.info.number, request, talk.came, message)
             if kept is None:
-                await self._site.holds.lose(number)
+                await holds.lose(client.info.number)
                 return web.Response(status=202)
             body = body if kept is message else codec.encode(kept)
         self._record(client, body, None if answer.status == 200 else answer_said(answer.status, JSON))
@@ -240,52 +285,75 @@ class PassThroughRoutes:
 
     async def _held_events(
         self,
-        answer: ForwardedAnswer,
+        piece: bytes,
+        chunks: AsyncIterator[bytes],
         response: web.StreamResponse,
-        client: PassedClient,
-        request: dict[str, Any],
-        came: float,
-    ) -> None:
-        """Pass events on as they come, the answer when a person let it go."""
-        framer, holds, number = (
-            EventFramer(self._site.rules.max_body_bytes),
-            self._site.holds,
-            client.info.number,
-        )
-        said = answer_said(answer.status, STREAM)
-        async for piece in answer.chunks():
-            try:
-                events = framer.feed(piece)
-            except ValueError:
-                raise ConnectionError("an event is too long to be held") from None
-            for event in events:
-                data, message = event.data, _decoded(event.data)
-                if (
-                    isinstance(message, dict)
-                    and message.get("id") == request["id"]
-                    and "method" not in message
-                ):
-                    kept = await holds.hold_answer(number, request, came, message)
-                    if kept is None:
-                        await holds.lose(number)
-                        return
-                    data = data if kept is message else codec.encode(kept)
-                self._record(client, data, said)
-                named = f"event: {event.name}\n" + (f"id: {framer.last_id}\n" if framer.last_id else "")
-                await response.write(named.encode() + b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n")
+        framer: EventFramer,
+        talk: Talk,
+    ) -> bool:
+        """Pass events on one by one, each when a person let it go, until nothing is to be held any more.
 
-    async def _copy(
-        self, answer: ForwardedAnswer, response: web.StreamResponse, client: PassedClient
-    ) -> None:
+        False when the answer was dropped: nothing comes after it.
+        """
+        rest, holds, said = piece, self._site.holds, answer_said(response.status, STREAM)
+        while True:
+            *whole, rest = _EVENT.split(rest)
+            for block in map(b"".join, zip(whole[::2], whole[1::2], strict=True)):
+                try:
+                    found = framer.feed(block)
+                except ValueError:
+                    raise ConnectionError("an event is too long to be held") from None
+                for event in found:
+                    kept = await self._held_event(event.data, talk)
+                    if kept is None and _is_answer(_decoded(event.data), talk.request):
+                        await holds.lose(talk.client.info.number)
+                        return False
+                    if kept is not None:
+                        self._record(talk.client, kept, said)
+                    if kept != event.data:
+                        named = f"event: {event.name}\n" + (
+                            f"id: {framer.last_id}\n" if framer.last_id else ""
+                        )
+                        block = b"" if kept is None else b"%bdata: %b\n\n" % (named.encode(), kept)
+                await response.write(block)
+            if not (rest or holds.is_on):
+                return True
+            if len(rest) > framer.limit:
+                raise ConnectionError("an event is too long to be held")
+            try:
+                rest += await anext(chunks)
+            except StopAsyncIteration:
+                await response.write(rest)
+                return True
+
+    async def _held_event(self, data: bytes, talk: Talk) -> bytes | None:
+        """What is to be passed back in the place of a message; None: nothing."""
+        message, holds, number = _decoded(data), self._site.holds, talk.client.info.number
+        if not isinstance(message, dict):
+            return data
+        request = talk.request
+        if "method" in message:
+            return await holds.hold_sent(number, data, talk.tell, None if request is None else request["id"])
+        if request is None or not _is_answer(message, request):
+            return data
+        kept = await holds.hold_answer(number, request, talk.came, message)
+        return data if kept is message else None if kept is None else codec.encode(kept)
+
+    async def _copy(self, answer: ForwardedAnswer, response: web.StreamResponse, talk: Talk) -> None:
         """Pass a body back piece by piece, and record the messages in it."""
-        most = self._site.rules.max_body_bytes
+        most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
         kind = _kind(response)
         said = answer_said(answer.status, kind)
         is_stream = kind == STREAM
         framer = EventFramer(most) if is_stream else None
         seen = Seen(KEPT_BYTES if is_stream else most)
-        async for piece in answer.chunks():
+        chunks = answer.chunks()
+        async for piece in chunks:
             part = piece
+            if holds.is_on and framer is not None and framer.is_between:
+                if not await self._held_events(piece, chunks, response, framer, talk):
+                    return
+                continue
             if framer is not None:
                 try:
                     for event in framer.feed(piece):
@@ -357,11 +425,14 @@ def _kind(response: web.StreamResponse) -> str:
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def _request(body: bytes) -> dict[str, Any] | None:
-    """The request a body is; None where it is something else."""
-    message = _decoded(body)
-    is_request = isinstance(message, dict) and is_id(message.get("id")) and "method" in message
-    return message if is_request else None
+def _is_request(message: Any) -> bool:
+    return isinstance(message, dict) and is_id(message.get("id")) and "method" in message
+
+
+def _is_answer(message: Any, request: dict[str, Any] | None) -> bool:
+    """Whether a message answers a request."""
+    is_response = isinstance(message, dict) and "method" not in message
+    return is_response and request is not None and message.get("id") == request["id"]
 
 
 def _decoded(data: bytes) -> Any:

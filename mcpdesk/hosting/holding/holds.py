@@ -9,12 +9,11 @@ core's loop only, but for `view`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 from time import time
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 from msgspec import Struct
@@ -22,8 +21,18 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import AnswerCut, RemoteProtocolError, SessionLost
-from mcpdesk.hosting.faults import Fault, FaultKind, FaultRules
-from mcpdesk.hosting.held_outlet import HeldOutlet
+from mcpdesk.hosting.holding.faults import Fault, FaultKind, FaultRules
+from mcpdesk.hosting.holding.held_message import (
+    CannedCall,
+    HeldMessage,
+    HoldView,
+    Verdict,
+    Ways,
+    changed_message,
+    name_of,
+    response_of,
+)
+from mcpdesk.hosting.holding.held_outlet import HeldLine, HeldOutlet
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
@@ -42,63 +51,8 @@ EDITABLE = 256 << 10
 LONGEST_DELAY_S = 3600.0
 MOST_WAITING = 1_000
 """Requests that are delayed by rule or get no answer, at a time: one more, and the oldest waits no longer."""
-Ways = Literal["requests", "answers", "both"]
-
-
-class Verdict(StrEnum):
-    """What becomes of a held message. Its value is what a person reads."""
-
-    GO_ON = "passed on"
-    CHANGE = "changed"
-    DROP = "dropped"
-    ANSWER = "answered by hand"
-    CANNED = "answered from the capture"
-
-
-class HeldMessage(Struct, frozen=True):
-    """A message that waits for a person."""
-
-    number: int
-    connection: int
-    server: str
-    peer: str
-    is_answer: bool
-    method: str
-    name: str
-    id: Id
-    since: float
-    """Unix time in seconds."""
-    text: str
-    """The message as indented JSON; empty for one that is too long to be changed."""
-    due: float | None = None
-    """Unix time in seconds at which it goes on by itself."""
-    what: str = "request"
-    """`request`, `answer`, `tells` (a notification), `asks` (a question to the client) or `reply` to that."""
-    is_sent: bool = False
-    """Whether the server sends it."""
-
-
-class CannedCall(Struct, frozen=True):
-    """Requests that all get one captured answer."""
-
-    server: str
-    method: str
-    name: str
-
-
-class HoldView(Struct, frozen=True):
-    """What is to be held, and what is."""
-
-    rule: str = ""
-    """A filter of the traffic; empty: nothing is held."""
-    ways: Ways = "requests"
-    messages: tuple[HeldMessage, ...] = ()
-    canned: tuple[CannedCall, ...] = ()
-    """What is answered without its server."""
-    faults: str = ""
-    """The rules of faults, a line each."""
-    struck: int = 0
-    """Messages that met a fault since the rules were set."""
+GiveAnswer = Callable[[JSONObject], Awaitable[object]]
+"""Takes the response to a question of a server."""
 
 
 class _Decision(Struct, frozen=True):
@@ -193,7 +147,7 @@ class Holds:
         """
         self._canned.pop(what, None)
         if answer:
-            self._canned[what] = _answer(0, answer)
+            self._canned[what] = response_of(0, answer)
         self._show()
         for endpoint in self._endpoints():
             endpoint.hold(self)
@@ -230,7 +184,7 @@ class Holds:
             return False
         message: JSONObject = {}
         if how is Verdict.CHANGE:
-            message = _changed(held, text)
+            message = changed_message(held.shown, held.message, text)
             if message == held.message:
                 how = Verdict.GO_ON
         elif how is Verdict.ANSWER:
@@ -238,7 +192,7 @@ class Holds:
                 raise ValueError("an answer cannot be answered: change it")
             if held.shown.what == "tells":
                 raise ValueError("a notification gets no answer: change it or drop it")
-            message = _answer(held.shown.id, text)
+            message = response_of(held.shown.id, text)
         held.decide(_Decision(how, message))
         return True
 
@@ -288,15 +242,23 @@ class Holds:
         identifier, method = message.get("id"), message.get("method")
         if isinstance(method, str) and is_id(identifier):
             return self._pass(connection, plain, message, outlet, headers, principal)
-        about = message
+        about = self._held_subject(connection, message)
+        if about is None:
+            return plain(message, outlet, headers, principal)
+        return self._tell_later(connection, plain, message, about, outlet, headers, principal)
+
+    def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
+        """What is to be held of a client: a notification itself, or the question it replies to."""
+        identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
             self._cancel(connection, message.get("params"))
-        elif self._node is not None and self.view.ways != "answers":
-            if not isinstance(method, str):
-                about = self._questions.pop((connection, identifier), {}) if is_id(identifier) else {}
-            if about and self._is_due(connection, message, about):
-                return self._tell_later(connection, plain, message, about, outlet, headers, principal)
-        return plain(message, outlet, headers, principal)
+            return None
+        if self._node is None or self.view.ways == "answers":
+            return None
+        about: JSONObject | None = message
+        if not isinstance(method, str):
+            about = self._questions.pop((connection, identifier), None) if is_id(identifier) else None
+        return about if about is not None and self._is_due(connection, message, about) else None
 
     async def _tell_later(
         self,
@@ -309,13 +271,22 @@ class Holds:
         principal: Principal | None,
     ) -> Reply:
         """Take a notification, or the reply to a question, when a person let it go."""
-        what = "tells" if about is message else "reply"
-        decision = await self._hold(connection, about, message, what)
-        if decision.how is Verdict.DROP:
+        kept = await self._told(connection, message, about)
+        if kept is None:
             return ACCEPTED
-        kept = decision.message if decision.how is Verdict.CHANGE else message
         answer = plain(kept, outlet, headers, principal)
         return answer if isinstance(answer, tuple) else await answer
+
+    async def hold_told(self, connection: int, message: JSONObject) -> JSONObject | None:
+        """A notification of a client, or its reply to a question, as it is to go on; None: it was dropped."""
+        about = self._held_subject(connection, message)
+        return message if about is None else await self._told(connection, message, about)
+
+    async def _told(self, connection: int, message: JSONObject, about: JSONObject) -> JSONObject | None:
+        decision = await self._hold(connection, about, message, "tells" if about is message else "reply")
+        if decision.how is Verdict.DROP:
+            return None
+        return decision.message if decision.how is Verdict.CHANGE else message
 
     def _is_due(self, connection: int, message: JSONObject, about: JSONObject, is_sent: bool = False) -> bool:
         """Whether a notification, a question, or the reply to a question is to be held."""
@@ -335,15 +306,33 @@ class Holds:
             self._questions[connection, message["id"]] = message
         return self.view.ways != "requests" and self._is_due(connection, message, message, True)
 
-    async def _hold_sent(
-        self, connection: int, identifier: Id, plain: Callable[[JSONObject], object], data: bytes
+    def line(
+        self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
+    ) -> HeldLine:
+        """A line for what a server sends about the request `of`, or about none.
+
+        `deliver` gets what goes on; `answer` takes what a person answered in the client's stead.
+        """
+        return HeldLine(
+            partial(self._is_sent_due, connection), partial(self._hold_sent, connection, answer, of), deliver
+        )
+
+    async def hold_sent(
+        self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
     ) -> bytes | None:
-        """What the server is to send about a request in the place of a message; None: nothing."""
+        """What a server is to send in the place of a message, when a person let it go; None: nothing."""
+        if not self._is_sent_due(connection, data):
+            return data
+        return await self._hold_sent(connection, answer, of, data)
+
+    async def _hold_sent(
+        self, connection: int, answer: GiveAnswer, of: Id | None, data: bytes
+    ) -> bytes | None:
         message = codec.decode(data)
         what = "asks" if is_id(message.get("id")) else "tells"
-        decision = await self._hold(connection, message, message, what, identifier)
+        decision = await self._hold(connection, message, message, what, is_sent=True, of=of)
         if decision.how is Verdict.ANSWER:
-            plain(decision.message)
+            await answer(decision.message)
         if decision.how in (Verdict.ANSWER, Verdict.DROP):
             return None
         return codec.encode(decision.message) if decision.how is Verdict.CHANGE else data
@@ -371,19 +360,15 @@ class Holds:
             return await self._lose(connection, headers)
         if request is not message and headers is not None:
             headers = routed(request, headers)
-        waiting = HeldOutlet(
-            outlet,
-            partial(self._is_sent_due, connection),
-            partial(
-                self._hold_sent,
-                connection,
-                request["id"],
-                lambda given: plain(given, NULL_OUTLET, headers, principal),
-            ),
-        )
-        answer = plain(request, outlet if self._node is None else waiting, headers, principal)
+
+        async def answered(given: JSONObject) -> None:
+            plain(given, NULL_OUTLET, headers, principal)
+
+        line = self.line(connection, outlet.send, answered, request["id"])
+        used = outlet if self._node is None else HeldOutlet(outlet, line)
+        answer = plain(request, used, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
-        await waiting.all_gone()
+        await line.all_gone()
         status, body, phases = reply
         if body is None or not self.holds_answers:
             return reply
@@ -452,9 +437,10 @@ class Holds:
             raise AnswerCut(codec.encode(answer))
         if self._node is None or self.view.ways == "requests":
             return answer
-        if not self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer)):
+        is_due = self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer))
+        if not is_due and not any(self._is_due(connection, one, one, True) for one in _rounds(answer)):
             return answer
-        decision = await self._hold(connection, request, answer, "answer")
+        decision = await self._hold(connection, request, answer, "answer", is_sent=True)
         if decision.how is Verdict.DROP:
             return None
         return decision.message if decision.how is Verdict.CHANGE else answer
@@ -515,7 +501,14 @@ class Holds:
                 waiting.set_result(False)
 
     async def _hold(
-        self, connection: int, request: JSONObject, message: JSONObject, what: str, of: Id = ""
+        self,
+        connection: int,
+        request: JSONObject,
+        message: JSONObject,
+        what: str,
+        *,
+        is_sent: bool = False,
+        of: Id | None = None,
     ) -> _Decision:
         """Wait for a person, and record what was decided. `message` is the request, or its answer.
 
@@ -524,7 +517,6 @@ class Holds:
         if len(self._held) >= MOST_HELD:
             return _Decision(Verdict.GO_ON)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
-        is_sent = what in ("answer", "asks") or of != ""
         text = orjson.dumps(message, option=orjson.OPT_INDENT_2).decode()
         shown = HeldMessage(
             number,
@@ -533,7 +525,7 @@ class Holds:
             info.peer if info else "",
             message is not request,
             request["method"],
-            _name(request),
+            name_of(request),
             request.get("id", ""),
             time(),
             text if len(text) <= EDITABLE else "",
@@ -554,9 +546,9 @@ class Holds:
                 held.timer.cancel()
             self._show()
         how = decision.how.value
-        if of != "" or what == "tells":
+        if of is not None or what == "tells":
             how = f"{request['method']} {how}"
-        marked = request if of == "" else {"id": of}
+        marked = request if of is None else {"id": of}
         waited = time() - shown.since
         self._mark(connection, marked, how, waited, message, decision.message, is_sent=is_sent)
         return decision
@@ -564,7 +556,7 @@ class Holds:
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
         """What a request calls."""
         info = self._recording.index.connections.get(connection)
-        return CannedCall(info.server if info else "", request["method"], _name(request))
+        return CannedCall(info.server if info else "", request["method"], name_of(request))
 
     def _mark(
         self,
@@ -641,41 +633,9 @@ class Holds:
         )
 
 
-def _name(request: JSONObject) -> str:
-    """The tool, prompt or URI a request names."""
-    params = request.get("params")
-    return str(params.get("name", params.get("uri", ""))) if isinstance(params, dict) else ""
-
-
-def _read(text: str) -> JSONObject:
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError("a message must be an object")
-    return found
-
-
-def _changed(held: _Held, text: str) -> JSONObject:
-    """The message a person made of a held one; its id stays. Raises: ValueError."""
-    found = _read(text)
-    if held.shown.is_answer and ("result" in found) == ("error" in found):
-        raise ValueError("an answer must have either a result or an error")
-    if not held.shown.is_answer and not isinstance(found.get("method"), str):
-        raise ValueError("a request must have a method, which is a string")
-    if not isinstance(found.get("params", {}), dict):
-        raise ValueError("params must be an object")
-    if "id" not in held.message:
-        found.pop("id", None)
-        return found | {"jsonrpc": "2.0"}
-    return found | {"jsonrpc": "2.0", "id": held.message["id"]}
-
-
-def _answer(identifier: Id, text: str) -> JSONObject:
-    """The answer a person gave: a whole response, or its result alone. Raises: ValueError."""
-    found = _read(text)
-    if "error" in found and not isinstance(found["error"], dict):
-        raise ValueError("an error must be an object with code and message")
-    body: JSONObject = {name: found[name] for name in ("result", "error") if name in found}
-    return {"jsonrpc": "2.0", "id": identifier} | (body or {"result": found})
+def _rounds(answer: JSONObject) -> list[JSONObject]:
+    """The questions in an answer that wants more input, as they would be asked in the handshake era."""
+    result = answer.get("result")
+    asked = result.get("inputRequests") if isinstance(result, dict) else None
+    found = asked.items() if isinstance(asked, dict) else ()
+    return [{"jsonrpc": "2.0", "id": key, **one} for key, one in found if isinstance(one, dict)]
