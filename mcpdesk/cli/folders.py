@@ -1,4 +1,4 @@
-"""Commands about one server: `mcpdesk new`, `check`, `schemas` and `config`."""
+"""Commands about one server: `mcpdesk new`, `schemas` and `config`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -20,18 +20,15 @@ import click
 from mcpdesk import paths
 from mcpdesk.cli import completion
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
+from mcpdesk.cli.printing import print_json, print_message, print_text
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError, UnknownMode
-from mcpdesk.protocol.token_cost import Cost, definition_cost
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.bridge import ApiName, ToolSchemas
-    from mcpdesk.hosting.folder.lint import Finding
     from mcpdesk.hosting.host import Host
-    from mcpdesk.link.values import CatalogueItem
 
 NEW_EXAMPLES = """\b
 Examples:
@@ -39,16 +36,6 @@ Examples:
   mcpdesk new ~/servers/profiles
 
 The folder has a tool, a resource, a prompt and a skill. Change them while the desk shows them.
-"""
-CHECK_EXAMPLES = """\b
-Examples:
-  mcpdesk check sample_servers/hello
-  mcpdesk check ~/servers/profiles --strict --json
-  mcpdesk check -- npx -y @modelcontextprotocol/server-everything
-
-Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at all, 3 cannot connect,
-4 protocol error, 5 timed out.
-Warnings (a parameter nobody describes, a name or a length some client does not take) count with --strict.
 """
 SCHEMAS_EXAMPLES = """\b
 Examples:
@@ -163,123 +150,6 @@ def as_argument(name: str) -> str:
     from mcpdesk.cli.main import COMMANDS
 
     return f"./{name}" if name in COMMANDS else name
-
-
-@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server.")
-@click.argument("target", shell_complete=completion.folder)
-@click.option("--strict", is_flag=True, help="Warnings are mistakes, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@TIMEOUT
-@reach_options
-def check_command(target: str, strict: bool, as_json: bool, timeout_s: float, reach: Reach) -> int:
-    """Tell every mistake in what TARGET, any server, offers; then what models and clients have trouble with.
-
-    A folder is loaded as a server would load it, and mistakes have file and line. Of any other server the
-    lists are read, and what is malformed in them is told.
-
-    Below that: every item with its place and the size of its definition, which is what a model reads, and
-    sums: of all tools, of all items, of the tools of each mode.
-    """
-    is_folder = Path(target).expanduser().is_dir()
-    if is_folder and (reach.mode or reach.token or reach.is_remote):
-        raise DeskUserError("A folder is checked as a whole.", "These flags are for other servers.")
-    report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
-    if as_json:
-        print_json(_facts(report))
-    else:
-        findings = [str(finding) for finding in report.findings]
-        print_text("\n".join([*findings, *([""] if findings else []), *aligned(list(_rows(report)))]))
-    counted = ("error", "warning") if strict else ("error",)
-    return TOOL_ERROR if any(finding.level in counted for finding in report.findings) else OK
-
-
-class _Report(NamedTuple):
-    findings: list[Finding]
-    items: list[CatalogueItem]
-    tools: list[CatalogueItem]
-    modes: dict[str, list[CatalogueItem]]
-    """The tools of each mode."""
-
-
-def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
-    """Raises: DeskError when the server cannot be reached."""
-    from mcpdesk.cli.command_client import client
-    from mcpdesk.hosting.folder.lint import lint_offers
-    from mcpdesk.link.values import CatalogueItem, ItemKind
-
-    with client(target, reach) as server:
-        agreement, offers, problems = server.offers(timeout_s)
-    found = lint_offers(str(agreement.server.get("name", "")), agreement.instructions, offers, problems)
-    items = [
-        CatalogueItem(ItemKind(each.kind), each.name, each.title, definition=each.definition)
-        for each in offers
-    ]
-    return _Report(found, items, [item for item in items if item.kind == "tool"], {})
-
-
-def _checked(folder: str) -> _Report:
-    """Raises: DeskError when the folder cannot be hosted."""
-    from mcpdesk.hosting.folder.lint import lint
-    from mcpdesk.hosting.folder.manifest import read_manifest
-    from mcpdesk.link.local_catalogue import ServerCatalogue
-
-    place = server_folder(folder)
-    with loaded(place) as host:
-        server = host.endpoints()[0].server
-        manifest = read_manifest(place)
-        findings = lint(server, manifest, host.folders[server.name].warnings, os.environ)
-        items = [item for item in ServerCatalogue(server).catalogue().items if item.definition]
-    tools = [item for item in items if item.kind == "tool"]
-    modes = {
-        name: [tool for tool in tools if tool.name in mode.tools] for name, mode in manifest.modes.items()
-    }
-    return _Report(findings, items, tools, modes)
-
-
-def _facts(report: _Report) -> Mapping[str, Any]:
-    return {
-        "findings": [
-            {"level": each.level, "place": each.place, "subject": each.subject, "message": each.message}
-            for each in report.findings
-        ],
-        "items": [
-            {"kind": each.kind, "name": each.name, "source": each.source, **cost(each)._asdict()}
-            for each in report.items
-        ],
-        "tools": _sum(report.tools),
-        "total": _sum(report.items),
-        "modes": {name: _sum(tools) for name, tools in report.modes.items()},
-    }
-
-
-def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
-    """The items with their costs, and sums."""
-    for item in report.items:
-        yield item.kind.value, item.name, *_cells(cost(item)), item.source
-    sums = [("tool", "", report.tools), ("item", "", report.items)]
-    sums += [("tool", f" in mode {name}", tools) for name, tools in report.modes.items()]
-    for word, where, items in sums:
-        count = f"{len(items)} {word}{'' if len(items) == 1 else 's'}{where}"
-        yield count, "", *_cells(total_cost(items)), ""
-
-
-def cost(item: CatalogueItem) -> Cost:
-    """Return the bytes of the definition a client gets, and about how many tokens that is."""
-    return definition_cost(item.definition)
-
-
-def total_cost(items: Sequence[CatalogueItem]) -> Cost:
-    """Return the cost of several items together."""
-    costs = [cost(item) for item in items]
-    return Cost(sum(each.bytes for each in costs), sum(each.tokens for each in costs))
-
-
-def _sum(items: Sequence[CatalogueItem]) -> dict[str, int]:
-    return {"count": len(items), **total_cost(items)._asdict()}
-
-
-def _cells(costs: Cost) -> tuple[str, str]:
-    return f"{costs.bytes} B", f"about {costs.tokens} tokens"
 
 
 @click.command(name="schemas", epilog=SCHEMAS_EXAMPLES, short_help="Print tools as model APIs take them.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +20,17 @@ _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "addit
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
 
 
+class Verdict(StrEnum):
+    """What a change means for a client that knows the offer as it was. The worst comes first."""
+
+    BREAKING = "breaking"
+    """It may fail."""
+    COMPATIBLE = "compatible"
+    """All it does goes on working."""
+    WORDING = "wording"
+    """Only what people and models read is different."""
+
+
 class ContractChange(Struct, frozen=True):
     """One difference between what was offered and what is."""
 
@@ -26,36 +38,42 @@ class ContractChange(Struct, frozen=True):
     name: str
     told: str
     """What is different, worded to follow the name: `"id" is required now`."""
-    is_breaking: bool
-    """Whether a client that knows the offer as it was may fail."""
+    verdict: Verdict
+
+    @property
+    def is_breaking(self) -> bool:
+        """Whether a client that knows the offer as it was may fail."""
+        return self.verdict is Verdict.BREAKING
 
     def __str__(self) -> str:
         return f"{self.name}: {self.told}"
 
 
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:
-    """In what two offers differ, what may break a client first."""
+    """In what two offers differ, the worst first."""
     found = [
-        ContractChange(*key, told, is_breaking)
+        ContractChange(*key, told, verdict)
         for key in dict.fromkeys([*before, *after])
-        for told, is_breaking in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
+        for told, verdict in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
     ]
-    return sorted(found, key=lambda change: not change.is_breaking)
+    return sorted(found, key=lambda change: list(Verdict).index(change.verdict))
 
 
-Told = Iterator[tuple[str, bool]]
-"""What is different, and whether it may break a client."""
+Told = Iterator[tuple[str, Verdict]]
+"""What is different, and what that means."""
 
 
 def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
     if old is None or new is None:
-        yield ("is new", False) if old is None else ("is gone", True)
+        yield ("is new", Verdict.COMPATIBLE) if old is None else ("is gone", Verdict.BREAKING)
         return
-    for member in ("title", "description", "annotations"):
+    for member in ("title", "description"):
         if old.get(member) != new.get(member):
-            yield f"another {member}", False
+            yield f"another {member}", Verdict.WORDING
+    if old.get("annotations") != new.get("annotations"):
+        yield "other annotations", Verdict.COMPATIBLE
     if old.get("mimeType") != new.get("mimeType"):
-        yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", True
+        yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", Verdict.BREAKING
     if kind == "prompt":
         yield from _Comparison(_of_prompt(old), _of_prompt(new)).run()
     if kind == "tool":
@@ -63,7 +81,8 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
         yield from _results(old.get("outputSchema"), new.get("outputSchema"))
         was, now = ((one.get("execution") or {}).get("taskSupport") for one in (old, new))
         if was != now:
-            yield f"a call {_TASKS.get(str(now), 'is no task')} now", now == "required" or was == "required"
+            is_breaking = "required" in (was, now)
+            yield f"a call {_TASKS.get(str(now), 'is no task')} now", _verdict(is_breaking)
 
 
 _TASKS = {"optional": "may be a task", "required": "has to be a task"}
@@ -73,7 +92,12 @@ def _results(old: Any, new: Any) -> Told:
     if old and new:
         yield from _Comparison(old, new, is_result=True).run()
     elif old or new:
-        yield ("its result has a schema now", False) if new else ("its result has no schema any more", True)
+        told = "its result has a schema now" if new else "its result has no schema any more"
+        yield told, _verdict(not new)
+
+
+def _verdict(is_breaking: bool) -> Verdict:
+    return Verdict.BREAKING if is_breaking else Verdict.COMPATIBLE
 
 
 def _of_prompt(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,10 +131,10 @@ class _Comparison:
         old, new = _resolved(self._old, old), _resolved(self._new, new)
         if not isinstance(old, Mapping) or not isinstance(new, Mapping) or depth > DEEPEST:
             if old != new:
-                yield f"{self._named(path)} has another schema", True
+                yield f"{self._named(path)} has another schema", Verdict.BREAKING
             return
         if any(old.get(word) != new.get(word) for word in _WORDS):
-            yield f"{self._named(path)} is described otherwise", False
+            yield f"{self._named(path)} is described otherwise", Verdict.WORDING
         yield from self._types(old, new, path)
         yield from self._limits(old, new, path)
         yield from self._members(old, new, path, depth)
@@ -125,10 +149,10 @@ class _Comparison:
             is_wider = now is None or (was is not None and all(_holds(now, one) for one in was))
             is_narrower = was is None or (now is not None and all(_holds(was, one) for one in now))
             named = "anything" if now is None else " or ".join(map(str, now))
-            yield f"{self._named(path)} {told} {named} now", self._breaks(is_narrower, is_wider)
+            yield f"{self._named(path)} {told} {named} now", self._judged(is_narrower, is_wider)
         if old.get("default") != new.get("default"):
             is_now = f"is {new['default']} by default now" if "default" in new else "has no default now"
-            yield f"{self._named(path)} {is_now}", False
+            yield f"{self._named(path)} {is_now}", Verdict.COMPATIBLE
 
     def _limits(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
         for word in sorted(old.keys() | new.keys()):
@@ -144,7 +168,7 @@ class _Comparison:
             told = f"{word} is {now} now" if now is not None else f"{word} {was} counts no more"
             if not _is_plain(was) or not _is_plain(now):
                 told = f"{word} is another"
-            yield f"{self._named(path)}: {told}", self._breaks(is_narrower, is_wider)
+            yield f"{self._named(path)}: {told}", self._judged(is_narrower, is_wider)
 
     def _members(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, depth: int) -> Told:
         had, has = (_mapping(one.get("properties")) for one in (old, new))
@@ -152,27 +176,28 @@ class _Comparison:
         for name in dict.fromkeys([*had, *has]):
             inner = f"{path}.{name}" if path else name
             if name not in has:
-                yield f"{self._named(inner)} is gone", True
+                yield f"{self._named(inner)} is gone", Verdict.BREAKING
             elif name not in had:
                 told = "is new and required" if name in needs else "is new"
-                yield f"{self._named(inner)} {told}", name in needs and not self._is_result
+                is_breaking = name in needs and not self._is_result
+                yield f"{self._named(inner)} {told}", _verdict(is_breaking)
             else:
                 yield from self._differ(had[name], has[name], inner, depth + 1)
         for name in sorted((needed ^ needs) - (had.keys() ^ has.keys())):
             inner = f"{path}.{name}" if path else name
             is_needed = name in needs
             told = "is required now" if is_needed else "is optional now"
-            yield f"{self._named(inner)} {told}", self._breaks(is_needed, not is_needed)
+            yield f"{self._named(inner)} {told}", self._judged(is_needed, not is_needed)
         was, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if was != now:
             told = (
                 "no other members" if now is False else "any others" if was is False else "others than before"
             )
-            yield f"{self._named(path)}: {told} now", self._breaks(now is False, was is False)
+            yield f"{self._named(path)}: {told} now", self._judged(now is False, was is False)
 
-    def _breaks(self, is_narrower: bool, is_wider: bool) -> bool:
-        """Whether a client may fail; what is neither or both may break either side."""
-        return not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider
+    def _judged(self, is_narrower: bool, is_wider: bool) -> Verdict:
+        """What is neither narrower nor wider, or both, may break either side."""
+        return _verdict(not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider)
 
     def _named(self, path: str) -> str:
         if self._is_result:

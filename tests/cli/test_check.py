@@ -6,10 +6,11 @@ import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 
-from mcpdesk.cli.folders import cost
+from mcpdesk.cli.check import cost
 from mcpdesk.link.values import CatalogueItem, ItemKind
 
 if TYPE_CHECKING:
@@ -145,3 +146,114 @@ def test_what_another_server_offers_is_checked_and_what_is_malformed_is_named(
     assert mcpdesk("check", "sample_servers/hello", "--era", "handshake").returncode == 2
     unreachable = mcpdesk("check", "http://127.0.0.1:9/mcp", "--json")
     assert unreachable.returncode == json.loads(unreachable.stdout)["error"]["code"] == 3
+
+
+ADDED = """
+async def echo(text: str{more}) -> str:
+    \"\"\"{told}
+
+    Args:
+        text: What to say.
+        times: How often.
+    \"\"\"
+    return text
+"""
+
+
+def echo(folder: Path, told: str = "Say it.", more: str = "") -> None:
+    """Write the tool `echo` into a folder."""
+    (folder / "tools" / "echo.py").write_text(ADDED.format(told=told, more=more))
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ({}, 0, None),
+        ({"told": "Say it again."}, 0, "tools/echo.py:2: wording: tool echo: another description"),
+        ({"more": ", times: int = 1"}, 0, 'tools/echo.py:2: compatible: tool echo: "times" is new'),
+        ({"more": ", times: int"}, 1, 'tools/echo.py:2: breaking: tool echo: "times" is new and required'),
+        (None, 1, "mcp.lock.json: breaking: tool echo: is gone"),
+    ],
+    ids=["same", "wording", "compatible", "breaking", "gone"],
+)
+def test_differences_from_the_lock_are_judged(
+    mcpdesk: Run, folder: Path, change: dict[str, str] | None, code: int, said: str | None
+) -> None:
+    echo(folder)
+    written = mcpdesk("check", str(folder), "--lock")
+    assert (written.returncode, "mcp.lock.json; keep it" in written.stderr) == (0, True)
+    if change is None:
+        (folder / "tools" / "echo.py").unlink()
+    else:
+        echo(folder, **change)
+    compared = mcpdesk("check", str(folder), "--lock")
+    assert (compared.returncode, compared.stderr) == (code, "")
+    verdicts = ("breaking", "compatible", "wording")
+    judged = [
+        line for line in compared.stdout.splitlines() if any(f": {each}: " in line for each in verdicts)
+    ]
+    assert judged == ([] if said is None else [said])
+    assert mcpdesk("check", str(folder), "--update").returncode == 0
+    assert ": breaking: " not in mcpdesk("check", str(folder), "--lock").stdout
+
+
+def test_a_lock_is_written_of_what_is_without_fault_only(mcpdesk: Run, folder: Path) -> None:
+    (folder / "tools" / "broken.py").write_text("1 / 0\n")
+    finished = mcpdesk("check", str(folder), "--lock")
+    assert finished.returncode == 1
+    assert "is not written while there are mistakes" in finished.stderr
+    assert not (folder / "mcp.lock.json").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"version": 2}', '{"version": 1, "tool": []}', "[" * 100_000])
+def test_a_damaged_lock_is_told(mcpdesk: Run, folder: Path, content: str) -> None:
+    (folder / "mcp.lock.json").write_text(content)
+    finished = mcpdesk("check", str(folder), "--lock")
+    assert finished.returncode == 2
+    assert "mcp.lock.json" in finished.stderr
+    assert "--update" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def test_a_budget_of_tokens_fails(mcpdesk: Run, folder: Path) -> None:
+    finished = mcpdesk("check", str(folder), "--max-tokens", "10")
+    assert finished.returncode == 1
+    assert "error: all tools: the definitions cost about" in finished.stdout
+    assert mcpdesk("check", str(folder), "--max-tokens", "100000").returncode == 0
+
+
+def test_reports_for_machines_have_the_place_of_each_mistake(
+    mcpdesk: Run, folder: Path, tmp_path: Path
+) -> None:
+    echo(folder)
+    mcpdesk("check", str(folder), "--lock")
+    echo(folder, more=", times: int")
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "report.sarif"
+    told = mcpdesk(
+        "check", str(folder), "--lock", "--json", "--junit", str(junit), "--sarif", str(sarif)
+    ).stdout
+    [change] = json.loads(told)["contract"]
+    assert (change["verdict"], change["place"], change["subject"]) == (
+        "breaking",
+        "tools/echo.py:2",
+        "tool echo",
+    )
+    suite = ElementTree.parse(junit).getroot()
+    [failed] = [case for case in suite if case.find("failure") is not None]
+    assert (failed.attrib, suite.attrib["failures"]) == ({"classname": "tool", "name": "echo"}, "1")
+    [run] = json.loads(sarif.read_text())["runs"]
+    [result] = [each for each in run["results"] if each["ruleId"] == "breaking"]
+    location = result["locations"][0]["physicalLocation"]
+    assert result["level"] == "error"
+    assert location["artifactLocation"]["uri"].endswith("/tools/echo.py")
+    assert location["region"] == {"startLine": 2}
+
+
+def test_any_server_has_a_lock(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
+    lock = ("--lock-file", str(tmp_path / "lock.json"))
+    command = ("--", sys.executable, "-m", "mcpdesk", "stdio", str(folder))
+    assert mcpdesk("check", *lock, *command).returncode == 0
+    echo(folder)
+    finished = mcpdesk("check", *lock, *command)
+    assert finished.returncode == 0
+    assert "compatible: tool echo: is new" in finished.stdout

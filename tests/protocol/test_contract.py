@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.contract import contract_changes
+from mcpdesk.protocol.contract import Verdict, contract_changes
 
 
 def told(kind: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str]:
-    """What is said about one item, with `!` before what breaks clients."""
+    """What is said about one item, with `!` before what breaks clients and `~` before wording."""
     sides = [{} if one is None else {(kind, "it"): one} for one in (before, after)]
-    return [f"{'!' * change.is_breaking}{change.told}" for change in contract_changes(*sides)]
+    marks = {Verdict.BREAKING: "!", Verdict.COMPATIBLE: "", Verdict.WORDING: "~"}
+    return [f"{marks[change.verdict]}{change.told}" for change in contract_changes(*sides)]
 
 
 def arguments(*required: str, **properties: Any) -> dict[str, Any]:
@@ -51,7 +52,7 @@ TEXT, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "intege
         (arguments(a={"anyOf": [TEXT]}), arguments(a={"anyOf": [NUMBER]}), ['!"a": anyOf is another']),
         (arguments(a={"default": 1}), arguments(a={"default": 2}), ['"a" is 2 by default now']),
         (arguments(a={"default": 1}), arguments(a={}), ['"a" has no default now']),
-        (arguments(a=TEXT), arguments(a=TEXT | {"title": "A"}), ['"a" is described otherwise']),
+        (arguments(a=TEXT), arguments(a=TEXT | {"title": "A"}), ['~"a" is described otherwise']),
         (arguments(a={"items": TEXT}), arguments(a={"items": NUMBER}), ['!"a[]" is number now']),
         (arguments(a={"properties": {}}), arguments(a={"properties": {"b": {}}}), ['"a.b" is new']),
         (
@@ -65,7 +66,9 @@ TEXT, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "intege
         (result(), result("a", a=TEXT), ['"a" of the result is new and required']),
         (result(a=TEXT), result(), ['!"a" of the result is gone']),
         (result(), {}, ["!its result has no schema any more"]),
-        ({"description": "a"}, {"description": "b"}, ["another description"]),
+        ({"description": "a"}, {"description": "b"}, ["~another description"]),
+        ({"title": "a"}, {}, ["~another title"]),
+        ({}, {"annotations": {"readOnlyHint": True}}, ["other annotations"]),
         ({}, {"execution": {"taskSupport": "required"}}, ["!a call has to be a task now"]),
     ],
 )

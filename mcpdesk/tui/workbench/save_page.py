@@ -16,6 +16,7 @@ from textual.css.query import NoMatches
 from textual.getters import query_one
 from textual.widgets import Static
 
+from mcpdesk.protocol.contract import Verdict
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.after_call import differences
@@ -26,6 +27,11 @@ from mcpdesk.tui.workbench.recording import ReplayRow, Saves
 MOST_CHANGES = 100
 """Changes of a contract that are shown."""
 _NAME_CELLS = 24
+_VERDICT_STYLES = {
+    Verdict.BREAKING: "$text-error",
+    Verdict.COMPATIBLE: "$text-success",
+    Verdict.WORDING: "$text-muted",
+}
 
 
 class ReplayList(RowList[ReplayRow]):
@@ -123,7 +129,7 @@ class SavePage(Dialog[None]):
             return Content.styled("The contract is as it was.", "$text-muted")
         lines = []
         for change in changes[:MOST_CHANGES]:
-            word = ("breaking   ", "$text-error") if change.is_breaking else ("compatible ", "$text-success")
+            word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
             lines.append(Content.assemble(word, one_line(str(change))))
         if len(changes) > MOST_CHANGES:
             lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))

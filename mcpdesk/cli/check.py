@@ -1,0 +1,356 @@
+"""`mcpdesk check`: mistakes in what a server offers, its cost, and what differs from its contract."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+import click
+
+from mcpdesk import private_files
+from mcpdesk.cli import completion
+from mcpdesk.cli.folders import loaded
+from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
+from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.requests import TIMEOUT
+from mcpdesk.errors import DeskUserError
+from mcpdesk.protocol.contract import Definitions, Verdict, contract_changes
+from mcpdesk.protocol.token_cost import Cost, definition_cost
+from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.folder.lint import Finding
+    from mcpdesk.link.values import CatalogueItem
+
+CHECK_EXAMPLES = """\b
+Examples:
+  mcpdesk check sample_servers/hello
+  mcpdesk check ~/servers/profiles --strict --json
+  mcpdesk check sample_servers/hello --lock --max-tokens 2000 --junit report.xml
+  mcpdesk check -- npx -y @modelcontextprotocol/server-everything
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at all, 3 cannot connect,
+4 protocol error, 5 timed out.
+Warnings (a parameter nobody describes, a name or a length some client does not take) count with --strict.
+"""
+LOCK_NAME = "mcp.lock.json"
+LOCK_VERSION = 1
+UNLOCKED = frozenset({"_meta", "icons"})
+"""Members of a definition that are no part of a contract."""
+_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server.")
+@click.argument("target", shell_complete=completion.folder)
+@click.option("--strict", is_flag=True, help="Warnings are mistakes, too.")
+@click.option("--lock", is_flag=True, help=f"Compare with {LOCK_NAME}, which is written if there is none.")
+@click.option("--lock-file", type=_FILE, metavar="FILE", help="The lock file, if it is another one.")
+@click.option("--update", is_flag=True, help=f"Write {LOCK_NAME} anew, and tell what is different.")
+@click.option(
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="The most that the tools may cost together."
+)
+@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report, too.")
+@click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@TIMEOUT
+@reach_options
+def check_command(
+    target: str,
+    strict: bool,
+    lock: bool,
+    lock_file: Path | None,
+    update: bool,
+    max_tokens: int | None,
+    junit: Path | None,
+    sarif: Path | None,
+    as_json: bool,
+    timeout_s: float,
+    reach: Reach,
+) -> int:
+    """Tell every mistake in what TARGET, any server, offers; then what models and clients have trouble with.
+
+    A folder is loaded as a server would load it, and mistakes have file and line. Of any other server the
+    lists are read, and what is malformed in them is told.
+
+    Below that: every item with its place and the size of its definition, which is what a model reads, and
+    sums: of all tools, of all items, of the tools of each mode.
+
+    With --lock every difference from the contract in the lock file, of a folder in it, else in the current
+    directory, is breaking, compatible or wording; a breaking one is a mistake.
+    """
+    is_folder = Path(target).expanduser().is_dir()
+    if is_folder and (reach.mode or reach.token or reach.is_remote):
+        raise DeskUserError("A folder is checked as a whole.", "These flags are for other servers.")
+    report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
+    remarks = [_remark(each, strict) for each in report.findings]
+    differences = list[_Remark]()
+    is_locked = lock or update or lock_file is not None
+    if is_locked:
+        place = lock_file or (server_folder(target) if is_folder else Path()) / LOCK_NAME
+        is_faulty = any(each.is_mistake for each in remarks)
+        differences = _differences(place, report.items, is_faulty, update)
+    if max_tokens is not None:
+        remarks += _over_budget(report.tools, max_tokens)
+    told = [*remarks, *differences]
+    if junit is not None:
+        _write(junit, _junit(told, report.items))
+    if sarif is not None:
+        _write(sarif, _sarif(told, target if is_folder else ""))
+    if as_json:
+        facts = {"findings": [each.facts("level") for each in remarks]}
+        if is_locked:
+            facts["contract"] = [each.facts("verdict") for each in differences]
+        print_json({**facts, **_facts(report)})
+    else:
+        lines = [*map(str, told), *([""] if told else [])]
+        print_text("\n".join([*lines, *aligned(list(_rows(report)))]))
+    return TOOL_ERROR if any(each.is_mistake for each in told) else OK
+
+
+class _Remark(NamedTuple):
+    """One thing to be told; `word` is a level or a verdict, `subject` like `tool greet`."""
+
+    word: str
+    message: str
+    place: str
+    subject: str
+    is_mistake: bool
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.place, self.word, self.subject, self.message) if part)
+
+    def facts(self, word: str) -> dict[str, str]:
+        """Return what JSON has of it."""
+        return {word: self.word, "place": self.place, "subject": self.subject, "message": self.message}
+
+
+def _remark(finding: Finding, strict: bool) -> _Remark:
+    counted = ("error", "warning") if strict else ("error",)
+    level = str(finding.level)
+    return _Remark(level, finding.message, finding.place, finding.subject, level in counted)
+
+
+def _over_budget(tools: Sequence[CatalogueItem], most: int) -> Iterator[_Remark]:
+    tokens = total_cost(tools).tokens
+    if tokens > most:
+        message = f"the definitions cost about {tokens:,} tokens, at most {most:,} are allowed"
+        yield _Remark("error", message, "", "all tools", True)
+
+
+def _differences(place: Path, items: Sequence[CatalogueItem], is_faulty: bool, update: bool) -> list[_Remark]:
+    """Compare the items with the lock file, and write that where it is wanted.
+
+    Raises: DeskUserError for a lock file that cannot be read or written.
+    """
+    now = {(item.kind.value, item.name): _locked(item) for item in items if item.definition}
+    if not place.exists():
+        update = True
+        before: Definitions = now
+    else:
+        before = _read_lock(place)
+    sources = {(item.kind.value, item.name): item.source for item in items}
+    found = [
+        _Remark(
+            change.verdict,
+            change.told,
+            sources.get((change.kind, change.name)) or place.name,
+            f"{change.kind} {change.name}",
+            change.is_breaking and not update,
+        )
+        for change in contract_changes(before, now)
+    ]
+    if update and is_faulty:
+        print_message(f"mcpdesk: {place} is not written while there are mistakes.")
+    elif update:
+        _write_lock(place, now)
+        print_message(f"mcpdesk: wrote {place}; keep it with the source")
+    return found
+
+
+def _locked(item: CatalogueItem) -> dict[str, Any]:
+    return {key: value for key, value in item.definition.items() if key not in UNLOCKED}
+
+
+def _read_lock(place: Path) -> Definitions:
+    hint = "Mend it, or write it anew with --update."
+    try:
+        content = json.loads(place.read_bytes())
+    except OSError as error:
+        raise DeskUserError(f"{place} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise DeskUserError(f"{place} is no JSON.", hint) from None
+    if not isinstance(content, dict) or content.get("version") != LOCK_VERSION:
+        raise DeskUserError(f'{place} is no lock file: "version" must be {LOCK_VERSION}.', hint)
+    found = dict[tuple[str, str], Mapping[str, Any]]()
+    for kind, items in content.items():
+        if kind == "version":
+            continue
+        if not isinstance(items, dict) or not all(isinstance(each, dict) for each in items.values()):
+            raise DeskUserError(f'{place}: "{kind}" must be an object of definitions.', hint)
+        found |= {(kind, name): definition for name, definition in items.items()}
+    return found
+
+
+def _write_lock(place: Path, definitions: Definitions) -> None:
+    content: dict[str, Any] = {"version": LOCK_VERSION}
+    for (kind, name), definition in sorted(definitions.items()):
+        content.setdefault(kind, {})[name] = definition
+    _write(place, json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    """Raises: DeskUserError."""
+    try:
+        private_files.write(path, text.encode("utf-8", "replace"), mode=0o644)
+    except OSError as error:
+        raise DeskUserError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _junit(remarks: Sequence[_Remark], items: Sequence[CatalogueItem]) -> str:
+    """A case for each item, and for each other subject; it fails by its mistakes."""
+    from xml.etree import ElementTree
+
+    subjects = dict.fromkeys([*(f"{item.kind} {item.name}" for item in items), *(r.subject for r in remarks)])
+    cases = [(subject, [each for each in remarks if each.subject == subject]) for subject in subjects]
+    failed = sum(any(each.is_mistake for each in told) for _, told in cases)
+    counts = {"tests": str(len(cases)), "failures": str(failed)}
+    suite = ElementTree.Element("testsuite", {"name": "mcpdesk check", **counts})
+    for subject, told in cases:
+        kind, _, name = subject.partition(" ")
+        case = ElementTree.SubElement(suite, "testcase", {"classname": kind, "name": _xml(name or "server")})
+        mistakes = [_xml(str(each)) for each in told if each.is_mistake]
+        if mistakes:
+            failure = ElementTree.SubElement(case, "failure", {"message": mistakes[0]})
+            failure.text = "\n".join(mistakes)
+        if others := [_xml(str(each)) for each in told if not each.is_mistake]:
+            ElementTree.SubElement(case, "system-out").text = "\n".join(others)
+    ElementTree.indent(suite)
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(suite, encoding='unicode')}\n"
+
+
+def _xml(text: str) -> str:
+    """A text without the characters that XML cannot have."""
+    return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+_SARIF_LEVELS = {"error": "error", "warning": "warning", Verdict.BREAKING: "error"}
+
+
+def _sarif(remarks: Sequence[_Remark], folder: str) -> str:
+    """A result for each remark, at its line of a file below `folder`. Source: SARIF 2.1.0."""
+    rules = sorted({each.word for each in remarks})
+    driver = {"name": "mcpdesk", "version": __version__, "rules": [{"id": rule} for rule in rules]}
+    run = {"tool": {"driver": driver}, "results": [_sarif_result(each, folder) for each in remarks]}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _sarif_result(remark: _Remark, folder: str) -> dict[str, Any]:
+    told = ": ".join(part for part in (remark.subject, remark.message) if part)
+    result: dict[str, Any] = {
+        "ruleId": remark.word,
+        "level": _SARIF_LEVELS.get(remark.word, "note"),
+        "message": {"text": told},
+    }
+    file, _, line = remark.place.rpartition(":")
+    if not line.isdecimal():
+        file, line = remark.place, ""
+    if file and folder and file != "built-in":
+        uri = Path(os.path.relpath(Path(folder).expanduser() / file)).as_posix()
+        where: dict[str, Any] = {"artifactLocation": {"uri": quote(uri)}}
+        if line:
+            where["region"] = {"startLine": max(1, int(line))}
+        result["locations"] = [{"physicalLocation": where}]
+    return result
+
+
+class _Report(NamedTuple):
+    findings: list[Finding]
+    items: list[CatalogueItem]
+    tools: list[CatalogueItem]
+    modes: dict[str, list[CatalogueItem]]
+    """The tools of each mode."""
+
+
+def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
+    """Raises: DeskError when the server cannot be reached."""
+    from mcpdesk.cli.command_client import client
+    from mcpdesk.hosting.folder.lint import lint_offers
+    from mcpdesk.link.values import CatalogueItem, ItemKind
+
+    with client(target, reach) as server:
+        agreement, offers, problems = server.offers(timeout_s)
+    found = lint_offers(str(agreement.server.get("name", "")), agreement.instructions, offers, problems)
+    items = [
+        CatalogueItem(ItemKind(each.kind), each.name, each.title, definition=each.definition)
+        for each in offers
+    ]
+    return _Report(found, items, [item for item in items if item.kind == "tool"], {})
+
+
+def _checked(folder: str) -> _Report:
+    """Raises: DeskError when the folder cannot be hosted."""
+    from mcpdesk.hosting.folder.lint import lint
+    from mcpdesk.hosting.folder.manifest import read_manifest
+    from mcpdesk.link.local_catalogue import ServerCatalogue
+
+    place = server_folder(folder)
+    with loaded(place) as host:
+        server = host.endpoints()[0].server
+        manifest = read_manifest(place)
+        findings = lint(server, manifest, host.folders[server.name].warnings, os.environ)
+        items = [item for item in ServerCatalogue(server).catalogue().items if item.definition]
+    tools = [item for item in items if item.kind == "tool"]
+    modes = {
+        name: [tool for tool in tools if tool.name in mode.tools] for name, mode in manifest.modes.items()
+    }
+    return _Report(findings, items, tools, modes)
+
+
+def _facts(report: _Report) -> Mapping[str, Any]:
+    return {
+        "items": [
+            {"kind": each.kind, "name": each.name, "source": each.source, **cost(each)._asdict()}
+            for each in report.items
+        ],
+        "tools": _sum(report.tools),
+        "total": _sum(report.items),
+        "modes": {name: _sum(tools) for name, tools in report.modes.items()},
+    }
+
+
+def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
+    """The items with their costs, and sums."""
+    for item in report.items:
+        yield item.kind.value, item.name, *_cells(cost(item)), item.source
+    sums = [("tool", "", report.tools), ("item", "", report.items)]
+    sums += [("tool", f" in mode {name}", tools) for name, tools in report.modes.items()]
+    for word, where, items in sums:
+        count = f"{len(items)} {word}{'' if len(items) == 1 else 's'}{where}"
+        yield count, "", *_cells(total_cost(items)), ""
+
+
+def cost(item: CatalogueItem) -> Cost:
+    """Return the bytes of the definition a client gets, and about how many tokens that is."""
+    return definition_cost(item.definition)
+
+
+def total_cost(items: Sequence[CatalogueItem]) -> Cost:
+    """Return the cost of several items together."""
+    costs = [cost(item) for item in items]
+    return Cost(sum(each.bytes for each in costs), sum(each.tokens for each in costs))
+
+
+def _sum(items: Sequence[CatalogueItem]) -> dict[str, int]:
+    return {"count": len(items), **total_cost(items)._asdict()}
+
+
+def _cells(costs: Cost) -> tuple[str, str]:
+    return f"{costs.bytes} B", f"about {costs.tokens} tokens"
