@@ -79,6 +79,11 @@ _DATA = b"data: "
 _BOM = b"\xef\xbb\xbf"
 
 
+def event(message: bytes) -> bytes:
+    """Return a message as one `message` event."""
+    return b"event: message\ndata: %b\n\n" % message
+
+
 class Event(Struct, frozen=True):
     """One event with data. `name` is `message` where the stream gives none."""
 

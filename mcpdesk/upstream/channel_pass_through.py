@@ -15,13 +15,22 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import CallError, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.event_store import (
+    KEPT_BYTES,
+    KEPT_EVENTS,
+    PRIMED,
+    SHARES,
+    EventStore,
+    SharedEventBudget,
+)
 from mcpdesk.protocol.headers import check_parameters, mirrored
 from mcpdesk.protocol.jsonrpc import (
     ErrorCode,
@@ -35,11 +44,18 @@ from mcpdesk.protocol.jsonrpc import (
 )
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, admit, is_stateless
-from mcpdesk.upstream.channels import Channels
+from mcpdesk.upstream.channels import AUTHORIZATION, Channels
 from mcpdesk.upstream.pass_through import PassedAnswer
-from mcpdesk.upstream.passed_channel import KEEP_ALIVE_S, PassedChannel, Waiting, event, meta_of
+from mcpdesk.upstream.passed_channel import (
+    KEEP_ALIVE_S,
+    ClientStream,
+    Events,
+    PassedChannel,
+    Waiting,
+    meta_of,
+)
 
-SESSION, AUTHORIZATION = "mcp-session-id", "authorization"
+SESSION = "mcp-session-id"
 MOST_CHANNELS = 32
 """Channels of a server at a time; the longest unused one makes room."""
 MOST_BATCH = 1_000
@@ -55,6 +71,7 @@ SILENT_S = 5.0
 UNANSWERED_S = 8.0
 """How long `server/discover` may stay unanswered: programs of older revisions may never answer it."""
 JSON, STREAM = "application/json", "text/event-stream"
+Sender: TypeAlias = frozenset[tuple[str, str]]
 STREAMED = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
 
 
@@ -62,8 +79,12 @@ class Session(Struct):
     """A client of the handshake era, and its channel."""
 
     channel: PassedChannel
-    authorization: str
-    """What the client sent to open it: nobody else may use it."""
+    sender: Mapping[str, str]
+    """The headers of the client that began it, as its channel gets them."""
+    events: EventStore[ClientStream]
+    """What its client may ask for again."""
+    standing: Events
+    """Gets what belongs to no request."""
     revision: str = ""
     expiry: asyncio.TimerHandle | None = None
     said: dict[tuple[str, str], bytes] = field(default_factory=dict)
@@ -106,8 +127,9 @@ class ChannelPassThrough:
         self._on_stray, self._tool_schema = on_stray, tool_schema
         self._sessions: dict[str, Session] = {}
         """By id, the longest unused first."""
-        self._shared: dict[str, PassedChannel] = {}
-        """For requests that stand alone, by the caller's `Authorization`."""
+        self._shared: dict[Sender, PassedChannel] = {}
+        """For requests that stand alone, by the caller's headers; the longest unused first."""
+        self._event_budget = SharedEventBudget(KEPT_BYTES * SHARES)
         self._retired: dict[PassedChannel, asyncio.TimerHandle] = {}
         """Channels that were replaced, on which something may still end."""
         self._starting = asyncio.Lock()
@@ -137,15 +159,13 @@ class ChannelPassThrough:
         elif method == "DELETE":
             self._end(identifier)
             yield PassedAnswer(204, (), _no_chunks)
-        elif session.channel.standing is not None:
+        elif not (last := given.get("last-event-id")) and session.standing.is_carried:
             yield refused(409, invalid("this session has a standing stream already"))
+        elif (found := session.events.find(last) if last else (session.standing, None)) is None:
+            yield refused(400, invalid("Last-Event-ID: nothing is kept of that stream any more"))
         else:
-            waiting = session.channel.listen()
-            try:
-                yield PassedAnswer(200, STREAMED, waiting.events)
-            finally:
-                session.channel.standing = None
-                self._used(identifier)
+            async with self._carried(identifier, *found) as answer:
+                yield answer
 
     async def close(self) -> None:
         """End every channel."""
@@ -161,18 +181,18 @@ class ChannelPassThrough:
 
         What is under way has a little time to end where it began.
         """
-        for authorization in list(self._shared):
-            self._retire(self._shared.pop(authorization))
+        for sender in list(self._shared):
+            self._retire(self._shared.pop(sender))
         sessions = list(self._sessions.items())
         await asyncio.gather(*(self._renew(identifier, session) for identifier, session in sessions))
 
     async def _renew(self, identifier: str, session: Session) -> None:
         async with session.renewing:
-            fresh = self._session_channel(identifier)
+            fresh = self._session_channel(identifier, session.standing)
             capabilities: JSONObject = {}
             try:
                 async with asyncio.timeout(RENEWED_S):
-                    await fresh.open(self._channels, session.authorization)
+                    await fresh.open(self._channels, session.sender)
                     for line in list(session.said.values()):
                         capabilities = await self._said_again(fresh, line) or capabilities
             except (CallError, TimeoutError):
@@ -183,7 +203,7 @@ class ChannelPassThrough:
                 self._finish(fresh)
                 return
             before, session.channel = session.channel, fresh
-            fresh.take_over(before)
+            before.standing = None
             self._retire(before)
         if fresh.has_ended:
             self._end(identifier)
@@ -219,9 +239,9 @@ class ChannelPassThrough:
             if is_stateless(message, given.get("mcp-protocol-version", "")):
                 if kind is MessageKind.REQUEST:
                     self._admit(message["method"], message.get("params") or {}, given)
-                channel = await self._shared_channel(given.get(AUTHORIZATION, ""))
+                channel = await self._shared_channel(given)
             elif message.get("method") == "initialize":
-                channel, identifier = await self._begun(given.get(AUTHORIZATION, ""))
+                channel, identifier = await self._begun(given)
             else:
                 channel, identifier = await self._channel_of(given), given[SESSION]
                 self._sessions[identifier].note(message, body)
@@ -285,7 +305,8 @@ class ChannelPassThrough:
             if not requests:
                 yield PassedAnswer(202, (), _no_chunks)
             elif waiting.may_stream:
-                yield PassedAnswer(200, STREAMED, waiting.events)
+                async with self._streamed(given[SESSION], waiting) as answer:
+                    yield answer
             else:
                 yield answered(200, b"[%b]" % b",".join([each async for each in waiting.messages()]))
         self._used(given[SESSION])
@@ -303,8 +324,10 @@ class ChannelPassThrough:
             if not isinstance(result, dict):
                 self._end(identifier)
         if isinstance(result, dict) and identifier in self._sessions:
-            self._sessions[identifier].revision = str(result.get("protocolVersion"))
-            self._sessions[identifier].note(message, line)
+            session = self._sessions[identifier]
+            session.revision = str(result.get("protocolVersion"))
+            session.events.primes = session.revision == PRIMED
+            session.note(message, line)
         return answered(200, line_back, ((SESSION, identifier),) if identifier in self._sessions else ())
 
     @asynccontextmanager
@@ -327,17 +350,43 @@ class ChannelPassThrough:
                 told = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
                 yield refused(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, told), message["id"])
             elif taken is None or not taken[1] or (may_stream and "json" not in accepted):
-                first, is_last = taken or (None, False)
-                yield PassedAnswer(200, STREAMED, _stream(waiting, first, is_last))
+                if identifier in self._sessions:
+                    async with self._streamed(identifier, waiting, taken) as answer:
+                        yield answer
+                else:
+                    yield PassedAnswer(200, STREAMED, partial(waiting.events, taken))
             else:
                 yield answered(200 if identifier else answer_status(taken[0]), taken[0])
         self._used(identifier)
 
+    @asynccontextmanager
+    async def _streamed(
+        self, identifier: str, waiting: Waiting, first: tuple[bytes, bool] | None = None
+    ) -> AsyncIterator[PassedAnswer]:
+        """An answer as a stream of a session, which its client can resume."""
+        events = self._sessions[identifier].events.open()
+        async with self._carried(identifier, events) as answer:
+            waiting.stream_into(events, first)
+            yield answer
+
+    @asynccontextmanager
+    async def _carried(
+        self, identifier: str, events: Events, after: int | None = None
+    ) -> AsyncIterator[PassedAnswer]:
+        """What follows event `after` on a stream of a session."""
+        client = ClientStream()
+        events.attach(client, client.let_go, after)
+        try:
+            yield PassedAnswer(200, STREAMED, client.pieces)
+        finally:
+            events.detach(client)
+            self._used(identifier)
+
     def _session(self, given: Mapping[str, str]) -> Session | None:
         """The session of a request, if it is its sender's."""
         session = self._sessions.get(given.get(SESSION, ""))
-        is_theirs = session is not None and session.authorization == given.get(AUTHORIZATION, "")
-        return session if is_theirs else None
+        sent = given.get(AUTHORIZATION)
+        return session if session is not None and session.sender.get(AUTHORIZATION) == sent else None
 
     async def _channel_of(self, given: Mapping[str, str]) -> PassedChannel:
         if not given.get(SESSION):
@@ -350,13 +399,13 @@ class ChannelPassThrough:
         self._used(given[SESSION])
         return session.channel
 
-    def _session_channel(self, identifier: str) -> PassedChannel:
+    def _session_channel(self, identifier: str, standing: Events) -> PassedChannel:
         def ended() -> None:
             session = self._sessions.get(identifier)
             if session is not None and session.channel is channel:
                 self._end(identifier)
 
-        channel = PassedChannel(self.name, self._on_stray, ended)
+        channel = PassedChannel(self.name, self._on_stray, ended, standing)
         return channel
 
     def _make_room(self) -> None:
@@ -364,34 +413,44 @@ class ChannelPassThrough:
         if len(self._sessions) + len(self._shared) < MOST_CHANNELS:
             return
         unused = next((key for key, each in self._sessions.items() if each.channel.is_unused), "")
-        if not unused:
+        alone = next((key for key, each in self._shared.items() if each.is_unused), None)
+        if unused:
+            self._end(unused)
+        elif alone is not None:
+            self._finish(self._shared.pop(alone))
+        else:
             raise _Refusal(503, f"{self.name} has {MOST_CHANNELS} clients here already, which is the most")
-        self._end(unused)
 
-    async def _begun(self, authorization: str) -> tuple[PassedChannel, str]:
+    async def _begun(self, given: Mapping[str, str]) -> tuple[PassedChannel, str]:
         """A new session: its channel, and its id."""
         self._make_room()
         identifier = secrets.token_urlsafe(24)
-        channel = self._session_channel(identifier)
-        await channel.open(self._channels, authorization)
-        self._sessions[identifier] = Session(channel, authorization)
+        events = EventStore[ClientStream](KEPT_BYTES, KEPT_EVENTS, self._event_budget)
+        standing, sender = events.open(), self._channels.sender(given)
+        channel = self._session_channel(identifier, standing)
+        await channel.open(self._channels, sender)
+        self._sessions[identifier] = Session(channel, sender, events, standing)
         self._used(identifier)
         return channel, identifier
 
-    async def _shared_channel(self, authorization: str) -> PassedChannel:
+    async def _shared_channel(self, given: Mapping[str, str]) -> PassedChannel:
+        headers = self._channels.sender(given)
+        sender = frozenset(headers.items())
         async with self._starting:
-            if (known := self._shared.get(authorization)) is not None:
+            if (known := self._shared.pop(sender, None)) is not None:
+                self._shared[sender] = known
                 return known
             self._make_room()
 
             def ended() -> None:
-                if (known := self._shared.pop(authorization, None)) is not None:
-                    self._finish(known)
+                if self._shared.get(sender) is channel:
+                    del self._shared[sender]
+                    self._finish(channel)
 
             channel = PassedChannel(self.name, self._on_stray, ended)
-            await channel.open(self._channels, authorization)
+            await channel.open(self._channels, headers)
             if not channel.has_ended:
-                self._shared[authorization] = channel
+                self._shared[sender] = channel
             return channel
 
     def _used(self, identifier: str) -> None:
@@ -415,7 +474,7 @@ class ChannelPassThrough:
         if session is not None:
             if session.expiry is not None:
                 session.expiry.cancel()
-            self._finish(session.channel)
+            self._finish(session.channel, session.events)
 
     def _retire(self, channel: PassedChannel) -> None:
         """End a channel when what is under way there had time to."""
@@ -425,12 +484,15 @@ class ChannelPassThrough:
             later = asyncio.get_running_loop().call_later(RETIRED_S, self._finish, channel)
             self._retired[channel] = later
 
-    def _finish(self, channel: PassedChannel) -> None:
+    def _finish(self, channel: PassedChannel, events: EventStore[ClientStream] | None = None) -> None:
+        """End a channel, and then the streams of its session."""
         if (later := self._retired.pop(channel, None)) is not None:
             later.cancel()
         task = asyncio.get_running_loop().create_task(channel.end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
+        if events is not None:
+            task.add_done_callback(lambda ended: events.close())
 
 
 class _Refusal(RemoteProtocolError):
@@ -468,14 +530,6 @@ def refused(
 ) -> PassedAnswer:
     """An answer of the desk's own."""
     return answered(status, codec.error_response(identifier, error), headers)
-
-
-def _stream(waiting: Waiting, first: bytes | None, is_last: bool) -> Callable[[], AsyncIterator[bytes]]:
-    async def only() -> AsyncIterator[bytes]:
-        assert first is not None
-        yield event(first)
-
-    return only if is_last else lambda: waiting.events(first)
 
 
 async def _no_chunks() -> AsyncIterator[bytes]:

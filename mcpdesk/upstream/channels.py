@@ -14,6 +14,13 @@ from mcpdesk.protocol import codec
 from mcpdesk.upstream.pass_through import UrlRequests
 from mcpdesk.upstream.target_transport import ProgramEvents
 
+AUTHORIZATION = "authorization"
+_OF_ONE_REQUEST = frozenset(
+    {"accept", "cache-control", "content-encoding", "content-type", "last-event-id", "pragma"}
+    | {"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
+    | {"traceparent", "tracestate", "baggage"}
+)
+
 
 class Heard(NamedTuple):
     """Who is told what a channel brings."""
@@ -40,8 +47,14 @@ class Channels(Protocol):
     def holds_credentials(self) -> bool:
         """Whether callers reach what they could not without us: a program, or a server with our token."""
 
-    async def open(self, authorization: str, heard: Heard) -> ServerChannel:
-        """Open a channel for a client, by its `Authorization` if it has one. Raises: CallError."""
+    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Those of a client's headers that matter to a channel: clients share one only if these are the same.
+
+        Names are in lower case.
+        """
+
+    async def open(self, sender: Mapping[str, str], heard: Heard) -> ServerChannel:
+        """Open a channel for a client. Raises: CallError."""
 
     async def close(self) -> None:
         """Close what channels have in common. All of them have ended."""
@@ -72,7 +85,11 @@ class ProgramChannels:
     def __init__(self, program: Program, log: ProgramEvents) -> None:
         self._program, self._log = program, log
 
-    async def open(self, authorization: str, heard: Heard) -> ProgramChannel:
+    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+        """A program gets no headers, but who brings a token shares no run with others."""
+        return {name: given[name] for name in (AUTHORIZATION,) if name in given}
+
+    async def open(self, sender: Mapping[str, str], heard: Heard) -> ProgramChannel:
         """Start the program. Raises: Unreachable."""
         groups: list[int] = []
 
@@ -101,10 +118,17 @@ class SseChannels:
         self._requests = requests
         self.holds_credentials = requests.holds_credentials
 
-    async def open(self, authorization: str, heard: Heard) -> SseChannel:
+    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What is meant for the server."""
+        return end_to_end(given)
+
+    async def open(self, sender: Mapping[str, str], heard: Heard) -> SseChannel:
         """Open the stream and learn where to post. Raises: CallError."""
-        requests = self._requests.with_theirs if authorization else self._requests.with_ours
-        channel = SseChannel(requests, _credential(authorization), *heard)
+        requests, headers = self._requests.with_theirs, dict(sender)
+        if AUTHORIZATION not in sender:
+            requests = self._requests.with_ours
+            headers = {name: value for name, value in sender.items() if name not in self._requests.ours}
+        channel = SseChannel(requests, headers, *heard)
         await channel.opened()
         return channel
 
@@ -120,13 +144,23 @@ class SocketChannels:
         self._url, self._ours = url, ours
         self.holds_credentials = bool(ours)
 
-    async def open(self, authorization: str, heard: Heard) -> SocketChannel:
+    def sender(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What is meant for the server."""
+        return end_to_end(given)
+
+    async def open(self, sender: Mapping[str, str], heard: Heard) -> SocketChannel:
         """Connect. Raises: HttpError."""
-        return await SocketChannel.open(self._url, _credential(authorization) or self._ours, *heard)
+        headers = sender if AUTHORIZATION in sender else {**sender, **self._ours}
+        return await SocketChannel.open(self._url, headers, *heard)
 
     async def close(self) -> None:
         """They have nothing in common."""
 
 
-def _credential(authorization: str) -> dict[str, str]:
-    return {"Authorization": authorization} if authorization else {}
+def end_to_end(given: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a client's request that are not about that request alone; names are in lower case."""
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in _OF_ONE_REQUEST and not name.startswith(("mcp-param-", "sec-websocket-"))
+    }

@@ -11,27 +11,70 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.event_store import ResumableStream
+from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, classify, is_id, readable_id
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import Channels, Heard, ServerChannel
 
-MOST_KEPT = 1_000
-"""Messages kept for a client that listens later; the oldest go first."""
-MOST_KEPT_BYTES = 16 << 20
 MOST_HELD_BYTES = 256 << 20
 """What may wait for a client that reads too slowly."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
 
 
+class ClientStream:
+    """A connection of a client that carries a stream of events: the pieces on their way to it."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        """Whether the client is gone."""
+        self._pieces: deque[bytes] = deque()
+        self._held = 0
+        self._is_over = False
+        self._came = asyncio.Event()
+
+    def put(self, piece: bytes) -> None:
+        """Queue a piece. A client that leaves too much unread is let go."""
+        self._pieces.append(piece)
+        self._held += len(piece)
+        self._came.set()
+        if self._held > MOST_HELD_BYTES:
+            self.is_broken = True
+            self.let_go()
+
+    def let_go(self) -> None:
+        """End it behind what is queued."""
+        self._is_over = True
+        self._came.set()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """What comes, until it is let go."""
+        while self._pieces or not self._is_over:
+            if self._pieces:
+                piece = self._pieces.popleft()
+                self._held -= len(piece)
+                yield piece
+                continue
+            self._came.clear()
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_S):
+                    await self._came.wait()
+            except TimeoutError:
+                yield KEEP_ALIVE
+
+
+Events: TypeAlias = ResumableStream[ClientStream]
+
+
 class Waiting:
-    """A request that is being answered, or a client that listens: what is on its way to it."""
+    """A request that is being answered: what is on its way to its client."""
 
     def __init__(self, may_stream: bool = True, hears_logs: bool = False, answers: int = 1) -> None:
         """`answers` is how many requests it made at once."""
@@ -40,6 +83,7 @@ class Waiting:
         self._due = answers
         self.is_left = False
         """Whether its client has gone without waiting for the answer."""
+        self._events: Events | None = None
         self._lines: deque[tuple[bytes, bool]] = deque()
         self._held = 0
         self._came = asyncio.Event()
@@ -48,10 +92,34 @@ class Waiting:
         """Give it a message; an answer is the last one, unless others are due."""
         if self.is_left or (self._held > MOST_HELD_BYTES and not is_answer):
             return
-        self._held += len(line)
         self._due -= is_answer
-        self._lines.append((line, not self._due))
-        self._came.set()
+        self._hand_on(line, not self._due)
+
+    def _hand_on(self, line: bytes, is_last: bool) -> None:
+        if self._events is None:
+            self._held += len(line)
+            self._lines.append((line, is_last))
+            self._came.set()
+            return
+        self._events.put(in_event(line))
+        if is_last:
+            self._events.end()
+
+    def stream_into(self, events: Events, first: tuple[bytes, bool] | None = None) -> None:
+        """Have a stream that can be resumed get what comes, after `first`, which was taken already."""
+        self._events = events
+        for line, is_last in ([] if first is None else [first]) + list(self._lines):
+            self._hand_on(line, is_last)
+        self._lines.clear()
+
+    def leave(self) -> None:
+        """Note that its client is gone: it can come back where a stream gets what comes."""
+        self.is_left = self._events is None
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody is there to read what comes."""
+        return self.is_left or (self._events is not None and not self._events.is_carried)
 
     async def take(self, within_s: float) -> tuple[bytes, bool] | None:
         """The next message, and whether it is the last; None when none comes in time."""
@@ -74,20 +142,13 @@ class Waiting:
             if line:
                 yield line
 
-    async def events(self, first: bytes | None = None) -> AsyncIterator[bytes]:
-        """What comes, as an event stream, until the last message; an empty one only ends it."""
-        if first is not None:
-            yield event(first)
-        while True:
+    async def events(self, first: tuple[bytes, bool] | None = None) -> AsyncIterator[bytes]:
+        """What comes after `first`, which was taken already, as an event stream until the last message."""
+        taken = first or await self.take(KEEP_ALIVE_S)
+        while taken is None or not taken[1]:
+            yield KEEP_ALIVE if taken is None else event(in_event(taken[0]))
             taken = await self.take(KEEP_ALIVE_S)
-            if taken is None:
-                yield KEEP_ALIVE
-                continue
-            line, is_last = taken
-            if line:
-                yield event(line)
-            if is_last:
-                return
+        yield event(in_event(taken[0]))
 
 
 class Alias(Struct, frozen=True):
@@ -100,9 +161,15 @@ class Alias(Struct, frozen=True):
 class PassedChannel:
     """One channel, and who waits for what comes on it."""
 
-    def __init__(self, name: str, on_stray: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self.standing: Waiting | None = None
-        """The client that listens to what belongs to no request."""
+    def __init__(
+        self,
+        name: str,
+        on_stray: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        standing: Events | None = None,
+    ) -> None:
+        """`standing` gets what belongs to no request, where a client can listen to that."""
+        self.standing = standing
         self._name = name
         self._on_stray = on_stray
         self._on_end = on_end
@@ -114,45 +181,30 @@ class PassedChannel:
         """Ids of the requests that progress tokens belong to."""
         self._aliases: dict[Id, Alias] = {}
         """What clients call the requests whose id or token was replaced, by the id here."""
-        self._kept: deque[bytes] = deque()
 
     @property
     def is_unused(self) -> bool:
         """Whether nobody waits for anything."""
-        return self.standing is None and all(each.is_left for each in self._waiting.values())
+        return not self._is_heard and all(each.is_unused for each in self._waiting.values())
 
-    async def open(self, channels: Channels, authorization: str) -> None:
-        """Open the channel. Raises: CallError."""
-        self._channel = await channels.open(authorization, Heard(self._received, self._ended))
+    @property
+    def _is_heard(self) -> bool:
+        """Whether a client listens to what belongs to no request."""
+        return self.standing is not None and self.standing.is_carried
+
+    async def open(self, channels: Channels, sender: Mapping[str, str]) -> None:
+        """Open the channel for a client, by its headers. Raises: CallError."""
+        self._channel = await channels.open(sender, Heard(self._received, self._ended))
 
     async def end(self) -> None:
         """End it."""
         if self._channel is not None:
             await self._channel.end()
 
-    def listen(self) -> Waiting:
-        """Have what belongs to no request, from now on and what was kept of it."""
-        self.standing = Waiting()
-        while self._kept:
-            self.standing.put(self._kept.popleft())
-        return self.standing
-
-    def take_over(self, before: PassedChannel) -> None:
-        """Have those listen here who listened there, to what was kept as well."""
-        self.standing, before.standing = before.standing, None
-        kept = [*before._kept, *self._kept]
-        self._kept.clear()
-        for line in kept:
-            self.tell(line)
-
     def tell(self, line: bytes) -> None:
         """Give a message that belongs to no request to who listens, or keep it for who will."""
         if self.standing is not None:
-            self.standing.put(line)
-            return
-        self._kept.append(line)
-        while len(self._kept) > MOST_KEPT or sum(map(len, self._kept)) > MOST_KEPT_BYTES:
-            self._kept.popleft()
+            self.standing.put(in_event(line))
 
     async def send(self, line: bytes) -> None:
         """Send a message that has no answer. Raises: CallError."""
@@ -184,7 +236,7 @@ class PassedChannel:
             yield
         finally:
             if self._waiting.get(identifier) is waiting:
-                waiting.is_left = True
+                waiting.leave()
                 if is_alone:
                     self._forget(identifier)
                     cancelled = {"requestId": identifier, "reason": "the client left"}
@@ -223,7 +275,7 @@ class PassedChannel:
         waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
         if waiting is not None and waiting.may_stream and not waiting.is_left:
             waiting.put(line)
-        elif about is None or self.standing is not None:
+        elif about is None or self._is_heard:
             self.tell(line)
 
     def _answered(self, message: JSONObject, line: bytes) -> None:
@@ -277,18 +329,17 @@ class PassedChannel:
         for identifier in list(self._waiting):
             shown = self._aliases.get(identifier, Alias(identifier)).identifier
             self._forget(identifier).put(self._failed(shown, f"{self._name}: {reason}"), True)
-        if self.standing is not None:
-            self.standing.put(b"", True)
         self._on_end()
 
     def _failed(self, identifier: Id, told: str) -> bytes:
         return codec.error_response(identifier, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
 
 
-def event(line: bytes) -> bytes:
-    """A message as a server-sent event."""
-    data = line.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ") if b"\n" in line or b"\r" in line else line
-    return b"event: message\ndata: " + data + b"\n\n"
+def in_event(line: bytes) -> bytes:
+    """A message as the data of a server-sent event, which may have several lines."""
+    if b"\n" in line or b"\r" in line:
+        return line.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    return line
 
 
 def meta_of(message: JSONObject) -> Mapping[str, Any]:

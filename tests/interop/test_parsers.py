@@ -20,7 +20,8 @@ from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.folder.text_items import read_document
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.framing import LineFramer
+from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
+from mcpdesk.protocol.framing import LineFramer, event
 from mcpdesk.protocol.headers import check_parameters, decode_value, mirrored
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.request_state import RequestState, seal, unseal
@@ -32,9 +33,7 @@ from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.settings import read_env_file
-from mcpdesk.transports.http.event_stream import event
 from mcpdesk.transports.http.responses import accepted
-from mcpdesk.transports.http.resumable_stream import EventStore, SharedEventBudget
 from mcpdesk.transports.unix import GreetingReader
 from tests.support.served import Peer, make_server
 
@@ -47,7 +46,7 @@ ANNOTATED = mirrored(
                                       "count": {"type": "integer", "x-mcp-header": "Count"}}}
 )  # fmt: skip
 SECRET = b"s" * 32
-EVENTS = EventStore(1 << 20, 1000, SharedEventBudget(1 << 20))
+EVENTS = EventStore[Any](1 << 20, 1000, SharedEventBudget(1 << 20))
 EVENTS.open().put(b"{}")
 JSON = st.recursive(
     st.none()

@@ -15,6 +15,7 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
+from mcpdesk.protocol.framing import event
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.pipe import UNREAD
@@ -36,11 +37,6 @@ UNREAD_LIMIT = 64 << 20
 """Queued bytes beyond which the connection ends: this peer does not read any more."""
 
 log = logging.getLogger(__name__)
-
-
-def event(message: bytes) -> bytes:
-    """Return a message as one `message` event."""
-    return b"event: message\ndata: %b\n\n" % message
 
 
 def events(messages: Sequence[bytes]) -> bytes:

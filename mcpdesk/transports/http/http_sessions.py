@@ -15,9 +15,16 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol.event_store import (
+    KEPT_BYTES,
+    KEPT_EVENTS,
+    PRIMED,
+    SHARES,
+    EventStore,
+    SharedEventBudget,
+)
 from mcpdesk.transports.base import Dialogue, Endpoint
-from mcpdesk.transports.http.event_stream import PostOutlet
-from mcpdesk.transports.http.resumable_stream import EventStore, SharedEventBudget
+from mcpdesk.transports.http.event_stream import EventStream, PostOutlet
 from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 
 if TYPE_CHECKING:
@@ -25,11 +32,6 @@ if TYPE_CHECKING:
 
 ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
-KEPT_EVENTS = 1000
-KEPT_BYTES = 1 << 20
-"""Bytes of events kept for one session's clients that reconnect; the oldest are dropped first."""
-PRIMED = "2025-11-25"
-"""The revision whose clients understand an event that has only an id."""
 SWEEP_S = 5.0
 """Time between two searches for expired sessions."""
 RECORD_S = 0.25
@@ -40,8 +42,6 @@ STREAMS = 1_000_000
 """Stream numbers one process may use in a session; those of the next process begin behind them."""
 SEARCHED = 1_000
 """Sessions that are searched for an unused one to replace."""
-SHARES = 64
-"""All sessions together may keep so many times the bytes of one."""
 
 
 class HttpSession:
@@ -66,7 +66,7 @@ class HttpSession:
         self.server = endpoint.key
         """Server and mode it was begun with."""
         self.is_kept = self.is_closed = False
-        self.events = EventStore(
+        self.events = EventStore[EventStream](
             kept_bytes, KEPT_EVENTS, event_budget or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()

@@ -5,6 +5,7 @@ Source: MCP basic/versioning, basic/transports of 2025-11-25, basic/transports/s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from aiohttp import web
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.event_store import ResumableStream
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
@@ -43,7 +45,7 @@ from mcpdesk.transports.http.responses import (
     plain_error,
     rpc_error,
 )
-from mcpdesk.transports.http.resumable_stream import ResumableStream, SessionOutlet
+from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.session_records import FOLDER, SessionRecords
 
 Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
@@ -301,12 +303,13 @@ async def _carry(
     request: web.BaseRequest,
     session: HttpSession,
     caller: Principal,
-    events: ResumableStream,
+    events: ResumableStream[EventStream],
     after: int | None,
 ) -> web.StreamResponse:
     """Send what follows event `after` on a stream, until the stream, the connection or the token ends."""
     stream = EventStream(request)
-    done = events.attach(stream, after)
+    done = asyncio.Event()
+    events.attach(stream, done.set, after)
     connection = connection_of(request)
     connection.on_lost(done.set)
     try:

@@ -16,6 +16,7 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 from mcpdesk.errors import AnswerCut, CallError, ProtocolError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import EventFramer
+from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, is_id, readable_id
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, beginning
@@ -23,7 +24,6 @@ from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import break_off
-from mcpdesk.transports.http.event_stream import event as framed
 from mcpdesk.transports.http.passed_clients import PassedClient, PassedClients, Work
 from mcpdesk.transports.http.request_body import begin_body, body_pieces, read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of

@@ -15,6 +15,7 @@ from aiohttp import web
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
@@ -25,7 +26,6 @@ from mcpdesk.transports.http.event_stream import (
     KEEP_ALIVE,
     KEEP_ALIVE_S,
     EventStream,
-    event,
     wait,
 )
 from mcpdesk.transports.http.request_body import read_body

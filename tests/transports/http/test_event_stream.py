@@ -21,7 +21,7 @@ from mcpdesk.transports.http.event_stream import EventStream
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, events, serving
 from tests.transports.http.listening import listening
-from tests.transports.http.test_resumable_stream import Workshop, event, message, rest
+from tests.transports.http.test_session_outlet import Workshop, event, message, rest
 
 
 async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ import pytest
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
+from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.transports.http.resumable_stream import EventStore, SharedEventBudget
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 
@@ -215,7 +215,7 @@ async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go
 
 
 def test_the_store_is_bounded_and_keeps_the_newest() -> None:
-    store = EventStore(most_bytes=200, most_events=4, event_budget=SharedEventBudget(1000))
+    store = EventStore[Any](most_bytes=200, most_events=4, event_budget=SharedEventBudget(1000))
     one, two = store.open(), store.open()
     for _ in range(6):
         one.put(b"{}")
@@ -232,7 +232,7 @@ def test_the_store_is_bounded_and_keeps_the_newest() -> None:
 
 def test_of_what_all_sessions_keep_the_longest_quiet_one_gives_first() -> None:
     event_budget = SharedEventBudget(300)
-    stores = [EventStore(most_bytes=200, most_events=100, event_budget=event_budget) for _ in range(3)]
+    stores = [EventStore[Any](most_bytes=200, most_events=100, event_budget=event_budget) for _ in range(3)]
     streams = [store.open() for store in stores]
     for stream in streams:
         stream.put(b"x" * 60)

@@ -6,36 +6,53 @@ Source: MCP basic/transports of 2025-11-25.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 
-from aiohttp import web
+from mcpdesk.protocol.framing import event
 
-from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.http.event_stream import KEEP_ALIVE, TURN_S, EventStream, PostOutlet, event
-
+KEPT_EVENTS = 1000
+KEPT_BYTES = 1 << 20
+"""Bytes of events kept for one session's clients that reconnect; the oldest are dropped first."""
+SHARES = 64
+"""All sessions together may keep so many times the bytes of one."""
+PRIMED = "2025-11-25"
+"""The revision whose clients understand an event that has only an id."""
 _ID = re.compile(r"(\d{1,9}):(\d{1,9})")
 
 
-class ResumableStream:
+class Carrier(Protocol):
+    """A connection that carries a stream."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the peer is gone."""
+
+    def put(self, piece: bytes) -> None:
+        """Queue one piece."""
+
+
+C = TypeVar("C", bound=Carrier)
+
+
+class ResumableStream(Generic[C]):
     """One stream of a session. `live` is the connection that carries it now; None while there is none.
 
     Thousands are kept when they are over, so they are made of little.
     """
 
-    __slots__ = ("_done", "_last", "_sent", "_store", "is_over", "kept", "live", "number")
+    __slots__ = ("_last", "_let_go", "_sent", "_store", "is_over", "kept", "live", "number")
 
-    def __init__(self, store: EventStore, number: int) -> None:
+    def __init__(self, store: EventStore[C], number: int) -> None:
         self.number = number
-        self.live: EventStream | None = None
+        self.live: C | None = None
         self.is_over = False
         self.kept: list[tuple[int, bytes]] = []
         self._store = store
-        self._done: asyncio.Event | None = None
-        """Set when the connection that carries it is to end; None while there is none."""
+        self._let_go: Callable[[], object] | None = None
+        """Ends the connection that carries it; None while there is none."""
         self._last = 0
         self._sent = 0
 
@@ -53,10 +70,10 @@ class ResumableStream:
             self.live.put(piece)
             self._sent = self._last
 
-    def attach(self, live: EventStream, after: int | None = None) -> asyncio.Event:
+    def attach(self, live: C, let_go: Callable[[], object] = lambda: None, after: int | None = None) -> None:
         """Send on this connection from now on, beginning behind event `after`, or with what was never sent.
 
-        Returns what is set when the connection is to end: the stream is over, let go, or carried by another.
+        `let_go` is called when it is to end: the stream is over, closed for now, or carried by another.
         """
         self.release()
         start = self._sent if after is None else after
@@ -66,24 +83,21 @@ class ResumableStream:
             if number > start:
                 live.put(piece)
         self._sent = self._last
-        done = asyncio.Event()
         if self.is_over:
-            done.set()
+            let_go()
         else:
-            self.live, self._done = live, done
-        return done
+            self.live, self._let_go = live, let_go
 
-    def detach(self, live: EventStream) -> None:
+    def detach(self, live: C) -> None:
         """A connection ended; another may have taken its place already."""
         if self.live is live:
-            self.live = self._done = None
+            self.live = self._let_go = None
 
     def release(self) -> None:
         """End the connection; the stream stays open."""
-        self.live = None
-        if self._done is not None:
-            self._done.set()
-            self._done = None
+        let_go, self.live, self._let_go = self._let_go, None, None
+        if let_go is not None:
+            let_go()
 
     def end(self) -> None:
         """Mark the stream as complete."""
@@ -98,9 +112,9 @@ class SharedEventBudget:
     def __init__(self, most_bytes: int) -> None:
         self.size = 0
         self._most_bytes = most_bytes
-        self._stores: OrderedDict[EventStore, None] = OrderedDict()
+        self._stores: OrderedDict[EventStore[Any], None] = OrderedDict()
 
-    def put(self, store: EventStore, size: int) -> None:
+    def put(self, store: EventStore[Any], size: int) -> None:
         """Count another event of a store. Its newest stays whatever its size."""
         self.size += size
         self._stores[store] = None
@@ -111,14 +125,14 @@ class SharedEventBudget:
                 return
             oldest.drop()
 
-    def take(self, store: EventStore, size: int) -> None:
+    def take(self, store: EventStore[Any], size: int) -> None:
         """Count bytes that a store dropped."""
         self.size -= size
         if not store.size:
             self._stores.pop(store, None)
 
 
-class EventStore:
+class EventStore(Generic[C]):
     """The events of one session that a client may ask for again, limited in bytes and number.
 
     The newest event stays whatever its size, until the budget of all sessions cuts it.
@@ -135,8 +149,8 @@ class EventStore:
         self.size = 0
         self._most_bytes = most_bytes
         self._most_events = most_events
-        self._order: deque[ResumableStream] = deque()
-        self._streams: dict[int, ResumableStream] = {}
+        self._order: deque[ResumableStream[C]] = deque()
+        self._streams: dict[int, ResumableStream[C]] = {}
         self._first = self._opened = first
 
     def __len__(self) -> int:
@@ -148,14 +162,14 @@ class EventStore:
         # Asked by other threads, too.
         return sum(stream.is_carried for stream in list(self._streams.values()))
 
-    def open(self) -> ResumableStream:
+    def open(self) -> ResumableStream[C]:
         """Open a new stream."""
-        stream = ResumableStream(self, self._opened)
+        stream = ResumableStream[C](self, self._opened)
         self._streams[self._opened] = stream
         self._opened += 1
         return stream
 
-    def find(self, last_event_id: str) -> tuple[ResumableStream, int] | None:
+    def find(self, last_event_id: str) -> tuple[ResumableStream[C], int] | None:
         """Return the stream of an event and the event's number; None when nothing is known of it."""
         found = _ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
@@ -166,7 +180,7 @@ class EventStore:
         found = _ID.fullmatch(last_event_id)
         return found is not None and int(found[1]) < self._first
 
-    def keep(self, stream: ResumableStream, number: int, piece: bytes) -> None:
+    def keep(self, stream: ResumableStream[C], number: int, piece: bytes) -> None:
         """Keep one event, unless the session is over."""
         if self._is_closed:
             return
@@ -185,7 +199,7 @@ class EventStore:
         self._event_budget.take(self, size)
         self.tidy(oldest)
 
-    def tidy(self, stream: ResumableStream) -> None:
+    def tidy(self, stream: ResumableStream[C]) -> None:
         """Remove a stream that is complete and of which no event is kept."""
         if stream.is_over and not stream.kept:
             self._streams.pop(stream.number, None)
@@ -199,97 +213,3 @@ class EventStore:
         self._order.clear()
         size, self.size = self.size, 0
         self._event_budget.take(self, size)
-
-
-class SessionOutlet(PostOutlet):
-    """The outlet of a request in a session: it keeps what it sends, and the call outlives its connection."""
-
-    def __init__(
-        self,
-        request: web.BaseRequest,
-        may_stream: bool,
-        record: Callable[[int, Direction, Sequence[bytes]], int],
-        connection: int,
-        store: EventStore,
-    ) -> None:
-        super().__init__(request, may_stream, record, connection)
-        self._store = store
-        self._events: ResumableStream | None = None
-
-    @property
-    def primes(self) -> bool:
-        """Whether the client understands an event id without a message."""
-        return self.may_send and self._store.primes
-
-    async def drain(self) -> None:
-        """Wait until the client has read enough, if it is connected."""
-        self.flush()
-        self.must_drain = False
-        events = self._events
-        if events is not None and events.live is not None and events.is_carried:
-            await events.live.drain()
-        else:
-            await asyncio.sleep(0)
-        self._until = monotonic() + TURN_S
-
-    def keep_alive(self) -> None:
-        """Begin a stream if the client accepts one and is connected, and write a comment."""
-        if self.may_send and (self.stream is not None or self.request.transport is not None):
-            self.flush()
-            live = self._opened().live
-            if live is not None:
-                live.put(KEEP_ALIVE)
-
-    async def close_stream(self, retry_ms: int) -> bool:
-        """Close the connection and go on; the client is told to come back after `retry_ms`.
-
-        False when it would not know how: it takes no stream, or speaks an older revision.
-        """
-        if not (self.may_send and self._store.primes):
-            return False
-        self.flush()
-        events = self._opened()
-        live = events.live
-        if live is None or not events.is_carried:
-            return False
-        live.put(b"retry: %d\n\n" % retry_ms)
-        events.release()
-        if live is self.stream:
-            await live.finish()
-            if self.request.transport is not None:
-                self.request.transport.close()
-        return True
-
-    async def cut_off(self, answer: bytes) -> bool:
-        """Break the connection in the middle of an answer; who can resume the stream gets it then."""
-        await super().cut_off(answer)
-        if self._events is not None:
-            self._events.put(answer)
-        return True
-
-    async def conclude(self, body: bytes | None) -> web.StreamResponse:
-        """Send the last message wherever the stream is carried now, and end it."""
-        self.flush()
-        events, stream = self._opened(), self.begin()
-        if body is not None:
-            events.put(body)
-        events.end()
-        return await stream.finish()
-
-    def begin(self) -> EventStream:
-        """Return the stream over the request's own connection; begin it if need be."""
-        if self.stream is None:
-            self.stream = EventStream(self.request, self.headers)
-            self._events = self._store.open()
-            self._events.attach(self.stream)
-        return self.stream
-
-    def _write(self, messages: Sequence[bytes]) -> None:
-        put = self._opened().put
-        for message in messages:
-            put(message)
-
-    def _opened(self) -> ResumableStream:
-        self.begin()
-        assert self._events is not None
-        return self._events

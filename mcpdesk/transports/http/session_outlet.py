@@ -1,0 +1,107 @@
+"""The outlet of a request in a session: what it sends is kept, and the call outlives its connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from aiohttp import web
+
+from mcpdesk.protocol.event_store import EventStore, ResumableStream
+from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.http.event_stream import KEEP_ALIVE, TURN_S, EventStream, PostOutlet
+
+
+class SessionOutlet(PostOutlet):
+    """Sends over whichever connection carries its stream."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        may_stream: bool,
+        record: Callable[[int, Direction, Sequence[bytes]], int],
+        connection: int,
+        store: EventStore[EventStream],
+    ) -> None:
+        super().__init__(request, may_stream, record, connection)
+        self._store = store
+        self._events: ResumableStream[EventStream] | None = None
+
+    @property
+    def primes(self) -> bool:
+        """Whether the client understands an event id without a message."""
+        return self.may_send and self._store.primes
+
+    async def drain(self) -> None:
+        """Wait until the client has read enough, if it is connected."""
+        self.flush()
+        self.must_drain = False
+        events = self._events
+        if events is not None and events.live is not None and events.is_carried:
+            await events.live.drain()
+        else:
+            await asyncio.sleep(0)
+        self._until = monotonic() + TURN_S
+
+    def keep_alive(self) -> None:
+        """Begin a stream if the client accepts one and is connected, and write a comment."""
+        if self.may_send and (self.stream is not None or self.request.transport is not None):
+            self.flush()
+            live = self._opened().live
+            if live is not None:
+                live.put(KEEP_ALIVE)
+
+    async def close_stream(self, retry_ms: int) -> bool:
+        """Close the connection and go on; the client is told to come back after `retry_ms`.
+
+        False when it would not know how: it takes no stream, or speaks an older revision.
+        """
+        if not (self.may_send and self._store.primes):
+            return False
+        self.flush()
+        events = self._opened()
+        live = events.live
+        if live is None or not events.is_carried:
+            return False
+        live.put(b"retry: %d\n\n" % retry_ms)
+        events.release()
+        if live is self.stream:
+            await live.finish()
+            if self.request.transport is not None:
+                self.request.transport.close()
+        return True
+
+    async def cut_off(self, answer: bytes) -> bool:
+        """Break the connection in the middle of an answer; who can resume the stream gets it then."""
+        await super().cut_off(answer)
+        if self._events is not None:
+            self._events.put(answer)
+        return True
+
+    async def conclude(self, body: bytes | None) -> web.StreamResponse:
+        """Send the last message wherever the stream is carried now, and end it."""
+        self.flush()
+        events, stream = self._opened(), self.begin()
+        if body is not None:
+            events.put(body)
+        events.end()
+        return await stream.finish()
+
+    def begin(self) -> EventStream:
+        """Return the stream over the request's own connection; begin it if need be."""
+        if self.stream is None:
+            self.stream = EventStream(self.request, self.headers)
+            self._events = self._store.open()
+            self._events.attach(self.stream)
+        return self.stream
+
+    def _write(self, messages: Sequence[bytes]) -> None:
+        put = self._opened().put
+        for message in messages:
+            put(message)
+
+    def _opened(self) -> ResumableStream[EventStream]:
+        self.begin()
+        assert self._events is not None
+        return self._events
