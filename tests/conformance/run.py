@@ -1,12 +1,14 @@
-"""The official suite on our server and our client: `python -m tests.conformance.run [--leg client] ...`.
+"""The official suite on our server, on it through a desk, and on our client.
 
-Ends with 0 when what does not pass is exactly what `expected-failures.<revision>.yml` says, and when the
-suite cannot run here at all (no Node, no npm registry), which it then says.
+`python -m tests.conformance.run [--leg client] ...` ends with 0 when what does not pass is exactly what
+`expected-failures.<revision>.yml` says, and when the suite cannot run here at all (no Node, no npm registry),
+which it then says.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -24,7 +26,10 @@ from tests.conformance.suite import JUDGED, REVISIONS, ROOT, NotHere, Outcome, f
 from tests.support.ports import free_port
 
 FOLDER = ROOT / "sample_servers" / "conformance"
-LEGS = ("server", "client")
+LEGS = ("server", "through", "client")
+"""`through`: the same server as a program on a desk, which passes messages on."""
+NOT_THROUGH = {"server-sse-polling": "a program cannot close the connection of a client of the desk's"}
+"""What cannot pass through a desk, and why."""
 READY_S = 60.0
 Run = Callable[[str, str, Path], list[Outcome]]
 """Runs a revision, all of it or one scenario, with a folder for the papers."""
@@ -43,11 +48,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as papers:
         kept = Path(given.output) if given.output else Path(papers)
         runs: list[int] = []
-        if "server" in given.leg:
-            with serving(Path(papers)) as url:
-                for revision in given.revision:
+        for leg in ("server", "through"):
+            revisions = [each for each in given.revision if leg == "server" or each in JUDGED]
+            if leg not in given.leg or not revisions:
+                continue
+            with serving(Path(papers) / leg, through_desk=leg == "through") as url:
+                for revision in revisions:
                     run = partial(suite.server, url)
-                    runs.append(_judged("server", run, revision, given.scenario, kept / revision))
+                    runs.append(_judged(leg, run, revision, given.scenario, kept / leg / revision))
         if "client" in given.leg:
             run = partial(suite.client, f"exec {sys.executable} -m tests.conformance.client")
             for revision in set(given.revision) & set(JUDGED):
@@ -57,7 +65,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.run")
-    parser.add_argument("--leg", action="append", choices=LEGS, help="server or client; else both")
+    parser.add_argument("--leg", action="append", choices=LEGS, help="server, through or client; else all")
     parser.add_argument("--revision", action="append", choices=REVISIONS, help="once or more; else all")
     parser.add_argument("--scenario", default="", help="one scenario only")
     parser.add_argument("--output", default="", help="a folder that keeps the suite's own papers")
@@ -70,7 +78,7 @@ def _arguments() -> argparse.Namespace:
 def _judged(leg: str, run: Run, revision: str, scenario: str, folder: Path) -> int:
     """Run one leg of a revision and hold it against its baseline; 0 when it did as that says."""
     began = time.monotonic()
-    expected = baseline.read(revision)
+    expected = baseline.read(revision) | (NOT_THROUGH if leg == "through" else {})
     outcomes = run(revision, scenario, folder)
     again = [each.scenario for each in baseline.judge(outcomes, expected).unexpected]
     if 0 < len(again) <= MOST_AGAIN:
@@ -100,10 +108,15 @@ def _totals(outcomes: Iterable[Outcome]) -> str:
 
 
 @contextmanager
-def serving(state: Path) -> Iterator[str]:
-    """The sample server in a process of its own; gives the URL of its endpoint."""
-    port = free_port()
-    command = [sys.executable, "-m", "mcpdesk", "serve", str(FOLDER), "--no-auth"]
+def serving(state: Path, through_desk: bool) -> Iterator[str]:
+    """The sample server in a process of its own, or in one of a desk's; gives the URL of its endpoint."""
+    port, target = free_port(), FOLDER
+    state.mkdir()
+    if through_desk:
+        program = {"command": sys.executable, "args": ["-m", "mcpdesk", "stdio", str(FOLDER), "--alone"]}
+        target = state / "servers.json"
+        target.write_text(json.dumps({"mcpServers": {"conformance": program}}))
+    command = [sys.executable, "-m", "mcpdesk", "serve", str(target), "--no-auth"]
     log = state / "server.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
