@@ -240,7 +240,7 @@ async def connect_to_folder(
         await host.wake()
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
-        connection = _connected(endpoint, await caller(endpoint.server, token), questions, host.stop)
+        connection = connect_to_endpoint(endpoint, await caller(endpoint.server, token), questions, host.stop)
         unless_hosted.pop_all()
     return connection
 
@@ -256,10 +256,10 @@ async def connect_to_server(
         """Nobody reads it."""
 
     principal = await caller(server, token)
-    return _connected(HostedEndpoint(server, Services(log), Unrecorded()), principal, questions)
+    return connect_to_endpoint(HostedEndpoint(server, Services(log), Unrecorded()), principal, questions)
 
 
-def _connected(
+def connect_to_endpoint(
     endpoint: HostedEndpoint,
     principal: Principal,
     questions: Questions | None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +11,20 @@ from urllib.parse import quote
 
 import click
 
-from mcpdesk import private_files
 from mcpdesk.cli import completion
 from mcpdesk.cli.folders import loaded
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
+from mcpdesk.cli.printing import (
+    OK,
+    TOOL_ERROR,
+    JUnitCase,
+    aligned,
+    junit_report,
+    print_json,
+    print_message,
+    print_text,
+    write_report,
+)
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
@@ -100,9 +108,9 @@ def check_command(
         remarks += _over_budget(report.tools, max_tokens)
     told = [*remarks, *differences]
     if junit is not None:
-        _write(junit, _junit(told, report.items))
+        write_report(junit, _junit(told, report.items))
     if sarif is not None:
-        _write(sarif, _sarif(told, target if is_folder else ""))
+        write_report(sarif, _sarif(told, target if is_folder else ""))
     if as_json:
         facts = {"findings": [each.facts("level") for each in remarks]}
         if is_locked:
@@ -202,42 +210,21 @@ def _write_lock(place: Path, definitions: Definitions) -> None:
     content: dict[str, Any] = {"version": LOCK_VERSION}
     for (kind, name), definition in sorted(definitions.items()):
         content.setdefault(kind, {})[name] = definition
-    _write(place, json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    """Raises: DeskUserError."""
-    try:
-        private_files.write(path, text.encode("utf-8", "replace"), mode=0o644)
-    except OSError as error:
-        raise DeskUserError(f"{path} cannot be written: {error.strerror}.") from None
+    write_report(place, json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def _junit(remarks: Sequence[_Remark], items: Sequence[CatalogueItem]) -> str:
     """A case for each item, and for each other subject; it fails by its mistakes."""
-    from xml.etree import ElementTree
-
     subjects = dict.fromkeys([*(f"{item.kind} {item.name}" for item in items), *(r.subject for r in remarks)])
-    cases = [(subject, [each for each in remarks if each.subject == subject]) for subject in subjects]
-    failed = sum(any(each.is_mistake for each in told) for _, told in cases)
-    counts = {"tests": str(len(cases)), "failures": str(failed)}
-    suite = ElementTree.Element("testsuite", {"name": "mcpdesk check", **counts})
-    for subject, told in cases:
+    cases = list[JUnitCase]()
+    for subject in subjects:
         kind, _, name = subject.partition(" ")
-        case = ElementTree.SubElement(suite, "testcase", {"classname": kind, "name": _xml(name or "server")})
-        mistakes = [_xml(str(each)) for each in told if each.is_mistake]
-        if mistakes:
-            failure = ElementTree.SubElement(case, "failure", {"message": mistakes[0]})
-            failure.text = "\n".join(mistakes)
-        if others := [_xml(str(each)) for each in told if not each.is_mistake]:
-            ElementTree.SubElement(case, "system-out").text = "\n".join(others)
-    ElementTree.indent(suite)
-    return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(suite, encoding='unicode')}\n"
-
-
-def _xml(text: str) -> str:
-    """A text without the characters that XML cannot have."""
-    return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\N{REPLACEMENT CHARACTER}", text)
+        told = [each for each in remarks if each.subject == subject]
+        mistakes, others = (
+            "\n".join(str(each) for each in told if each.is_mistake is bad) for bad in (True, False)
+        )
+        cases.append(JUnitCase(kind, name or "server", mistakes, output=others))
+    return junit_report("mcpdesk check", cases)
 
 
 _SARIF_LEVELS = {"error": "error", "warning": "warning", Verdict.BREAKING: "error"}

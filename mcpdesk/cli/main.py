@@ -38,18 +38,19 @@ COMMANDS = {
     "unwrap": "wrap",
     "new": "folders",
     "check": "check",
+    "test": "case_command",
     "open": "desk",
     "export": "captures",
     "diff": "captures",
     "prune": "captures",
     "schemas": "folders",
     "config": "folders",
-    "settings": "settings",
+    "settings": "options",
     "completion": "completion",
 }
 """Command -> module of this package that offers it as `<name>_command`, in the order the help lists them."""
 
-OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "complete", "watch", "check", "schemas"})
+OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "complete", "watch", "check", "test", "schemas"})
 """Commands whose server may be a command, which comes last."""
 ON_A_DESK = frozenset({"desk", "serve"})
 """Commands that take several servers, the last one of which may be a command."""

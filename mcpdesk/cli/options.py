@@ -1,7 +1,9 @@
-"""Options that commands share: one flag for every setting, server folders, and how to reach a server."""
+"""Options that commands share: one flag for every setting, server folders; and `mcpdesk settings`."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +11,21 @@ from typing import Any, TypeVar
 
 import click
 
+from mcpdesk import paths
+from mcpdesk.cli import completion
+from mcpdesk.cli.printing import aligned, print_text
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import SETTINGS, Setting, SettingKind, value_text
+from mcpdesk.settings import SETTINGS, Setting, SettingKind, allowed, value_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _HTTP = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")
+SETTINGS_EXAMPLES = """\b
+Examples:
+  mcpdesk settings
+  mcpdesk settings ~/servers/profiles --explain
+  MCPDESK_PORT=4000 mcpdesk settings --json
+"""
 METAVARS = {
     SettingKind.TEXT: "TEXT",
     SettingKind.INTEGER: "NUMBER",
@@ -96,3 +107,48 @@ def server_folder(text: str) -> Path:
         meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
         raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")
     return path.resolve()
+
+
+@click.command(
+    name="settings", epilog=SETTINGS_EXAMPLES, short_help="Show every setting, its value and its origin."
+)
+@click.argument("folder", required=False, shell_complete=completion.folder)
+@click.option("--explain", is_flag=True, help="Say what each setting does, may be, and is called elsewhere.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@setting_options
+def settings_command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> None:
+    """Show every setting, its value and where that came from: a flag, the environment, the env file or
+    mcp.json of FOLDER, or the default. Below it, where captures and the rest are kept."""
+    from mcpdesk.hosting.host_plan import effective_settings
+
+    resolved = effective_settings(given_flags(values), os.environ, server_folder(folder) if folder else None)
+    state, values_of = resolved.settings.state_dir, resolved.settings
+    rows = [
+        (each.name, value_text(each, getattr(values_of, each.name)), resolved.origins[each.name])
+        for each in SETTINGS
+    ]
+    chosen = "environment MCPDESK_CONFIG_DIR" if os.environ.get("MCPDESK_CONFIG_DIR") else "default"
+    places = [
+        ("captures", str(paths.captures_folder(state)), "state_dir"),
+        ("key", str(state / "api-key"), "state_dir"),
+        ("configuration", str(paths.config_folder()), chosen),
+        ("themes", str(paths.package_themes()), "bundled"),
+        ("samples", str(paths.sample_servers()), "bundled"),
+    ]
+    if as_json:
+        facts = {name: {"value": value, "origin": origin} for name, value, origin in rows + places}
+        click.echo(json.dumps(facts))
+        return
+    parts = [
+        "\n".join(aligned([("setting", "value", "origin"), *rows])),
+        "\n".join(aligned([(name, value) for name, value, _ in places])),
+    ]
+    if explain:
+        parts += map(explanation, SETTINGS)
+    print_text("\n\n".join(parts))
+
+
+def explanation(setting: Setting) -> str:
+    """Return what a setting does, may be, and is called in the environment."""
+    names = ", ".join(setting.environment)
+    return f"{setting.name}\n  {setting.help}\n  Allowed: {allowed(setting)}.\n  Environment: {names}."

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
+from mcpdesk import private_files
 from mcpdesk.errors import (
     AuthorizationError,
     CallError,
@@ -141,3 +144,46 @@ def report_crash() -> int:
 
     print_message(traceback.format_exc() + CRASHED)
     return TOOL_ERROR
+
+
+class JUnitCase(NamedTuple):
+    """One case of a JUnit report; it passed if it has no failure."""
+
+    group: str
+    name: str
+    failure: str = ""
+    seconds: float = 0.0
+    output: str = ""
+
+
+def junit_report(name: str, cases: Sequence[JUnitCase]) -> str:
+    """Return a JUnit report as XML."""
+    from xml.etree import ElementTree
+
+    failed = sum(bool(case.failure) for case in cases)
+    seconds = sum(case.seconds for case in cases)
+    counts = {"tests": str(len(cases)), "failures": str(failed), "time": f"{seconds:.3f}"}
+    suite = ElementTree.Element("testsuite", {"name": name, **counts})
+    for case in cases:
+        facts = {"classname": _xml(case.group), "name": _xml(case.name), "time": f"{case.seconds:.3f}"}
+        element = ElementTree.SubElement(suite, "testcase", facts)
+        if case.failure:
+            message = {"message": _xml(case.failure.partition("\n")[0])}
+            ElementTree.SubElement(element, "failure", message).text = _xml(case.failure)
+        if case.output:
+            ElementTree.SubElement(element, "system-out").text = _xml(case.output)
+    ElementTree.indent(suite)
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(suite, encoding='unicode')}\n"
+
+
+def _xml(text: str) -> str:
+    """A text without the characters that XML cannot have."""
+    return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write a file that others may read, whole or not at all. Raises: DeskUserError."""
+    try:
+        private_files.write(path, text.encode("utf-8", "replace"), mode=0o644)
+    except OSError as error:
+        raise DeskUserError(f"{path} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,19 @@
+"""Tests of MCP servers: case files, run by `mcpdesk test` and by pytest, and a client for tests in Python.
+
+    def test_greeting(desk_client):
+        client = desk_client("servers/profiles")
+        assert client.call("greet", name="Ada").text == "Hello, Ada!"
+        tea = client.call("order-tea", answers=[{"question": "Which tea", "answer": "Assam"}])
+        assert not tea.error
+
+pytest finds the fixtures `desk_client` and `desk_snapshot` once mcpdesk is installed beside it, and takes
+each entry of `cases/*.yaml` in a server folder as a test.
+"""
+
+from __future__ import annotations
+
+from mcpdesk.testing.case_files import Case, Expectation, find_cases, read_cases
+from mcpdesk.testing.case_run import Answer, CaseResult
+from mcpdesk.testing.sync_client import DeskClient
+
+__all__ = ["Answer", "Case", "CaseResult", "DeskClient", "Expectation", "find_cases", "read_cases"]

@@ -1,0 +1,263 @@
+"""Files of test cases: YAML or JSON lists, each entry a call and what is to come of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from mcpdesk.errors import DeskUserError
+
+SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+CASES = "cases"
+"""The folder of the case files in a server folder."""
+KINDS = ("tool", "resource", "prompt")
+MOST_BYTES = 8 << 20
+DEFAULT_TIMEOUT_S = 30.0
+DECLINED = ("decline", "cancel")
+_QUESTION_KINDS = ("question", "elicitation", "sampling", "roots")
+
+
+class Expectation(Struct, frozen=True):
+    """What is to come of a call; whatever is not said may be anything."""
+
+    text: str | None = None
+    """All of the text, exactly."""
+    contains: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
+    """Regular expressions that are found in the text."""
+    structured: Any = None
+    has_structured: bool = False
+    """Whether `structured` is expected; null can be, too."""
+    schema: dict[str, Any] | None = None
+    """Of the structured content, or else of the text as JSON."""
+    error: str | None = None
+    """Words of the error that is expected, "" for any; None: none is."""
+    under_ms: float | None = None
+
+
+class Case(Struct, frozen=True):
+    """One call, the answers to what it asks, and what is to come of it."""
+
+    name: str
+    kind: str
+    """One of `KINDS`."""
+    target: str
+    """The name of the tool or the prompt, or the URI of the resource."""
+    arguments: dict[str, Any]
+    answers: tuple[dict[str, Any], ...]
+    """In the order of the questions; each has one of question, elicitation, sampling, roots."""
+    expect: Expectation
+    timeout_s: float
+    place: str
+    """File and line."""
+
+
+def find_cases(place: Path) -> list[Case]:
+    """Return the cases of a file, or of all case files in a folder, in order of their names.
+
+    Raises: DeskUserError naming file, line and what is allowed.
+    """
+    if not place.exists():
+        raise DeskUserError(f"{place} does not exist.", "--cases names a case file, or a folder of them.")
+    files = [place] if place.is_file() else [p for p in sorted(place.rglob("*")) if p.suffix in SUFFIXES]
+    return [case for file in files for case in read_cases(file)]
+
+
+def read_cases(file: Path) -> list[Case]:
+    """Return the cases of one file. Raises: DeskUserError."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise DeskUserError(f"{file} cannot be read: {error.strerror}.") from None
+    if len(data) > MOST_BYTES:
+        raise DeskUserError(f"{file} has {len(data):,} bytes; case files have {MOST_BYTES:,} at most.")
+    try:
+        text = data.decode("utf-8-sig")
+        content = json.loads(text) if file.suffix == ".json" else yaml.load(text, _Loader)
+        lines = _lines(text)
+    except UnicodeDecodeError:
+        raise DeskUserError(f"{file} is not UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise DeskUserError(f"{file}:{error.lineno}: no JSON: {error.msg}.") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{file}:{mark.line + 1}" if mark is not None else str(file)
+        raise DeskUserError(f"{where}: no YAML: {error.problem or error.context}.") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise DeskUserError(f"{file}: no YAML: {str(error).partition(chr(10))[0]}.") from None
+    if content is None:
+        return []
+    if not isinstance(content, list):
+        hint = "Write one `- tool: NAME` for each case, with its arguments and `expect`."
+        raise DeskUserError(f"{file}: the file must be a list of cases.", hint)
+    return [_case(entry, f"{file}:{_line(lines, index)}") for index, entry in enumerate(content)]
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """Reads what JSON can say: a date stays a text, as it was written."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _lines(text: str) -> list[int]:
+    """The line of each entry; none for JSON that is no YAML."""
+    try:
+        root = yaml.compose(text, _Loader)
+    except yaml.YAMLError:
+        return []
+    return [each.start_mark.line + 1 for each in root.value] if isinstance(root, yaml.SequenceNode) else []
+
+
+def _line(lines: list[int], index: int) -> int:
+    return lines[index] if index < len(lines) else 1
+
+
+def _case(entry: Any, place: str) -> Case:
+    given = _Given(entry, place, "a case")
+    kinds = [kind for kind in KINDS if kind in given.values]
+    if len(kinds) != 1:
+        raise given.wrong(f"a case has one of {', '.join(KINDS)}")
+    kind = kinds[0]
+    target = given.take(kind, str)
+    arguments = given.take("arguments", dict, {})
+    if kind == "resource" and arguments:
+        raise given.wrong("a resource has no arguments; they are part of its URI")
+    answers = checked_answers(given.take("answers", list, []), place)
+    expect = _expectation(given.take("expect", dict, {}), place)
+    name = given.take("name", str, "") or f"{kind} {target}"
+    timeout_s = given.number("timeout_s", DEFAULT_TIMEOUT_S)
+    given.end(("name", *KINDS, "arguments", "answers", "expect", "timeout_s"))
+    return Case(name, kind, target, arguments, answers, expect, timeout_s or DEFAULT_TIMEOUT_S, place)
+
+
+def checked_answers(entries: list[Any], place: str) -> tuple[dict[str, Any], ...]:
+    """Return the answers of a script. Raises: DeskUserError for what is none."""
+    return tuple(_answer(each, place) for each in entries)
+
+
+def _answer(entry: Any, place: str) -> dict[str, Any]:
+    given = _Given(entry, place, "an answer")
+    kinds = [kind for kind in _QUESTION_KINDS if kind in given.values]
+    if len(kinds) != 1:
+        raise given.wrong(f"an answer has one of {', '.join(_QUESTION_KINDS)}")
+    kind = kinds[0]
+    allowed = (kind, "answer") if kind == "question" else (kind,)
+    if kind == "question":
+        given.check("question", given.values["question"], str)
+        if "answer" not in given.values:
+            raise given.wrong('"answer" is missing')
+    elif kind == "elicitation" and not isinstance(given.values[kind], dict):
+        if given.values[kind] not in ("accept", *DECLINED):
+            raise given.wrong('"elicitation" must be an object of fields, or accept, decline or cancel')
+    elif kind == "roots":
+        given.check("roots", given.values["roots"], list)
+    for key in set(given.values) - set(allowed):
+        raise given.wrong(f'unknown key "{key}"; allowed: {", ".join(allowed)}')
+    return dict(given.values)
+
+
+def _expectation(entry: dict[str, Any], place: str) -> Expectation:
+    given = _Given(entry, place, "expect")
+    patterns = given.texts("matches")
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as reason:
+            raise given.wrong(f'"matches": {pattern!r} is no regular expression: {reason}') from None
+    error = given.values.get("error")
+    if error is not None and error is not True and not isinstance(error, str):
+        raise given.wrong('"error" must be a text it contains, or true for any')
+    found = Expectation(
+        text=given.take("text", str, None),
+        contains=given.texts("contains"),
+        matches=patterns,
+        structured=given.values.get("structured"),
+        has_structured="structured" in given.values,
+        schema=given.take("schema", dict, None),
+        error="" if error is True else error,
+        under_ms=given.number("under_ms", None),
+    )
+    given.end(("text", "contains", "matches", "structured", "schema", "error", "under_ms"))
+    return found
+
+
+_TYPES: dict[type, str] = {str: "a text", dict: "an object", list: "a list"}
+
+
+class _Given:
+    """The members of one object of a case file, and how to complain about them."""
+
+    def __init__(self, entry: Any, place: str, what: str) -> None:
+        self._place, self._what = place, what
+        if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
+            raise self.wrong(f"{what} must be an object with names of fields")
+        self.values = entry
+        for path in _no_json(entry):
+            raise self.wrong(f'"{path}" has a value that JSON does not have')
+
+    def wrong(self, message: str) -> DeskUserError:
+        """An error at the place of the case."""
+        return DeskUserError(f"{self._place}: {message}.")
+
+    def check(self, key: str, value: Any, kind: type) -> None:
+        """Raises: DeskUserError when a value is not of its kind."""
+        if not isinstance(value, kind):
+            raise self.wrong(f'"{key}" must be {_TYPES[kind]}')
+
+    def take(self, key: str, kind: type, *otherwise: Any) -> Any:
+        """Return a member. Raises: DeskUserError when it is of another kind."""
+        if otherwise and key not in self.values:
+            return otherwise[0]
+        self.check(key, self.values[key], kind)
+        return self.values[key]
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a member that is a text or several."""
+        given = self.values.get(key, [])
+        given = given if isinstance(given, list) else [given]
+        if not all(isinstance(each, str) for each in given):
+            raise self.wrong(f'"{key}" must be a text or a list of texts')
+        return tuple(given)
+
+    def number(self, key: str, otherwise: float | None) -> float | None:
+        """Return a member that is a positive number."""
+        value = self.values.get(key, otherwise)
+        if value is not otherwise and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
+        ):
+            raise self.wrong(f'"{key}" must be a number above 0')
+        return value
+
+    def end(self, allowed: tuple[str, ...]) -> None:
+        """Raises: DeskUserError for a member nobody knows."""
+        for key in self.values:
+            if key not in allowed:
+                raise self.wrong(f'{self._what} has no "{key}"; allowed: {", ".join(allowed)}')
+
+
+def _no_json(value: Any, path: str = "") -> Iterator[str]:
+    """Where a value is none of JSON: a key that is no text, bytes, a set, infinity."""
+    walk: Callable[[Any, str], Iterator[str]] = _no_json
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            inner = f"{path}.{key}" if path else str(key)
+            yield from walk(each, inner) if isinstance(key, str) else [inner]
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from walk(each, f"{path}[{index}]")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield path
+    elif not (value is None or isinstance(value, str | int | bool)):
+        yield path

@@ -1,0 +1,264 @@
+"""Runs test cases: makes the call, answers what it asks, and compares what came with what was expected."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from mcpdesk.errors import CallError
+from mcpdesk.testing.case_files import DECLINED, Case, Expectation
+
+if TYPE_CHECKING:
+    from mcpdesk.client.connection import Questions, ServerConnection
+
+MOST_LINES = 60
+"""Lines of a difference that are shown."""
+
+
+class CaseResult(Struct, frozen=True):
+    """What came of a case."""
+
+    case: Case
+    failures: tuple[str, ...]
+    """What is not as expected; none when it passed."""
+    duration_ms: float
+    logged: tuple[str, ...] = ()
+    """What the server logged and printed meanwhile, tracebacks included."""
+
+
+class Answers:
+    """Answers what a server asks, from the script of the case that runs."""
+
+    def __init__(self) -> None:
+        self._script: deque[dict[str, Any]] = deque()
+        self.failures: list[str] = []
+        """Questions that the script does not answer."""
+
+    def begin(self, script: Sequence[dict[str, Any]]) -> None:
+        """Answer from another script."""
+        self._script = deque(script)
+        self.failures = []
+
+    def left(self) -> list[str]:
+        """Return which answers nobody asked for."""
+        return [f"it never asked for this answer: {_short(each)}" for each in self._script]
+
+    def handlers(self) -> Questions:
+        """Return what a connection answers questions with."""
+        return {
+            "elicitation/create": self._elicit,
+            "sampling/createMessage": self._sample,
+            "roots/list": self._roots,
+        }
+
+    async def _elicit(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
+        told = str(params.get("message", ""))
+        if self._is_next("question"):
+            return self._fill(told, params.get("requestedSchema") or {})
+        given = self._next("elicitation", told, "decline")
+        if isinstance(given, str):
+            return {"action": given}
+        return {"action": "accept", "content": given}
+
+    def _fill(self, told: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a form with the next answers, as long as their questions are about its fields."""
+        fields: dict[str, Any] = dict(schema.get("properties") or {})
+        content = dict[str, Any]()
+        while self._is_next("question"):
+            question, answer = str(self._script[0]["question"]), self._script[0]["answer"]
+            asked = _fields_about(question, told, {k: v for k, v in fields.items() if k not in content})
+            if not asked:
+                break
+            self._script.popleft()
+            if answer in DECLINED and not any(answer in _choices(field) for field in asked.values()):
+                return {"action": answer}
+            content |= _filled(asked, fields, answer)
+        if not content:
+            self.failures.append(f"it asked what the next answer is not about: {told}")
+            return {"action": "decline"}
+        return {"action": "accept", "content": content}
+
+    async def _sample(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
+        messages = params.get("messages") or [{}]
+        given = self._next("sampling", _short(messages[-1]), "")
+        if isinstance(given, dict):
+            return given
+        content = {"type": "text", "text": str(given)}
+        return {"role": "assistant", "content": content, "model": "scripted", "stopReason": "endTurn"}
+
+    async def _roots(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
+        given = self._next("roots", "its roots", [])
+        return {"roots": [each if isinstance(each, dict) else {"uri": str(each)} for each in given]}
+
+    def _is_next(self, kind: str) -> bool:
+        return bool(self._script) and kind in self._script[0]
+
+    def _next(self, kind: str, told: str, otherwise: Any) -> Any:
+        if self._is_next(kind):
+            return self._script.popleft()[kind]
+        self.failures.append(f"it asked ({kind}), and the case has no answer: {told}")
+        return otherwise
+
+
+def _fields_about(question: str, told: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields a question is about: those that have its words, or all where only the message has them."""
+    sought = question.casefold()
+    found = {
+        name: field
+        for name, field in fields.items()
+        if any(
+            sought in str(each).casefold() for each in (name, field.get("title"), field.get("description"))
+        )
+    }
+    return found or (dict(fields) if sought in told.casefold() else {})
+
+
+def _filled(asked: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+    """The contents of a form that stand for an answer.
+
+    A choice of several may be a switch for each option; what is no option goes into the field for own words.
+    """
+    given = answer if isinstance(answer, list) else [answer]
+    first, field = next(iter(asked.items()))
+    if all(each.get("type") == "boolean" for each in asked.values()) and not isinstance(answer, bool):
+        titles = {each.get("title", name): name for name, each in asked.items()}
+        content: dict[str, Any] = {titles[each]: True for each in given if each in titles}
+        others = [str(each) for each in given if each not in titles]
+        own_words = f"{first.rpartition('_')[0]}_other"
+    else:
+        others = [] if answer in _choices(field) or not _choices(field) else [str(answer)]
+        content = {} if others else {first: answer}
+        own_words = f"{first}_other"
+    if others:
+        content[own_words if own_words in fields else first] = ", ".join(others)
+    return content or dict.fromkeys(asked, False)
+
+
+def _choices(field: Mapping[str, Any]) -> list[Any]:
+    titled = [each.get("const") for each in field.get("oneOf") or () if isinstance(each, dict)]
+    return [*(field.get("enum") or ()), *titled]
+
+
+class Answer(Struct, frozen=True):
+    """What a call came to."""
+
+    text: str = ""
+    """Its text contents, a line end between them."""
+    structured: Any = None
+    error: str | None = None
+    """What went wrong, if something did."""
+
+
+async def run_case(case: Case, connection: ServerConnection, answers: Answers) -> CaseResult:
+    """Make the call of a case and compare. Never raises for what the server does."""
+    began = time.perf_counter()
+    answer = await make_call(case, connection, answers)
+    duration_ms = (time.perf_counter() - began) * 1000
+    failures = [*answers.failures, *differences(case.expect, answer), *answers.left()]
+    if case.expect.under_ms is not None and duration_ms > case.expect.under_ms:
+        failures.append(f"it took {duration_ms:.0f} ms, expected under {case.expect.under_ms:g}")
+    return CaseResult(case, tuple(failures), duration_ms)
+
+
+async def make_call(case: Case, connection: ServerConnection, answers: Answers) -> Answer:
+    """Make the call of a case, and answer what it asks. Never raises for what the server does."""
+    answers.begin(case.answers)
+    try:
+        async with asyncio.timeout(case.timeout_s):
+            return await _answer(case, connection)
+    except TimeoutError:
+        return Answer(error=f"no answer within {case.timeout_s:g} s")
+    except CallError as error:
+        return Answer(error=str(error))
+
+
+async def _answer(case: Case, connection: ServerConnection) -> Answer:
+    if case.kind == "resource":
+        result = await connection.result("resources/read", {"uri": case.target})
+        return Answer(_joined(result.get("contents")))
+    method = "prompts/get" if case.kind == "prompt" else "tools/call"
+    result = await connection.result(method, {"name": case.target, "arguments": case.arguments})
+    if case.kind == "prompt":
+        messages = result.get("messages") or ()
+        return Answer(_joined([each.get("content") for each in messages if isinstance(each, dict)]))
+    text = _joined(result.get("content"))
+    return Answer(
+        text, result.get("structuredContent"), (text or "an error") if result.get("isError") else None
+    )
+
+
+def _joined(blocks: Any) -> str:
+    texts = [each["text"] for each in blocks or () if isinstance(each, dict) and "text" in each]
+    return "\n".join(map(str, texts))
+
+
+def differences(expect: Expectation, answer: Answer) -> Iterator[str]:
+    """Yield what is not as expected, each with a difference that shows it."""
+    if answer.error is not None and expect.error is None:
+        yield f"it failed: {answer.error}"
+        return
+    if expect.error is not None:
+        if answer.error is None:
+            words = f" with {expect.error!r}" if expect.error else ""
+            yield f"expected an error{words}, got: {answer.text!r:.200}"
+        elif expect.error not in answer.error:
+            yield f"expected an error with {expect.error!r}, got: {answer.error}"
+    text = answer.text if answer.error is None else answer.error
+    if expect.text is not None and expect.text != text:
+        yield "\n".join(["another text (- expected, + came):", *_difference(expect.text, text)])
+    for part in expect.contains:
+        if part not in text:
+            yield f"expected {part!r} in the text: {text!r:.400}"
+    for pattern in expect.matches:
+        if not re.search(pattern, text, re.MULTILINE):
+            yield f"expected the text to match {pattern!r}: {text!r:.400}"
+    if expect.has_structured and expect.structured != answer.structured:
+        told = _difference(_pretty(expect.structured), _pretty(answer.structured))
+        yield "\n".join(["other structured content (- expected, + came):", *told])
+    if expect.schema is not None:
+        yield from _schema_failures(expect.schema, answer)
+
+
+def _schema_failures(schema: dict[str, Any], answer: Answer) -> Iterator[str]:
+    from mcpdesk.server.schemas.validation import SchemaError, compile_schema
+
+    value = answer.structured
+    if value is None:
+        try:
+            value = json.loads(answer.text)
+        except ValueError:
+            yield "expected structured content or a text that is JSON, for the schema"
+            return
+    try:
+        found = compile_schema(schema).failures(value)
+    except SchemaError as error:
+        yield f"the schema of the case cannot be used: {error}"
+        return
+    for each in found:
+        yield f"the schema: {each}"
+
+
+def _difference(expected: str, came: str) -> list[str]:
+    lines = [
+        line
+        for line in difflib.ndiff(expected.splitlines() or [""], came.splitlines() or [""])
+        if not line.startswith("? ")
+    ]
+    more = [f"  … {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+    return [*(f"  {line}" for line in lines[:MOST_LINES]), *more]
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:200]

@@ -1,0 +1,133 @@
+"""What cases run against: a connection to a server, and what the server logs meanwhile."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.targets import CommandTarget
+from mcpdesk.errors import CallError
+from mcpdesk.testing.case_files import Case
+from mcpdesk.testing.case_run import Answers, CaseResult, run_case
+from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from mcpdesk.client.transport import ClientTransport
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.journal import LogLine
+
+IDENTITY = {"name": "mcpdesk-test", "version": __version__}
+MOST_LOGGED = 200
+"""Lines of a case that are kept, the newest ones."""
+_TROUBLE = ("warning", "error", "critical")
+_PRINTED = ("print", "stdout", "stderr")
+
+
+class Subject:
+    """A server that is connected, and runs cases one after another."""
+
+    def __init__(
+        self, connection: ServerConnection, answers: Answers, logged: Callable[[], list[str]]
+    ) -> None:
+        self.connection, self.answers = connection, answers
+        self._logged = logged
+
+    async def run(self, case: Case) -> CaseResult:
+        """Run one case. Never raises for what the server does."""
+        self._logged()
+        result = await run_case(case, self.connection, self.answers)
+        return CaseResult(case, result.failures, result.duration_ms, tuple(self._logged()[-MOST_LOGGED:]))
+
+
+@asynccontextmanager
+async def connected(transport: ClientTransport, logged: Callable[[], list[str]]) -> AsyncIterator[Subject]:
+    """Connect to any server. Raises: CallError when it cannot be reached."""
+    answers = Answers()
+    connection = ServerConnection(transport, IDENTITY, questions=answers.handlers)
+    try:
+        yield await _opened(connection, answers, logged)
+    finally:
+        await connection.close()
+
+
+async def _opened(connection: ServerConnection, answers: Answers, logged: Callable[[], list[str]]) -> Subject:
+    """Connect; what is loaded for the first request is not counted as time of the first case."""
+    await connection.open()
+    with suppress(CallError):
+        await connection.list_all("tools/list", "tools")
+    return Subject(connection, answers, logged)
+
+
+def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
+    """Return a host of a folder that shares no state with other runs. Raises: DeskError."""
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
+
+    flags = {"state_dir": str(state), "port": 0, "host": "127.0.0.1"}
+    settings = effective_settings(flags, os.environ, folder).settings
+    return Host(HostPlan((folder,), settings, http=http, meet=False, watch=False))
+
+
+@asynccontextmanager
+async def hosted(host: Host, mode: str = "") -> AsyncIterator[Subject]:
+    """Connect to the folder of a host, over HTTP if it is to listen, else in memory. Raises: DeskError."""
+    from mcpdesk.bridge.client import caller, connect_to_endpoint
+    from mcpdesk.client.http_transports import StreamableHttp
+
+    answers, logged = Answers(), HostLog(host)
+    try:
+        await host.start()
+        endpoint = host.endpoint("", mode)
+        assert endpoint is not None
+        if host.plan.http:
+            key = {host.settings.api_key_header: host.rules.api_key} if host.rules.api_key else {}
+            transport = StreamableHttp(host.url(endpoint.name), key, mode)
+            connection = ServerConnection(transport, IDENTITY, questions=answers.handlers)
+        else:
+            principal = await caller(endpoint.server, None)
+            connection = connect_to_endpoint(endpoint, principal, answers.handlers())
+        try:
+            yield await _opened(connection, answers, logged)
+        finally:
+            await connection.close()
+    finally:
+        await host.stop()
+
+
+class HostLog:
+    """What a host has logged since it was last asked: prints, troubles, tracebacks."""
+
+    def __init__(self, host: Host) -> None:
+        self._journal = host.journal
+        self._last = -1
+
+    def __call__(self) -> list[str]:
+        """Return the lines that are new."""
+        lines = self._journal.lines(self._last)
+        self._last = lines[-1].number if lines else self._last
+        return [_line(each) for each in lines if each.source in _PRINTED or each.level in _TROUBLE]
+
+
+def _line(line: LogLine) -> str:
+    return f"{line.where}: {line.text}" if line.where else line.text
+
+
+def stdio_target(folder: Path, state: Path, mode: str = "") -> CommandTarget:
+    """Return the command that serves a folder over stdio from a process of its own."""
+    more = ("--mode", mode) if mode else ()
+    argv = (sys.executable, "-m", "mcpdesk", "stdio", str(folder), "--alone", *more)
+    return CommandTarget(argv, {"MCPDESK_STATE_DIR": str(state)})
+
+
+@asynccontextmanager
+async def in_memory(folder: Path, mode: str = "") -> AsyncIterator[Subject]:
+    """Host a folder in this process, with a state of its own. Raises: DeskError."""
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-") as state:
+        async with hosted(isolated_host(folder, Path(state)), mode) as subject:
+            yield subject

@@ -1,0 +1,276 @@
+"""`mcpdesk test` and the plugin for pytest, run as authors run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.testing import DeskClient, read_cases
+
+ROOT = Path(__file__).parent.parent.parent
+HELLO = ROOT / "sample_servers" / "hello"
+Run = Callable[..., subprocess.CompletedProcess[str]]
+TOOLS = '''
+from mcpdesk import Context
+
+async def add(a: int, b: int) -> dict[str, int]:
+    """Add."""
+    print("adding")
+    return {"sum": a + b}
+
+async def fall(ctx: Context) -> str:
+    """Fail."""
+    raise RuntimeError("the bridge is down")
+
+async def ask(ctx: Context) -> str:
+    """Ask in every way a server may."""
+    form = await ctx.elicit("How many?", {"type": "object", "properties": {"count": {"type": "integer"}}})
+    said = await ctx.sample("Say it")
+    roots = await ctx.list_roots()
+    return f"{form.action} {form.content} {said.text} {[root.uri for root in roots]}"
+
+async def slow() -> str:
+    """Never end."""
+    import asyncio
+    await asyncio.sleep(3600)
+    return "?"
+'''
+PROMPT = "---\narguments:\n  - name: text\n---\nShorten {{text}}.\n"
+SUMMANDS = {"a": 1, "b": 2}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A server folder with the tools above and no cases."""
+    (tmp_path / "server" / "tools").mkdir(parents=True)
+    (tmp_path / "server" / "tools" / "all.py").write_text(TOOLS)
+    (tmp_path / "server" / "resources").mkdir()
+    (tmp_path / "server" / "resources" / "note.md").write_text("A note.\n")
+    (tmp_path / "server" / "prompts").mkdir()
+    (tmp_path / "server" / "prompts" / "short.md").write_text(PROMPT)
+    return tmp_path / "server"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs `mcpdesk test` and returns how it ended."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "mcpdesk", "test", *arguments],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+def write(folder: Path, cases: object, name: str = "all.json") -> Path:
+    """Write a case file into a folder."""
+    (folder / "cases").mkdir(exist_ok=True)
+    file = folder / "cases" / name
+    file.write_text(cases if isinstance(cases, str) else json.dumps(cases))
+    return file
+
+
+@pytest.mark.parametrize("over", ["memory", "memory,stdio,http"])
+def test_the_cases_of_the_sample_pass(run: Run, over: str) -> None:
+    finished = run(str(HELLO), "--over", over)
+    ways = over.count(",") + 1
+    assert (finished.returncode, finished.stderr) == (0, "")
+    last = finished.stdout.splitlines()[-1]
+    assert last.startswith(f"{4 * ways} cases: {4 * ways} passed in ")
+
+
+def test_all_kinds_of_calls_and_answers(run: Run, folder: Path) -> None:
+    answers = [{"elicitation": {"count": 3}}, {"sampling": "hm"}, {"roots": ["file:///x"]}]
+    write(folder, [
+        {"tool": "add", "arguments": SUMMANDS, "expect": {"structured": {"sum": 3}}},
+        {"tool": "add", "arguments": SUMMANDS, "expect": {"schema": {"required": ["sum"]}}},
+        {"tool": "ask", "answers": answers, "expect": {"text": "accept {'count': 3} hm ['file:///x']"}},
+        {"tool": "ask", "answers": [{"elicitation": "cancel"}, *answers[1:]], "expect": {"contains": "hm"}},
+        {"tool": "fall", "expect": {"error": "the bridge"}},
+        {"tool": "nobody", "expect": {"error": True}},
+        {"tool": "slow", "timeout_s": 0.1, "expect": {"error": "no answer within 0.1 s"}},
+        {"resource": "resource://note", "expect": {"matches": "^A n.te"}},
+        {"prompt": "short", "arguments": {"text": "this"}, "expect": {"contains": ["Shorten", "this"]}},
+    ])  # fmt: skip
+    finished = run(str(folder))
+    assert finished.returncode == 0, finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"text": "4"}}, "another text"),
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"structured": {"sum": 4}}}, '-   "sum": 4'),
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"contains": "x"}}, "expected 'x' in the text"),
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"matches": "^x"}}, "to match '^x'"),
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"error": True}}, "expected an error"),
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"schema": {"required": ["x"]}}}, "the schema: "),
+        ({"tool": "add", "arguments": SUMMANDS, "expect": {"under_ms": 1e-6}}, "expected under 1e-06"),
+        ({"tool": "fall"}, "it failed: "),
+        ({"tool": "fall"}, 'RuntimeError("the bridge is down")'),
+        ({"tool": "ask"}, "it asked (elicitation), and the case has no answer: How many?"),
+        ({"tool": "ask", "answers": [{"question": "Which tea", "answer": 1}]}, "is not about: How many?"),
+        (
+            {"tool": "add", "arguments": SUMMANDS, "answers": [{"sampling": "hm"}]},
+            'it never asked for this answer: {"sampling": "hm"}',
+        ),
+    ],
+)  # fmt: skip
+def test_a_failure_says_what_differs_and_where(
+    run: Run, folder: Path, tmp_path: Path, case: dict[str, object], said: str
+) -> None:
+    file, report = write(folder, [case]), tmp_path / "report.xml"
+    finished = run(str(folder), "--junit", str(report))
+    assert (finished.returncode, said in finished.stdout) == (1, True), finished.stdout
+    assert f"{file}:1" in finished.stdout
+    assert "1 case: 0 passed, 1 failed" in finished.stdout
+    suite = ElementTree.parse(report).getroot()
+    failure = suite.find("testcase/failure")
+    assert suite.attrib["failures"] == "1"
+    assert failure is not None
+    assert said in (failure.text or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("- tool: [", 1, "no YAML"),
+        ("tool: add", 0, "must be a list of cases"),
+        ("- a", 1, "must be an object"),
+        ("- tool: a\n- arguments: {}", 2, "one of tool, resource, prompt"),
+        ("- tool: a\n  prompt: b", 1, "one of tool, resource, prompt"),
+        ("- tool: 3", 1, '"tool" must be a text'),
+        ("- tool: a\n  argument: {}", 1, 'no "argument"; allowed: name, tool'),
+        ("- tool: a\n  expect: {texts: b}", 1, 'expect has no "texts"; allowed: text, contains'),
+        ("- tool: a\n  expect: {matches: '('}", 1, "is no regular expression"),
+        ("- tool: a\n  expect: {under_ms: -1}", 1, "must be a number above 0"),
+        ("- tool: a\n  answers: [{question: b}]", 1, '"answer" is missing'),
+        ("- tool: a\n  answers: [{elicitation: perhaps}]", 1, "accept, decline or cancel"),
+        ("- tool: a\n  answers: [{nothing: b}]", 1, "one of question, elicitation, sampling, roots"),
+        ("- tool: a\n  arguments: {b: .inf}", 1, '"arguments.b" has a value that JSON does not have'),
+        ("- resource: a\n  arguments: {b: 1}", 1, "a resource has no arguments"),
+        ("- tool: a\n  arguments: !!python/object:os.x {}", 2, "no YAML"),
+        ("[" * 100_000, 0, "no YAML"),
+        ("\udcff", 0, "is not UTF-8"),
+    ],
+)  # fmt: skip
+def test_a_case_that_cannot_be_used_is_told_with_its_line(
+    tmp_path: Path, text: str, line: int, said: str
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DeskUserError) as caught:
+        read_cases(file)
+    told = str(caught.value)
+    assert said in told
+    assert told.startswith(f"{file}:{line}: " if line else f"{file}")
+
+
+def test_a_date_stays_the_text_that_was_written(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("- tool: a\n  arguments: {day: 2026-01-02}\n")
+    assert read_cases(tmp_path / "a.yaml")[0].arguments == {"day": "2026-01-02"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "does not exist"),
+        (["--over", "smoke"], "Allowed: memory, stdio, http"),
+        (["--header", "a=b"], "for servers that are no folder"),
+    ],
+)
+def test_what_cannot_be_run_is_told(run: Run, folder: Path, options: list[str], said: str) -> None:
+    finished = run(str(folder), *options)
+    assert finished.returncode == 2
+    assert said in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def test_any_server_runs_cases_and_only_some_of_them(run: Run, folder: Path) -> None:
+    cases = write(
+        folder, [{"name": "one", "tool": "fall"}, {"name": "two", "tool": "fall", "expect": {"error": ""}}]
+    )
+    command = ("--", sys.executable, "-m", "mcpdesk", "stdio", str(folder), "--alone")
+    finished = run("--cases", str(cases), "--only", "two", *command)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "1 case: 1 passed" in finished.stdout
+    assert run(*command).returncode == 2
+
+
+def test_cases_leave_the_state_of_the_server_alone(run: Run, folder: Path, tmp_path: Path) -> None:
+    (folder / "mcp.json").write_text(json.dumps({"name": "server", "builtins": ["TaskManager"]}))
+    create = {"tool": "TaskManager", "arguments": {"action": "create", "query": "a list"}}
+    write(folder, [create])
+    before = sorted(tmp_path.rglob("*.db*"))
+    assert run(str(folder)).returncode == 0
+    assert sorted(tmp_path.rglob("*.db*")) == before
+
+
+TEST = """
+import pytest
+
+def test_greeting(desk_client, desk_snapshot):
+    client = desk_client({folder!r})
+    assert client.call("greet", name="Ada").text == "Hello, Ada!"
+    assert client.call("greet").error
+    assert "Ada" in client.call("greet", {{"name": "Ada"}}).text
+    tea = client.call("order-tea", answers=[{{"question": "Which tea", "answer": "Assam"}}])
+    assert tea.text.startswith("One Assam")
+    with pytest.raises(AssertionError, match="has no answer"):
+        client.call("order-tea")
+    assert client.read("resource://about").text
+    assert client.request("tools/list")["tools"]
+    desk_snapshot(client.call("greet", name="{name}"))
+"""
+
+
+def pytest_run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest as an author would, with what is installed."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=place, capture_output=True, text=True, timeout=120, check=False, env=environ,
+    )  # fmt: skip
+
+
+def test_the_plugin_gives_a_client_and_compares_with_what_was_kept(tmp_path: Path) -> None:
+    file = tmp_path / "test_hello.py"
+    file.write_text(TEST.format(folder=str(HELLO), name="Ada"))
+    missing = pytest_run(tmp_path)
+    assert missing.returncode == 1
+    assert "--desk-update writes it" in missing.stdout
+    for arguments in (("--desk-update",), ()):
+        finished = pytest_run(tmp_path, *arguments)
+        assert finished.returncode == 0, finished.stdout
+    file.write_text(TEST.format(folder=str(HELLO), name="Eve"))
+    assert "Hello, Eve!" in pytest_run(tmp_path).stdout
+
+
+def test_the_plugin_takes_case_files_as_tests(folder: Path) -> None:
+    file = write(
+        folder, "- tool: add\n  arguments: {a: 1, b: 2}\n\n- name: falls\n  tool: fall\n", "some.yaml"
+    )
+    finished = pytest_run(folder.parent)
+    assert finished.returncode == 1
+    assert "1 failed, 1 passed" in finished.stdout
+    assert f"{file}:4: falls" in finished.stdout
+    assert "RuntimeError: the bridge is down" in finished.stdout
+    file.write_text("- nothing: 1\n")
+    broken = pytest_run(folder.parent)
+    assert broken.returncode == 2
+    assert "one of tool, resource, prompt" in broken.stdout
+
+
+def test_a_client_reports_a_server_that_cannot_be_reached() -> None:
+    with pytest.raises(Exception, match="no-such-program"):
+        DeskClient("-- no-such-program")
