@@ -311,7 +311,7 @@ class PassThrough(Protocol):
         """Whether a body may come piece by piece: it then is held nowhere, and has no limit."""
 
     def ask(
-        self, method: str, headers: Sequence[tuple[str, str]], body: bytes | AsyncIterator[bytes]
+        self, method: str, headers: Mapping[str, str], body: bytes | AsyncIterator[bytes]
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
         """Send a request on; leaving the block early ends it. Raises: CallError when no answer comes."""
 

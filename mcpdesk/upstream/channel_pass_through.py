@@ -137,14 +137,11 @@ class ChannelPassThrough:
 
     @asynccontextmanager
     async def ask(
-        self, method: str, headers: Sequence[tuple[str, str]], body: bytes | AsyncIterator[bytes]
+        self, method: str, headers: Mapping[str, str], body: bytes | AsyncIterator[bytes]
     ) -> AsyncIterator[PassedAnswer]:
         """Answer a request. Raises: CallError when no channel can be opened, or it takes no message."""
         assert isinstance(body, bytes)
-        given: dict[str, str] = {}
-        for key, value in headers:
-            low = key.lower()
-            given[low] = f"{given[low]}, {value}" if low in given else value
+        given = {key.lower(): value for key, value in headers.items()}
         if method == "POST":
             async with self._posted(given, body) as answer:
                 yield answer

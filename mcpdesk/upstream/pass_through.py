@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from mcpdesk.client.http_transports import HttpRequests, credential_headers
@@ -61,23 +61,23 @@ class UrlPassThrough:
 
     @asynccontextmanager
     async def ask(
-        self, method: str, headers: Sequence[tuple[str, str]], body: bytes | AsyncIterator[bytes]
+        self, method: str, headers: Mapping[str, str], body: bytes | AsyncIterator[bytes]
     ) -> AsyncIterator[PassedAnswer]:
         """Send a request on. Callers who bring an `Authorization` get nothing of ours added.
 
         Raises: HttpError when no whole answer comes.
         """
-        given: dict[str, str] = {}
-        for key, value in headers:
-            given[key] = f"{given[key]}, {value}" if key in given else value
-        requests = self._requests.with_theirs
-        if "authorization" not in {key.lower() for key in given}:
+        requests, ours = self._requests.with_theirs, self._requests.ours
+        if "authorization" not in {key.lower() for key in headers}:
             requests = self._requests.with_ours
-            given = {key: value for key, value in given.items() if key.lower() not in self._requests.ours}
-        async with requests.answered(method, given, body or None) as answer:
-            # It was decoded on the way if it was encoded, so that neither header is true any more.
-            untrue = {"content-encoding", "content-length"} if "Content-Encoding" in answer.headers else set()
-            kept = [(key, value) for key, value in answer.headers.items() if key.lower() not in untrue]
+            if ours:
+                headers = {key: value for key, value in headers.items() if key.lower() not in ours}
+        async with requests.answered(method, headers, body or None) as answer:
+            kept = list(answer.headers.items())
+            if "Content-Encoding" in answer.headers:
+                # It was decoded on the way, so that neither header is true any more.
+                untrue = {"content-encoding", "content-length"}
+                kept = [(key, value) for key, value in kept if key.lower() not in untrue]
             yield PassedAnswer(answer.status, kept, answer.content.iter_any)
 
     async def close(self) -> None:

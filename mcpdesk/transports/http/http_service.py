@@ -205,7 +205,7 @@ class HttpService:
                 return self._refusals.log(request, refusal)
             # The same head under the same rules passes again: nothing else was looked at.
             head.hide(rules.api_key_header)
-            head.passed = rules
+            head.passed, head.sent_on = rules, None
         verb = verbs.get(head.method)
         if verb is None:
             return no_method(request, verbs)
@@ -233,10 +233,12 @@ class HttpService:
     ) -> web.StreamResponse:
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
-        refusal = self._guard.refuse_caller(request, rules, status=head.key_status)
-        if refusal is not None:
-            return self._refusals.log(request, refusal)
-        head.hide(rules.api_key_header)
+        if head.passed is not rules:
+            refusal = self._guard.refuse_caller(request, rules, status=head.key_status)
+            if refusal is not None:
+                return self._refusals.log(request, refusal)
+            head.hide(rules.api_key_header)
+            head.passed, head.sent_on = rules, None
         try:
             return await self._passing.answer(request, passed)
         except RequestRefused as refused:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
+from multidict import CIMultiDict
 
 from mcpdesk.errors import AnswerCut, CallError, ProtocolError, SessionLost
 from mcpdesk.protocol import codec
@@ -78,7 +79,7 @@ class Talk:
         self,
         passed: PassThrough,
         client: PassedClient,
-        headers: list[tuple[str, str]],
+        headers: Mapping[str, str],
         body: bytes,
         came: float,
     ) -> None:
@@ -97,8 +98,8 @@ class Talk:
 
     async def tell(self, message: dict[str, Any]) -> None:
         """Send a message to the server in the client's stead."""
-        headers = [(name, value) for name, value in self._headers if name.lower() not in _OF_ONE_MESSAGE]
-        headers += [("Content-Type", JSON), ("Accept", f"{JSON}, {STREAM}")]
+        headers = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
+        headers |= {name: it for name, it in self._headers.items() if name.lower() not in _OF_ONE_MESSAGE}
         with suppress(CallError):
             async with self._passed.ask("POST", headers, codec.encode(message)):
                 pass
@@ -185,10 +186,11 @@ class PassThroughRoutes:
         is_streamed: bool,
     ) -> web.StreamResponse:
         head = head_of(request)
-        named = {name.strip().lower() for name in request.headers.get("Connection", "").split(",")}
-        kept_back = NOT_SENT_ON | named | {self._site.rules.api_key_header.lower()}
-        headers = [(name, value) for name, value in request.headers.items() if name.lower() not in kept_back]
+        if head.sent_on is None:
+            head.sent_on = _sent_on(head.carried, self._site.rules.api_key_header.lower())
+        headers = head.sent_on
         response: web.StreamResponse | None = None
+        kept_headers = CIMultiDict[str]()
         holds, came = self._site.holds, time.time()
         if holds.is_on and isinstance(message := _decoded(body), dict):
             kept = await self._held_message(client, message, bool(head.session))
@@ -196,38 +198,37 @@ class PassThroughRoutes:
                 return kept
             if kept is not message:
                 body = codec.encode(kept)
-                headers = list((routed(kept, dict(headers)) if "method" in kept else dict(headers)).items())
+                headers = routed(kept, headers) if "method" in kept else headers
         talk = Talk(passed, client, headers, body, came)
         try:
             sending: bytes | AsyncIterator[bytes] = body
             if is_streamed:
-                headers.append(("Content-Length", str(head.body_size)))
+                headers = headers | {"Content-Length": str(head.body_size)}
                 sending = self._sent(request, client)
             async with passed.ask(head.method, headers, sending) as answer:
                 self._note_session(head, client, answer)
-                response = web.StreamResponse(status=answer.status)
                 for name, value in answer.headers:
                     low = name.lower()
                     if low not in NOT_PASSED_BACK and not low.startswith("access-control-"):
-                        response.headers.add(name, value)
-                response.headers.update(head.page_headers)
-                size = response.headers.get("Content-Length", "")
+                        kept_headers.add(name, value)
+                kept_headers.update(head.page_headers)
+                size = kept_headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL
-                if _kind(response) == JSON and (is_small or (holds.holds_answers and talk.request)):
-                    return await self._whole_answer(answer, response, talk)
+                if _kind(kept_headers) == JSON and (is_small or (holds.holds_answers and talk.request)):
+                    return await self._whole_answer(answer, kept_headers, talk)
                 if holds.is_on:
-                    response.headers.popall("Content-Length", None)
+                    kept_headers.popall("Content-Length", None)
+                response = web.StreamResponse(status=answer.status, headers=kept_headers)
                 await response.prepare(request)
                 await self._copy(answer, response, talk)
                 await response.write_eof()
                 return response
         except AnswerCut as cut:
-            assert response is not None
             piece = framed(cut.answer)
-            if _kind(response) == JSON:
+            if response is None:
                 piece = cut.answer
-                response.headers.popall("Content-Length", None)
-                response.content_length = len(piece)
+                kept_headers["Content-Length"] = str(len(piece))
+                response = web.StreamResponse(headers=kept_headers)
             await break_off(request, response, piece[: len(piece) // 2])
             return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
@@ -265,7 +266,7 @@ class PassThroughRoutes:
         return sent
 
     async def _whole_answer(
-        self, answer: ForwardedAnswer, response: web.StreamResponse, talk: Talk
+        self, answer: ForwardedAnswer, headers: CIMultiDict[str], talk: Talk
     ) -> web.StreamResponse:
         """Give an answer of one JSON value in one piece; one to a request when a person let it go."""
         body, holds, client = (
@@ -280,8 +281,8 @@ class PassThroughRoutes:
                 return web.Response(status=202)
             body = body if kept is message else codec.encode(kept)
         self._record(client, body, None if answer.status == 200 else answer_said(answer.status, JSON))
-        response.headers.popall("Content-Length", None)
-        return web.Response(status=answer.status, body=body, headers=response.headers)
+        headers.popall("Content-Length", None)
+        return web.Response(status=answer.status, body=body, headers=headers)
 
     async def _held_events(
         self,
@@ -342,7 +343,7 @@ class PassThroughRoutes:
     async def _copy(self, answer: ForwardedAnswer, response: web.StreamResponse, talk: Talk) -> None:
         """Pass a body back piece by piece, and record the messages in it."""
         most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
-        kind = _kind(response)
+        kind = _kind(response.headers)
         said = answer_said(answer.status, kind)
         is_stream = kind == STREAM
         framer = EventFramer(most) if is_stream else None
@@ -417,12 +418,24 @@ def is_failure(message: dict[str, Any]) -> bool:
 
 async def _end_session(passed: PassThrough, session: str) -> None:
     with suppress(CallError):
-        async with passed.ask("DELETE", [(SESSION_HEADER, session)], b""):
+        async with passed.ask("DELETE", {SESSION_HEADER: session}, b""):
             pass
 
 
-def _kind(response: web.StreamResponse) -> str:
-    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+def _kind(headers: Mapping[str, str]) -> str:
+    return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _sent_on(headers: Mapping[str, str], api_key_header: str) -> dict[str, str]:
+    """The headers of a client that go on; those given more than once as one."""
+    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    kept_back, names, found = NOT_SENT_ON | named | {api_key_header}, dict[str, str](), dict[str, str]()
+    for name, value in headers.items():
+        low = name.lower()
+        if low not in kept_back:
+            written = names.setdefault(low, name)
+            found[written] = f"{found[written]}, {value}" if written in found else value
+    return found
 
 
 def _is_request(message: Any) -> bool:

@@ -77,6 +77,9 @@ class RequestHead:
         self.repeated = repeated[0] if repeated else ""
         """A routing header given more than once: intermediaries may have read the other one."""
         self.passed: Rules | None = None
+        """The rules under which such a request was let in."""
+        self.sent_on: dict[str, str] | None = None
+        """The headers that go on to a server elsewhere under these rules, once that is known."""
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
 
