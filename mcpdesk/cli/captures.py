@@ -43,7 +43,7 @@ Examples:
   mcpdesk prune --keep 20 --dry-run
   mcpdesk prune --older-than 12h --keep 5
 """
-FORMATS = ("har", "jsonl", "md", "csv", "json")
+FORMATS = ("har", "jsonl", "md", "cases", "csv", "json")
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
 LONGEST = 120
 """Characters of a value that a line shows."""
@@ -61,13 +61,17 @@ _PART = re.compile(r"(?P<stem>.+)\.\d+\.jsonl")
 def export_command(file: Path, ending: str, output: Path | None, query: str, with_secrets: bool) -> None:
     """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked.
 
+    `cases` are its calls as test cases: what was asked, what was answered to questions, and what came.
+
     `csv` and `json` are its statistics: calls, errors, times, bytes and tokens by tool, client and method.
     """
-    from mcpdesk.recorder import export
+    from mcpdesk.recorder import export, recorded_cases
     from mcpdesk.recorder.index.query import parse
     from mcpdesk.recorder.index.view import View
 
-    writers = {"har": export.har, "jsonl": export.json_lines, "md": export.report}
+    writers = {
+        "har": export.har, "jsonl": export.json_lines, "md": export.report, "cases": recorded_cases.cases,
+    }  # fmt: skip
     if ending in ("csv", "json"):
         if query:
             raise DeskUserError(f"--filter does not go with --as {ending}.", "Statistics are of all calls.")
@@ -78,6 +82,8 @@ def export_command(file: Path, ending: str, output: Path | None, query: str, wit
         view = View(index, parse(query, time.time()))
         view.advance(float("inf"))
         numbers = export.with_parts(index, view.lines)
+        if ending == "cases":
+            numbers = recorded_cases.recordable(index, numbers)
         pieces = writers[ending](index, numbers)
         if output is None:
             _to_stdout(pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
@@ -127,11 +128,16 @@ class DeskClient:
 
 
 def _elsewhere(target: str, mode: str) -> AbstractAsyncContextManager[Subject]:
-    from mcpdesk.client.targets import FolderTarget, find_target
+    from mcpdesk.client.targets import CommandTarget, FolderTarget, find_target
     from mcpdesk.settings import resolve
     from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
-    found = find_target(target, os.environ, _no_input)
+    command = target.removeprefix("-- ")
+    found = (
+        CommandTarget(tuple(shlex.split(command)))
+        if command != target
+        else find_target(target, os.environ, _no_input)
+    )
     assert not isinstance(found, FolderTarget)
     settings, lines = resolve({}, os.environ).settings, list[str]()
     events = ProgramEvents(lines.append, lambda line: lines.append(line.decode("utf-8", "replace")))

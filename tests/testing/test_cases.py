@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcpdesk.errors import DeskUserError
+from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.testing import DeskClient, read_cases
 
 ROOT = Path(__file__).parent.parent.parent
@@ -272,5 +272,5 @@ def test_the_plugin_takes_case_files_as_tests(folder: Path) -> None:
 
 
 def test_a_client_reports_a_server_that_cannot_be_reached() -> None:
-    with pytest.raises(Exception, match="no-such-program"):
+    with pytest.raises(CallError, match="no-such-program"):
         DeskClient("-- no-such-program")

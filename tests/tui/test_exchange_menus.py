@@ -45,13 +45,14 @@ def test_formats_are_offered_for_what_is_shown_and_what_is_marked() -> None:
         "2 shown, JSON Lines",
         "2 shown, Markdown report",
         "2 shown, HTTP archive",
+        "2 shown, test cases",
     ]
-    assert [choice.key for choice in export_menu([1], [1]).choices] == ["j", "m", "h", "J", "M", "H"]
+    assert [choice.key for choice in export_menu([1], [1]).choices] == [*"jmhcJMHC"]
 
 
 def test_an_archive_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = write(asking_recording().index, [0, 3], "har")
+    said = write(link_to(asking_recording()), [0, 3], "har")
     (file,) = tmp_path.iterdir()
     assert said == f"3 exchanges written to {file}; 3 did not pass over HTTP"
     assert len(orjson.loads(file.read_bytes())["log"]["entries"]) == 3

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import strftime
+from typing import Any
 
+from mcpdesk.inbox.question import Question, QuestionKind
 from mcpdesk.link.link import Link
 from mcpdesk.recorder import export
-from mcpdesk.recorder.index.exchange import ExchangeKind
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.recorded_cases import cases, recordable
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
@@ -24,7 +27,12 @@ _WRITERS: dict[str, Callable[[Index, Iterable[int]], Iterator[bytes]]] = {
     "md": export.report,
     "har": export.har,
 }
-_FORMATS = (("jsonl", "JSON Lines", "j"), ("md", "Markdown report", "m"), ("har", "HTTP archive", "h"))
+_FORMATS = (
+    ("jsonl", "JSON Lines", "j"),
+    ("md", "Markdown report", "m"),
+    ("har", "HTTP archive", "h"),
+    ("cases", "test cases", "c"),
+)
 
 
 def copy_menu(link: Link, number: int) -> Menu:
@@ -56,18 +64,59 @@ def export_menu(shown: Sequence[int], marked: Sequence[int]) -> Menu:
     return Menu("Export, secrets masked", choices)
 
 
-def write(index: Index, numbers: Sequence[int], ending: str) -> str:
+def write(link: Link, numbers: Sequence[int], ending: str) -> str:
     """Write exchanges with their parts to a new file in the working folder; return a sentence about it.
 
-    Raises: OSError.
+    Test cases go to the others of their server, where that is a folder here. Raises: OSError.
     """
-    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}.{ending}"
+    index = link.traffic
     whole = export.with_parts(index, numbers)
+    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}.{ending}"
+    if ending == "cases":
+        whole = recordable(index, whole)
+        if not whole:
+            return "There is no answered call of a client among them to make a case of"
+        path = _case_folder(link, whole) / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
+        path.parent.mkdir(exist_ok=True)
     with path.open("xb") as file:
-        file.writelines(_WRITERS[ending](index, whole))
+        if ending == "cases":
+            file.writelines(cases(index, whole, partial(_answered, link.questions())))
+        else:
+            file.writelines(_WRITERS[ending](index, whole))
     written = len(export.posted(index, whole)) if ending == "har" else len(whole)
     left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
     return f"{written:,} exchange{'' if written == 1 else 's'} written to {path}{left}"
+
+
+def _answered(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
+    """What a person answered to the questions of a call in the inbox, as a test case has it."""
+    asked = sorted(
+        (
+            one
+            for one in questions
+            if (one.server, one.tool, one.peer) == (call.server, call.name, call.peer)
+            and call.started <= one.asked <= (call.ended or 0.0)
+            and one.kind is QuestionKind.QUESTION
+        ),
+        key=lambda one: one.asked,
+    )
+    return [answer for one in asked for answer in _page_answers(one)]
+
+
+def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
+    if not question.answers:
+        yield {"question": question.pages[0].question, "answer": "decline"}
+    for page, answer in zip(question.pages, question.answers, strict=False):
+        given = [*answer.selected, *filter(None, [answer.other])]
+        plain = given if page.multi_select else given[0] if given else ""
+        yield {"question": page.question, "answer": plain}
+
+
+def _case_folder(link: Link, numbers: Sequence[int]) -> Path:
+    servers = {link.traffic.exchange(number).server for number in numbers}
+    folders = [one.folder for one in link.view().servers if one.name in servers and one.folder]
+    place = Path(folders[0]) if len(servers) == len(folders) == 1 else Path.cwd()
+    return place / "cases" if place.is_dir() else Path.cwd()
 
 
 def comparison(index: Index, first: int, second: int) -> CompareScreen:

@@ -227,7 +227,7 @@ class TrafficPane(FilterPane):
     def _write(self, numbers: Sequence[int], ending: str) -> None:
         """Write a file into the working folder, away from the screen's thread."""
         try:
-            message, severity = write(self.link.traffic, numbers, ending), "information"
+            message, severity = write(self.link, numbers, ending), "information"
         except OSError as error:
             message, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
         self.app.call_from_thread(self.notify, message, severity=severity, markup=False)

@@ -1,0 +1,134 @@
+"""Recorded calls as test cases, in the form `mcpdesk test` reads: what was asked, answered, and came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
+from mcpdesk.recorder.readable_message import message
+from mcpdesk.recorder.record import Direction
+
+_KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
+_LONGEST = 4_000
+"""Characters of a text that a case expects whole."""
+
+
+def recordable(index: Index, numbers: Iterable[int]) -> list[int]:
+    """Return the exchanges that can be cases: whole calls of clients that were answered."""
+    return [number for number in numbers if _is_call(index.exchange(number))]
+
+
+def _is_call(exchange: Exchange) -> bool:
+    return (
+        exchange.kind is ExchangeKind.REQUEST
+        and exchange.direction is Direction.IN
+        and exchange.method in _KINDS
+        and exchange.whole is None
+        and exchange.ended is not None
+    )
+
+
+Answered = Callable[[Exchange], list[dict[str, Any]]]
+"""The answers a person gave to what a call asked, in the order of the questions, as a case has them."""
+
+
+def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call: []) -> Iterator[bytes]:
+    """Write the calls among the exchanges as a JSON list of cases, secrets masked, equal ones once.
+
+    `answered` tells of answers that did not pass over the connection of the call.
+    """
+    found = dict.fromkeys(
+        orjson.dumps(case, option=orjson.OPT_INDENT_2)
+        for number in recordable(index, numbers)
+        if (case := _case(index, index.exchange(number), answered))
+    )
+    yield b"[\n"
+    yield b",\n".join(found)
+    yield b"\n]\n"
+
+
+def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any] | None:
+    kind = _KINDS[exchange.method]
+    params = _member(_read(index, exchange, exchange.request), "params")
+    target = params.get("uri" if kind == "resource" else "name")
+    last = last_round(index, exchange)
+    expect = _expectation(_read(index, last, last.response))
+    if not isinstance(target, str) or expect is None:
+        return None
+    case: dict[str, Any] = {"name": f"{kind} {target}", kind: target}
+    if kind != "resource" and params.get("arguments"):
+        case["arguments"] = params["arguments"]
+    if answers := list(_answers(index, exchange)) or answered(exchange):
+        case["answers"] = answers
+    return case | {"expect": expect}
+
+
+def _expectation(response: Mapping[str, Any]) -> dict[str, Any] | None:
+    if "error" in response:
+        return {"error": str(_member(response, "error").get("message", ""))}
+    if not isinstance(response.get("result"), dict):
+        return None
+    result = response["result"]
+    if not {"content", "contents", "messages"} & result.keys():
+        return None  # a task, or questions that nobody answered
+    text = _text(result)
+    if result.get("isError"):
+        return {"error": text[:_LONGEST] or True}
+    if "structuredContent" in result:
+        return {"structured": result["structuredContent"]}
+    return {"text": text} if len(text) <= _LONGEST else {"contains": text[:_LONGEST]}
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    """The texts of a result, as `mcpdesk test` compares them."""
+    blocks = result.get("content") or result.get("contents") or ()
+    if messages := result.get("messages"):
+        blocks = [each.get("content") for each in messages if isinstance(each, dict)]
+    return "\n".join(str(each["text"]) for each in blocks if isinstance(each, dict) and "text" in each)
+
+
+def _answers(index: Index, whole: Exchange) -> Iterator[dict[str, Any]]:
+    """What the client answered meanwhile: by requests of the server, or in the rounds that followed."""
+    asked = _questions(_read(index, whole, whole.response))
+    for part in map(index.exchange, whole.parts):
+        if part.direction is Direction.OUT:
+            response = _read(index, part, part.response)
+            if "result" in response:
+                yield from _answer(part.method, _member(response, "result"))
+        elif is_round(part, whole):
+            given = _member(_member(_read(index, part, part.request), "params"), "inputResponses")
+            for key, method in asked.items():
+                if key in given:
+                    yield from _answer(method, _member(given, key))
+            asked = _questions(_read(index, part, part.response))
+
+
+def _questions(response: Mapping[str, Any]) -> dict[str, str]:
+    """The methods of the questions in a result, by key."""
+    requests = _member(_member(response, "result"), "inputRequests")
+    return {key: str(_member(requests, key).get("method", "")) for key in requests}
+
+
+def _answer(method: str, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if method == "elicitation/create":
+        action = result.get("action", "cancel")
+        content = result.get("content")
+        yield {"elicitation": content if action == "accept" and isinstance(content, dict) else action}
+    elif method == "sampling/createMessage":
+        yield {"sampling": dict(result)}
+    elif method == "roots/list":
+        yield {"roots": list(result.get("roots") or ())}
+
+
+def _read(index: Index, exchange: Exchange, frame: int | None) -> Mapping[str, Any]:
+    value = message(index, exchange, frame).value if frame is not None else None
+    return value if isinstance(value, dict) else {}
+
+
+def _member(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}

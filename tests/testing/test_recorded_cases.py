@@ -1,0 +1,95 @@
+"""Recorded calls become cases that pass: from a capture in the shell, and from a key on the desk."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.recorder.recorded_cases import cases
+from mcpdesk.testing import DeskClient
+from tests.support.terminal import Desk
+from tests.support.traffic import asking_recording
+
+HELLO = Path(__file__).parent.parent.parent / "sample_servers" / "hello"
+ANSWERS: list[dict[str, Any]] = [
+    {"question": "Which tea", "answer": "Assam"},
+    {"question": "What goes", "answer": ["Milk"]},
+]
+ENTER, CTRL_R = "\r", "\x12"
+
+
+def mcpdesk(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mcpdesk", *arguments],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_a_capture_becomes_cases_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
+    program = [sys.executable, "-m", "mcpdesk", "stdio", str(HELLO), "--alone"]
+    with DeskClient(f"-- {shlex.join(program)}") as client:
+        for _ in range(2):
+            client.call("greet", name="Ada")
+        client.call("greet")
+        client.call("order-tea", answers=ANSWERS)
+        client.read("resource://about")
+    [capture] = (tmp_path / "state").rglob("*.jsonl")
+    file = tmp_path / "cases.json"
+    exported = mcpdesk("export", str(capture), "--as", "cases", "--output", str(file))
+    assert exported.returncode == 0, exported.stderr
+    names = [case["name"] for case in json.loads(file.read_text())]
+    assert names == ["tool greet", "tool greet", "tool order-tea", "resource resource://about"]
+    finished = mcpdesk("test", str(HELLO), "--cases", str(file))
+    assert finished.returncode == 0, finished.stdout
+    assert "4 cases: 4 passed" in finished.stdout
+
+
+def test_answers_are_kept_in_both_eras() -> None:
+    index = asking_recording().index
+    rounds, asking = json.loads(b"".join(cases(index, [0, 3, 7])))
+    assert rounds == {
+        "name": "tool book-flight",
+        "tool": "book-flight",
+        "arguments": {"to": "Lisbon"},
+        "answers": [
+            {"elicitation": {"seat": "7A"}},
+            {"elicitation": {"meal": "vegan"}},
+            {"elicitation": {"bags": 1}},
+        ],
+        "expect": {"text": "Booked."},
+    }
+    assert asking["answers"] == [{"elicitation": {"place": "garden"}}]
+    assert asking["expect"] == {"text": "A party for 12 in the garden."}
+
+
+@pytest.mark.slow
+def test_a_call_of_the_desk_becomes_a_case_with_what_the_person_answered(tmp_path: Path) -> None:
+    folder = tmp_path / "hello"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "tools" / "order_tea.py").write_text((HELLO / "tools" / "order_tea.py").read_text())
+    with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
+        desk.see("order-tea")
+        desk.press(CTRL_R)
+        desk.see("Which tea")
+        desk.press(f"1{ENTER}")
+        desk.see("What goes into it")
+        desk.press(f"1{ENTER}")
+        desk.see("One Assam with Milk")
+        desk.press("2")
+        desk.see("tools/call order-tea")
+        desk.press("x")
+        desk.see("1 shown, test cases")
+        desk.press("c")
+        desk.see("1 exchange written to")
+    [file] = (folder / "cases").iterdir()
+    [case] = json.loads(file.read_text())
+    assert [answer["answer"] for answer in case["answers"]] == ["Assam", ["Milk"]]
+    finished = mcpdesk("test", str(folder))
+    assert finished.returncode == 0, finished.stdout
