@@ -106,6 +106,13 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         await opened(it, desk, "tool:add")
         dialog = it.app.screen
         assert isinstance(dialog, HoldDialog)
+        dialog.query_one("LineField").focus()
+        await it.pilot.press("tab", "right", "right")
+        await it.until(lambda: desk.held().ways == "both")
+        await it.pilot.press("left", "enter")
+        await it.until(lambda: desk.held().ways == "answers" and dialog.listing.has_focus)
+        await it.pilot.click("HoldDialog TabStrip", offset=(3, 0))
+        await it.until(lambda: desk.held().ways == "requests")
         await it.pilot.click("HoldDialog TabStrip", offset=(12, 0))
         await it.until(lambda: desk.held().ways == "answers")
         calls = [add(desk, number) for number in range(3)]

@@ -137,7 +137,7 @@ class PassThroughRoutes:
         )
         if isinstance(message, dict) and message.get("method") == "tools/call":
             client.calls += 1
-        if not is_streamed:
+        if body or (head.method == "POST" and not is_streamed):
             is_json = message is not None
             self._site.recorder.frame(
                 client.info.number, Direction.IN, body if is_json else unreadable(body), is_json, head.said
@@ -372,7 +372,7 @@ class PassThroughRoutes:
             self._record_cut(client, Direction.OUT, seen, said)
         elif not is_stream and seen.size > most:
             self._record_cut(client, Direction.OUT, seen, note)
-        elif not is_stream and (seen.size or note is not None):
+        elif not is_stream and (seen.size or answer.status >= 400):
             self._record(client, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:

@@ -39,6 +39,7 @@ delay it, or answer it by hand. The capture keeps what was changed, and what it 
 
 tool:Bash     method:tools/call peer:claude     kind:notification     an empty filter ends it
 """
+_WAYS = "tab, then ← → choose the direction"
 _STATELESS = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -66,6 +67,20 @@ class HeldList(RowList[HeldMessage]):
         yield column(one.peer, 18), ""
         left = f" goes on in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
         yield left, "lines--warn"
+
+
+class WayStrip(TabStrip, can_focus=True):
+    """The directions, which the arrow keys pick, too."""
+
+    FOCUS_ON_CLICK = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "step(-1)", "Previous", show=False),
+        Binding("right,space", "step(1)", "Next", show=False),
+        Binding("enter", "screen.to_list", "Held messages", show=False),
+    ]
+    DEFAULT_CSS = """
+    WayStrip:focus { background: $foreground 8%; }
+    """
 
 
 class HoldDialog(Dialog[None]):
@@ -110,7 +125,7 @@ class HoldDialog(Dialog[None]):
         with Vertical(classes="box") as box:
             box.border_title = "Held messages"
             yield LineField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
-            yield TabStrip(WAYS)
+            yield WayStrip(WAYS)
             yield Static(_LESSON, classes="lesson", markup=False)
             yield HeldList()
             yield JsonEditor()
@@ -119,7 +134,7 @@ class HoldDialog(Dialog[None]):
     def on_mount(self) -> None:
         """Show what is held, and look for more."""
         view = self._link.held()
-        self.query_one(TabStrip).current = WAYS.index(view.ways)
+        self.query_one(WayStrip).current = WAYS.index(view.ways)
         self._show()
         self.set_interval(_LOOK_S, self._look)
         (self.listing if view.messages else self.query_one(LineField)).focus()
@@ -130,6 +145,11 @@ class HoldDialog(Dialog[None]):
             self.listing.focus()
         else:
             self.dismiss()
+
+    def action_to_list(self) -> None:
+        """From the directions, hold what the filter lets pass."""
+        self.listing.focus()
+        self._hold()
 
     def action_go_on(self) -> None:
         """Let the message go, as it stands in the editor."""
@@ -197,9 +217,10 @@ class HoldDialog(Dialog[None]):
         self.editor.area.focus()
 
     def _hold(self) -> None:
-        rule, ways = self.query_one(LineField).true_text, WAYS[self.query_one(TabStrip).current]
+        strip = self.query_one(WayStrip)
+        rule, ways = self.query_one(LineField).true_text, WAYS[strip.current]
         self._decide(lambda: self._link.hold(rule, ways))
-        if rule.strip():
+        if rule.strip() and not strip.has_focus:
             self.listing.focus()
 
     @property
@@ -252,9 +273,10 @@ class HoldDialog(Dialog[None]):
         elif view.messages:
             keys = "r goes on · R all · enter edits, ctrl+r sends it · d drops · t in 5 s · a answers by hand"
         elif view.rule:
-            keys = f"holding {view.ways} since {clock(time())[:8]}; none waits · an empty filter ends it"
+            told = f"holding {view.ways} since {clock(time())[:8]}; none waits"
+            keys = f"{told} · {_WAYS} · an empty filter ends it"
         else:
-            keys = "enter begins to hold what the filter lets pass · a click or tab chooses the direction"
+            keys = f"enter begins to hold what the filter lets pass · {_WAYS}"
         self.query_one(".keys", Static).update(Content(keys))
 
 
