@@ -6,8 +6,8 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,8 @@ Exit codes: 0 all passed, 1 some failed, 2 a case file or the folder cannot be u
 """
 TRANSPORTS = ("memory", "stdio", "http")
 """How a folder can be reached; `memory`: in this process."""
+LOOK_MS = 500
+"""Milliseconds between two looks for saved files, where nothing tells of them."""
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
@@ -116,16 +118,29 @@ def _watched(run: Callable[[], int], places: set[Path]) -> int:
     existing = [place for place in places if place.exists()]
     try:
         while True:
+            before = _saved(existing)
             try:
                 run()
             except DeskError as error:
                 report(error)
             print_message("watching; ctrl+c ends it")
-            for changes in watch(*existing):
-                if any(not name.endswith((".pyc", "~")) for _, name in changes):
+            # What is saved before the watch begins is found when it first times out.
+            for _ in watch(*existing, rust_timeout=LOOK_MS, yield_on_timeout=True):
+                if _saved(existing) != before:
                     break
     except KeyboardInterrupt:
         return OK
+
+
+def _saved(places: Iterable[Path]) -> dict[str, int]:
+    """When each file was saved last."""
+    files = [each for place in places for each in ([place] if place.is_file() else place.rglob("*"))]
+    kept = [each for each in files if each.suffix != ".pyc" and each.is_file()]
+    found = dict[str, int]()
+    for each in kept:
+        with suppress(OSError):
+            found[str(each)] = each.stat().st_mtime_ns
+    return found
 
 
 def _run_all(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.testing import DeskClient, read_cases
+from tests.support.patience import WITHIN_S
 
 ROOT = Path(__file__).parent.parent.parent
 HELLO = ROOT / "sample_servers" / "hello"
@@ -214,6 +216,28 @@ def test_cases_leave_the_state_of_the_server_alone(run: Run, folder: Path, tmp_p
     before = sorted(tmp_path.rglob("*.db*"))
     assert run(str(folder)).returncode == 0
     assert sorted(tmp_path.rglob("*.db*")) == before
+
+
+def test_it_runs_again_at_every_save_until_it_is_ended(folder: Path) -> None:
+    write(folder, [{"tool": "add", "arguments": SUMMANDS, "expect": {"structured": {"sum": 4}}}])
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "mcpdesk", "test", str(folder), "--watch"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        try:
+            lines = iter(process.stdout.readline, "")
+            assert any("1 case: 0 passed, 1 failed" in line for line in lines)
+            assert any("watching" in line for line in lines)
+            (folder / "tools" / "all.py").write_text(TOOLS.replace("a + b", "a + b + 1"))
+            assert any("1 case: 1 passed" in line for line in lines)
+            assert any("watching" in line for line in lines)
+            write(folder, "[")
+            assert any("no JSON" in line for line in lines)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(WITHIN_S) == 0
+        finally:
+            process.kill()
 
 
 TEST = """
