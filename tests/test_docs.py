@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -9,13 +10,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from mcpdesk.cli.main import COMMANDS
+from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.tui.actions import ACTIONS
 from mcpdesk.version import __version__
 from tests.cli.conftest import Service
+from tests.support import manifest_schema
 from tests.support.settings_page import page as settings_page
 from tests.support.terminal import Desk
 
@@ -138,6 +143,34 @@ def test_every_command_is_in_the_documents() -> None:
     documents = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for command in COMMANDS:
         assert f"mcpdesk {command}" in documents or command == "desk", command
+
+
+def test_the_schema_of_manifests_is_the_one_of_the_program(tmp_path: Path) -> None:
+    assert (ROOT / "docs" / "mcp.schema.json").read_text() == manifest_schema.text(), (
+        "run: python -m tests.support.manifest_schema > docs/mcp.schema.json"
+    )
+    schema = jsonschema.Draft202012Validator(manifest_schema.manifest_schema())
+    for sample in (ROOT / "sample_servers").glob("*/mcp.json"):
+        schema.validate(json.loads(sample.read_text()))
+    right: list[dict[str, Any]] = [
+        {"$schema": "mcp.schema.json", "name": "a", "builtins": ["Bash"], "settings": {"port": 4000}},
+        {"approvals": {"*": "ask"}, "modes": {"few": {"tools": ["a"]}}},
+        {"commands": [{"stage": "a", "command": "b", "run": ["c"]}]},
+    ]
+    wrong: list[dict[str, Any]] = [
+        {"nmae": "a"},
+        {"name": "a b"},
+        {"builtins": ["bash"]},
+        {"approvals": {"*": "perhaps"}},
+        {"modes": {"few": {}}},
+        {"settings": {"prot": 1}},
+        {"commands": [{"stage": "a", "command": "b"}]},
+    ]
+    for content in (*right, *wrong):
+        assert schema.is_valid(content) is (content in right), content
+    for content in right:
+        (tmp_path / "mcp.json").write_text(json.dumps(content))
+        read_manifest(tmp_path)
 
 
 def test_keys_of_the_readme_are_the_programs() -> None:

@@ -122,6 +122,8 @@ class ManifestFile(ManifestPart):
     """The commands as they stand in the file, unchecked: a mistake in one does not affect the others."""
     settings: dict[str, Any] = {}
     """Settings by name; names and values have been checked."""
+    schema: str = field(default="", name="$schema")
+    """Where editors find `docs/mcp.schema.json`; nothing else reads it."""
 
 
 class Manifest(ManifestFile, kw_only=True):
