@@ -242,3 +242,37 @@ async def test_a_stream_that_stands_open_is_held_from_now_on_and_keeps_its_other
                 assert await stream.content.readexactly(len(told(4))) == told(4)
                 steps.put_nowait(b"")
                 assert await stream.content.read() == b""
+
+
+@pytest.mark.parametrize("way", ["program", "url"])
+async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(way: str) -> None:
+    steps = {"name": "steps", "arguments": {}}
+    async with official_at(way) as target:
+        plan = UpstreamPlan("far", target, Reach(revision="2025-11-25"))
+        async with running_desk(upstreams=[plan], http=True, no_auth=True) as desk:
+            await until(lambda: upstream(desk, "far").state == "ready")
+            assert await asyncio.wrap_future(desk.hold("method:notifications/progress", "both"))
+            call = desk.request("far", "tools/call", steps)
+            one = await sent(desk, "tells")
+            call.cancel()
+            await until(lambda: not desk.held().messages)
+            call = desk.request("far", "tools/call", steps)
+            one = await sent(desk, "tells", after=one)
+            desk.reload("far")
+            await until(lambda: not desk.held().messages and upstream(desk, "far").state == "ready")
+            await asyncio.wrap_future(call.outcome)
+            heard = official.Heard()
+            async with official.session(desk.host.url("far"), "2025-11-25") as client:
+                told = official.Heard().on_progress
+                calling = asyncio.create_task(client.call_tool("steps", {}, progress_callback=told))
+                one = await sent(desk, "tells", after=one)
+                calling.cancel()
+            await until(lambda: not desk.held().messages)
+            async with official.session(desk.host.url("far"), "2025-11-25") as client:
+                calling = asyncio.create_task(
+                    client.call_tool("steps", {}, progress_callback=heard.on_progress)
+                )
+                await sent(desk, "tells", after=one)
+                assert await asyncio.wrap_future(desk.hold("", "both"))
+                await calling
+            assert [done for done, _, _ in heard.progress] == [0, 1, 2]

@@ -50,6 +50,7 @@ class HeldLine:
 
     def close(self) -> None:
         """Nobody waits for what is held."""
+        self._queue.clear()
         if self._going is not None:
             self._going.cancel()
 

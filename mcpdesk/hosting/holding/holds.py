@@ -14,6 +14,7 @@ from functools import partial
 from itertools import count
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 import orjson
 from msgspec import Struct
@@ -120,6 +121,8 @@ class Holds:
         self._hang_up = hang_up
         self._questions: dict[tuple[int, Id], JSONObject] = {}
         """Questions that were asked while something is held, by connection and id."""
+        self._lines = WeakKeyDictionary[HeldLine, int]()
+        """The lines there are, and their connections."""
         self._numbers = count(1)
 
     @property
@@ -212,6 +215,9 @@ class Holds:
 
     def forget(self, connection: int) -> None:
         """A dialogue ended: nobody waits for its messages."""
+        for line, of in list(self._lines.items()):
+            if of == connection:
+                line.close()
         for held in self._held.values():
             if held.shown.connection == connection:
                 held.decide(_Decision(Verdict.DROP))
@@ -221,6 +227,8 @@ class Holds:
 
     def close(self) -> None:
         """The core stops: whatever is held gets no answer."""
+        for line in list(self._lines):
+            line.close()
         for held in self._held.values():
             held.decide(_Decision(Verdict.DROP))
         self._release(lambda of, identifier: True)
@@ -313,9 +321,10 @@ class Holds:
 
         `deliver` gets what goes on; `answer` takes what a person answered in the client's stead.
         """
-        return HeldLine(
-            partial(self._is_sent_due, connection), partial(self._hold_sent, connection, answer, of), deliver
-        )
+        hold = partial(self._hold_sent, connection, answer, of)
+        line = HeldLine(partial(self._is_sent_due, connection), hold, deliver)
+        self._lines[line] = connection
+        return line
 
     async def hold_sent(
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
