@@ -164,6 +164,14 @@ class ServerConnection:
             assert self._agreement is not None
             return self._agreement
 
+    async def introduced(self) -> Agreement:
+        """Connect, and know what the server can also where the revision was given. Raises: CallError."""
+        agreement = await self.open()
+        if agreement.revision.is_stateless and not agreement.capabilities:
+            with self._naming_target():
+                agreement = self._agreement = discovered(await self._discover()) or agreement
+        return agreement
+
     async def request(
         self,
         method: str,

@@ -77,7 +77,7 @@ class RecordedTransport(ClientTransport):
     async def open(self, receive: Receive) -> None:
         """Connect. Raises: CallError."""
         try:
-            await self._inner.open(self._outside(receive))
+            await self._inner.open(self._recording(receive))
         except HttpError as error:
             if error.status:
                 self._on_reply(OPENING, ServerReply(status=error.status))
@@ -91,7 +91,7 @@ class RecordedTransport(ClientTransport):
         if self._holds.is_on:
             reply = await self._held_exchange(request, headers, receive)
         else:
-            reply = await self._inner.exchange(request, headers, self._recording(receive))
+            reply = await self._inner.exchange(request, headers, self._recording(receive, request["id"]))
         said = None
         if reply.status != 200:
             said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
@@ -208,21 +208,23 @@ class RecordedTransport(ClientTransport):
         self._info = replace(self._info, closed=at)
         self._recorder.connect(self._info)
 
-    def _outside(self, receive: Receive) -> Receive:
-        """What takes messages that come outside of any exchange: from a program all of them do."""
-        plain = self._recording(receive)
+    def _recording(self, receive: Receive, of: Id | None = None) -> Receive:
+        """What takes messages about the request `of`, or about none: from a program all of them are."""
+        own: list[MessageLine] = []
 
         def delivered(message: JSONObject) -> None:
             with suppress(CallError):
                 receive(message)
 
-        line = self._line(delivered)
-
         def received(message: JSONObject) -> None:
-            if self._holds.is_on or line.is_moving:
-                (self._line_of(message) or line).put(codec.encode(message))
+            data = codec.encode(message)
+            if self._holds.is_on or (own and own[0].is_moving):
+                own[:] = own or [self._line(delivered, of)]
+                line = self._line_of(message) if of is None else None
+                (line or own[0]).put(data)
             else:
-                plain(message)
+                self._record(Direction.OUT, data)
+                receive(message)
 
         return received
 
@@ -246,13 +248,6 @@ class RecordedTransport(ClientTransport):
                 await self._inner.send(message)
 
         return self._holds.line(self._info.number, deliver, answer, of)
-
-    def _recording(self, receive: Receive) -> Receive:
-        def received(message: JSONObject) -> None:
-            self._record(Direction.OUT, codec.encode(message))
-            receive(message)
-
-        return received
 
     def _record(self, direction: Direction, data: bytes) -> None:
         self._recorder.frame(self._info.number, direction, data, is_json=True)

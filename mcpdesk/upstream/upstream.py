@@ -249,7 +249,7 @@ class Upstream:
         limit_s = self._site.connect_timeout_s
         try:
             async with asyncio.timeout(limit_s):
-                agreement = await self.connection.open()
+                agreement = await self.connection.introduced()
             self.connection.listen()
             await self._read(agreement)
         except TimeoutError:
@@ -294,7 +294,7 @@ class Upstream:
         await asyncio.sleep(LOOK_AGAIN_S)
         self._reading = None
         try:
-            await self._read(await self.connection.open())
+            await self._read(await self.connection.introduced())
         except CallError as error:
             self._site.log("warning", "server", str(error), self.name)
 

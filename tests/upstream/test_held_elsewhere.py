@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.folders import write
 from tests.upstream.test_channel_pass_through import NEWEST, official_at
 from tests.upstream.test_pass_through import ASKED, JSON, Elsewhere, through
 from tests.upstream.test_upstream import names, odd, upstream
@@ -276,3 +278,26 @@ async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(wa
                 assert await asyncio.wrap_future(desk.hold("", "both"))
                 await calling
             assert [done for done, _, _ in heard.progress] == [0, 1, 2]
+
+
+async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) -> None:
+    tool = "async def {}() -> int:\n    return 1\n"
+    folder = write(tmp_path / "near", {"mcp.json": '{"name": "near"}', "tools/a.py": tool.format("one")})
+    async with running_desk(folder, http=True, no_auth=True) as there:
+        plan = UpstreamPlan("near", UrlTarget(there.host.url("near")), Reach(revision=NEWEST))
+        async with running_desk(upstreams=[plan]) as desk:
+            await until(lambda: "one" in names(desk, "near"))
+            await until(lambda: "subscriptions/listen" in methods(desk))
+            assert await asyncio.wrap_future(desk.hold("method:notifications/tools/list_changed", "both"))
+            write(folder, {"tools/b.py": tool.format("two")})
+            there.reload("near")
+            one = await sent(desk, "tells")
+            assert "two" not in names(desk, "near")
+            await let_go(desk, one, Verdict.GO_ON)
+            await until(lambda: "two" in names(desk, "near"))
+
+
+def methods(desk: RunningDesk) -> list[str]:
+    """The methods of everything that was asked so far."""
+    desk.traffic.catch_up()
+    return [each.method for each in desk.traffic.exchanges]
