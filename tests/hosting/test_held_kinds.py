@@ -228,6 +228,27 @@ async def test_questions_and_the_replies_to_them_are_held_changed_and_answered_b
 
 
 @pytest.mark.parametrize("way", EVERYWHERE)
+async def test_faults_strike_what_is_told_where_their_filter_names_it(way: str) -> None:
+    async with talking(way) as talk:
+        await talk.shake_hands()
+        talk.holds.set_faults(
+            "lose for method:notifications/progress\ndelay 1ms for method:notifications/roots"
+        )
+        talk.endpoint.hold(talk.holds)
+        await talk.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+        await talk.send(call(1, "steps"))
+        assert "result" in await talk.answer(1)
+        assert not any("progress" in each.get("params", {}) for each in talk.received)
+        async with asyncio.timeout(WITHIN_S):
+            while talk.holds.view.struck < 4:
+                talk.holds.changed.clear()
+                await talk.holds.changed.wait()
+        hows = sorted(mark.how for mark in talk.holds.recorded.index.marks)
+        lost = "notifications/progress lost by the fault rule in line 1"
+        assert hows == [lost] * 3 + ["notifications/roots/list_changed delayed by the fault rule in line 2"]
+
+
+@pytest.mark.parametrize("way", EVERYWHERE)
 async def test_what_a_client_tells_is_held_and_dropped(way: str) -> None:
     async with talking(way) as talk:
         await talk.shake_hands()

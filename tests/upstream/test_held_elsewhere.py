@@ -280,6 +280,18 @@ async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(wa
             assert [done for done, _, _ in heard.progress] == [0, 1, 2]
 
 
+async def test_faults_strike_what_a_program_tells() -> None:
+    async with (
+        official_at("program") as target,
+        running_desk(upstreams=[UpstreamPlan("far", target)]) as desk,
+    ):
+        await until(lambda: upstream(desk, "far").state == "ready")
+        assert await asyncio.wrap_future(desk.set_faults("lose for method:notifications/progress"))
+        call = desk.request("far", "tools/call", {"name": "steps", "arguments": {}})
+        assert "done" in str((await asyncio.wrap_future(call.outcome)).result)
+        assert call.progress is None and desk.held().struck == 3
+
+
 async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) -> None:
     tool = "async def {}() -> int:\n    return 1\n"
     folder = write(tmp_path / "near", {"mcp.json": '{"name": "near"}', "tools/a.py": tool.format("one")})

@@ -30,6 +30,8 @@ _RULE = re.compile(
 )
 _GIVEN = re.compile(r"\"[^\"]*\"|\S+")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+_TOLD = re.compile(r"notifications/|kind:notification|elicitation/|sampling/|roots/list")
+"""What names notifications, or questions of a server, in a filter."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
 
 
@@ -65,6 +67,8 @@ class FaultRule(Struct, frozen=True):
     """Seconds of a delay."""
     code: int = ErrorCode.INTERNAL_ERROR
     message: str = "a fault by rule"
+    is_about_told: bool = False
+    """Whether notifications and questions of servers meet it as well."""
 
 
 class Fault(Struct, frozen=True):
@@ -107,6 +111,8 @@ class FaultRules:
                 raise ValueError(f"line {number}: {error}") from None
         if len(self.rules) > MOST_RULES:
             raise ValueError(f"line {self.rules[MOST_RULES].line}: at most {MOST_RULES} rules are allowed")
+        self.has_told = any(rule.is_about_told for rule in self.rules)
+        """Whether notifications and questions have to be looked at."""
 
     @property
     def has_cuts(self) -> bool:
@@ -114,11 +120,17 @@ class FaultRules:
         return any(rule.kind is FaultKind.CUT for rule in self.rules)
 
     def strike(
-        self, peer: str, matches: Callable[[Node], bool], *, is_answer: bool, in_session: bool = False
+        self,
+        peer: str,
+        matches: Callable[[Node], bool],
+        *,
+        is_answer: bool,
+        in_session: bool = False,
+        is_told: bool = False,
     ) -> Fault | None:
         """The fault a message meets: that of the first rule which matches and whose dice say so."""
         for rule in self.rules:
-            if (rule.kind is FaultKind.CUT) is not is_answer:
+            if (rule.kind is FaultKind.CUT) is not is_answer or (is_told and not rule.is_about_told):
                 continue
             if (rule.kind is FaultKind.SESSION and not in_session) or not matches(rule.node):
                 continue
@@ -167,7 +179,8 @@ def _rule(number: int, words: str) -> FaultRule:
             raise ValueError(f"{given!r} is not understood; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
     if (kind is FaultKind.DELAY and not 0 < span[1] <= LONGEST_S) or span[0] > span[1]:
         raise ValueError(f"delay needs a time above 0s, of {LONGEST_S:.0f}s at most, like 2s or 1s..5s")
-    return FaultRule(number, kind, node, share, *span, code, message)
+    is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_TOLD.search(match["filter"] or ""))
+    return FaultRule(number, kind, node, share, *span, code, message, is_about_told)
 
 
 def _seconds(amount: str, unit: str) -> float:

@@ -261,6 +261,8 @@ class Holds:
         if method == "notifications/cancelled":
             self._cancel(connection, message.get("params"))
             return None
+        if isinstance(method, str) and self._faults.has_told:
+            return message
         if self._node is None or self.view.ways == "answers":
             return None
         about: JSONObject | None = message
@@ -291,6 +293,11 @@ class Holds:
         return message if about is None else await self._told(connection, message, about)
 
     async def _told(self, connection: int, message: JSONObject, about: JSONObject) -> JSONObject | None:
+        if about is message and self._faults.has_told:
+            if not await self._survives(connection, message):
+                return None
+            if self.view.ways == "answers" or not self._is_due(connection, message, message):
+                return message
         decision = await self._hold(connection, about, message, "tells" if about is message else "reply")
         if decision.how is Verdict.DROP:
             return None
@@ -312,6 +319,8 @@ class Holds:
             if len(self._questions) >= MOST_WAITING:
                 del self._questions[next(iter(self._questions))]
             self._questions[connection, message["id"]] = message
+        if self._faults.has_told:
+            return True
         return self.view.ways != "requests" and self._is_due(connection, message, message, True)
 
     def line(
@@ -338,6 +347,11 @@ class Holds:
         self, connection: int, answer: GiveAnswer, of: Id | None, data: bytes
     ) -> bytes | None:
         message = codec.decode(data)
+        if self._faults.has_told:
+            if not await self._survives(connection, message, of, is_sent=True):
+                return None
+            if self.view.ways == "requests" or not self._is_due(connection, message, message, True):
+                return data
         what = "asks" if is_id(message.get("id")) else "tells"
         decision = await self._hold(connection, message, message, what, is_sent=True, of=of)
         if decision.how is Verdict.ANSWER:
@@ -374,7 +388,8 @@ class Holds:
             plain(given, NULL_OUTLET, headers, principal)
 
         line = self.line(connection, outlet.send, answered, request["id"])
-        used = outlet if self._node is None else HeldOutlet(outlet, line)
+        is_looked_at = self._node is not None or self._faults.has_told
+        used = HeldOutlet(outlet, line) if is_looked_at else outlet
         answer = plain(request, used, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
         await line.all_gone()
@@ -480,6 +495,27 @@ class Holds:
                 self._mark(connection, request, fault.how(), 0.0, answer or request, {})
             self._show(struck=self.view.struck + 1)
         return fault
+
+    async def _survives(
+        self, connection: int, message: JSONObject, of: Id | None = None, *, is_sent: bool = False
+    ) -> bool:
+        """Whether a notification, or a question about the request `of`, goes on in spite of the faults."""
+        data, info = codec.encode(message), self._recording.index.connections.get(connection)
+        fault = self._faults.strike(
+            info.peer if info else "",
+            lambda node: self._matches(node, connection, time(), data, None, is_sent),
+            is_answer=False,
+            is_told=True,
+        )
+        if fault is None:
+            return True
+        since = time()
+        is_late = fault.rule.kind is FaultKind.DELAY
+        goes_on = is_late and await self._wait(connection, message.get("id", ""), fault.seconds)
+        marked, how = message if of is None else {"id": of}, f"{message['method']} {fault.how()}"
+        self._mark(connection, marked, how, time() - since, message, {}, is_sent=is_sent)
+        self._show(struck=self.view.struck + 1)
+        return goes_on
 
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
         """Let a request wait for so long, or until it need not; says whether it is to go on then."""
