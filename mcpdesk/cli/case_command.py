@@ -37,7 +37,7 @@ from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach,
 
 if TYPE_CHECKING:
     from mcpdesk.testing.case_run import CaseResult
-    from mcpdesk.testing.subject import Subject
+    from mcpdesk.testing.connected_server import ConnectedServer
 
 EXAMPLES = """\b
 Examples:
@@ -167,7 +167,7 @@ def _run_all(
 def _run_over(way: str, target: str, reach: Reach, state: Path, cases: Sequence[Case], told: _Report) -> None:
     """Run the cases over one transport. Raises: DeskError when the server cannot be hosted or reached."""
     from mcpdesk.settings import resolve
-    from mcpdesk.testing.subject import connected, hosted, isolated_host, stdio_target
+    from mcpdesk.testing.connected_server import connected, hosted, isolated_host, stdio_target
 
     if way in ("memory", "http"):
         require_unix("Hosting a folder for its cases")
@@ -198,7 +198,9 @@ def _run_over(way: str, target: str, reach: Reach, state: Path, cases: Sequence[
     asyncio.run(_run(connected(transport, logged), cases, told))
 
 
-async def _run(opening: AbstractAsyncContextManager[Subject], cases: Sequence[Case], told: _Report) -> None:
+async def _run(
+    opening: AbstractAsyncContextManager[ConnectedServer], cases: Sequence[Case], told: _Report
+) -> None:
     async with opening as subject:
         for case in cases:
             told.add(await subject.run(case))

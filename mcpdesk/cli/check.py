@@ -28,7 +28,7 @@ from mcpdesk.cli.printing import (
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
-from mcpdesk.protocol.contract import Definitions, Verdict, contract_changes
+from mcpdesk.protocol.contract import ContractVerdict, Definitions, contract_changes
 from mcpdesk.protocol.token_cost import Cost, definition_cost
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.version import __version__
@@ -227,7 +227,7 @@ def _junit(remarks: Sequence[_Remark], items: Sequence[CatalogueItem]) -> str:
     return junit_report("mcpdesk check", cases)
 
 
-_SARIF_LEVELS = {"error": "error", "warning": "warning", Verdict.BREAKING: "error"}
+_SARIF_LEVELS = {"error": "error", "warning": "warning", ContractVerdict.BREAKING: "error"}
 
 
 def _sarif(remarks: Sequence[_Remark], folder: str) -> str:

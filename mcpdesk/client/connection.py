@@ -17,7 +17,7 @@ from mcpdesk.client.timing import CallDeadline, Farewells
 from mcpdesk.client.transport import ClientTransport, ServerReply, ServerResponse, SessionGone, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.client_features import ASKABLE
+from mcpdesk.protocol.client_questions import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta

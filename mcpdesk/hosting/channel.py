@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.handshake import Phase, SessionState
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id

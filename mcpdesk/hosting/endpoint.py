@@ -11,7 +11,7 @@ from msgspec import Struct
 from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.hosting.channel import FrameChannel, HostedDialogue, MessageHolds
 from mcpdesk.protocol import codec, shaping
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.recorder.record import Recorder
 from mcpdesk.server.calls.call_figures import Latency

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.errors import DeskUserError, ManifestError, StorageError, UnknownMode
+from mcpdesk.errors import DeskUserError, HandlerError, ManifestError, StorageError, UnknownMode
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
@@ -29,6 +30,7 @@ from mcpdesk.server.offer.registry import Registry, Unavailable
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.lifespan import Lifespan
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import ENV_FILE, Settings
 from mcpdesk.tools import BUILTINS
@@ -66,6 +68,9 @@ class HostedFolder:
         self._late = late
         self._mode = mode
         self._waits_for = ""
+        self._lifespan: Lifespan | None = None
+        self._chores = set[asyncio.Task[None]]()
+        self._is_awake = False
         self._variables: FolderVariables | None = None
         self._refresh_variables(folder.expanduser())
         mistake: ManifestError | None = None
@@ -122,6 +127,8 @@ class HostedFolder:
             return Changes()
         self._loaded, problems, offer = loaded, self.server.problems, definitions(self.server)
         changes = self._apply()
+        if self._is_awake:
+            self._begin_life()
         if self.server.withheld:
             self.server.withheld = ""
             self.modes.refresh()
@@ -238,6 +245,30 @@ class HostedFolder:
             await self._state.wake()
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
+        self._is_awake = True
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        """Run what `context.py` has for the start of the server, and end what ran for an earlier version."""
+        now, before = self.server.lifespan, self._lifespan
+        if now is before:
+            return
+        self._lifespan = now
+        if before is not None:
+            self._start_chore(before.close())
+        if now is not None:
+            self._start_chore(self._live(now))
+
+    async def _live(self, lifespan: Lifespan) -> None:
+        try:
+            await lifespan.state(self.server)
+        except HandlerError as error:
+            self._journal.notify(f"{self.server.name}: {error.message}", Severity.ERROR, "logs")
+
+    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
+        chore = asyncio.create_task(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
 
     def withdraw(self) -> None:
         """Offer nothing more; clients are told that the lists changed."""
@@ -259,6 +290,9 @@ class HostedFolder:
         if self._variables is not None:
             self._variables.withdraw()
         self._gate.close()
+        if self._lifespan is not None:
+            await self._lifespan.close()
+        await asyncio.gather(*self._chores, return_exceptions=True)
         await self._state.close()
 
     async def cycle_policy(self, tool: str) -> None:

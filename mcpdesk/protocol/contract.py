@@ -20,7 +20,7 @@ _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "addit
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
 
 
-class Verdict(StrEnum):
+class ContractVerdict(StrEnum):
     """What a change means for a client that knows the offer as it was. The worst comes first."""
 
     BREAKING = "breaking"
@@ -38,12 +38,12 @@ class ContractChange(Struct, frozen=True):
     name: str
     told: str
     """What is different, worded to follow the name: `"id" is required now`."""
-    verdict: Verdict
+    verdict: ContractVerdict
 
     @property
     def is_breaking(self) -> bool:
         """Whether a client that knows the offer as it was may fail."""
-        return self.verdict is Verdict.BREAKING
+        return self.verdict is ContractVerdict.BREAKING
 
     def __str__(self) -> str:
         return f"{self.name}: {self.told}"
@@ -56,24 +56,24 @@ def contract_changes(before: Definitions, after: Definitions) -> list[ContractCh
         for key in dict.fromkeys([*before, *after])
         for told, verdict in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
     ]
-    return sorted(found, key=lambda change: list(Verdict).index(change.verdict))
+    return sorted(found, key=lambda change: list(ContractVerdict).index(change.verdict))
 
 
-Told = Iterator[tuple[str, Verdict]]
+Told = Iterator[tuple[str, ContractVerdict]]
 """What is different, and what that means."""
 
 
 def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
     if old is None or new is None:
-        yield ("is new", Verdict.COMPATIBLE) if old is None else ("is gone", Verdict.BREAKING)
+        yield ("is new", ContractVerdict.COMPATIBLE) if old is None else ("is gone", ContractVerdict.BREAKING)
         return
     for member in ("title", "description"):
         if old.get(member) != new.get(member):
-            yield f"another {member}", Verdict.WORDING
+            yield f"another {member}", ContractVerdict.WORDING
     if old.get("annotations") != new.get("annotations"):
-        yield "other annotations", Verdict.COMPATIBLE
+        yield "other annotations", ContractVerdict.COMPATIBLE
     if old.get("mimeType") != new.get("mimeType"):
-        yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", Verdict.BREAKING
+        yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", ContractVerdict.BREAKING
     if kind == "prompt":
         yield from _Comparison(_of_prompt(old), _of_prompt(new)).run()
     if kind == "tool":
@@ -96,8 +96,8 @@ def _results(old: Any, new: Any) -> Told:
         yield told, _verdict(not new)
 
 
-def _verdict(is_breaking: bool) -> Verdict:
-    return Verdict.BREAKING if is_breaking else Verdict.COMPATIBLE
+def _verdict(is_breaking: bool) -> ContractVerdict:
+    return ContractVerdict.BREAKING if is_breaking else ContractVerdict.COMPATIBLE
 
 
 def _of_prompt(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,10 +131,10 @@ class _Comparison:
         old, new = _resolved(self._old, old), _resolved(self._new, new)
         if not isinstance(old, Mapping) or not isinstance(new, Mapping) or depth > DEEPEST:
             if old != new:
-                yield f"{self._named(path)} has another schema", Verdict.BREAKING
+                yield f"{self._named(path)} has another schema", ContractVerdict.BREAKING
             return
         if any(old.get(word) != new.get(word) for word in _WORDS):
-            yield f"{self._named(path)} is described otherwise", Verdict.WORDING
+            yield f"{self._named(path)} is described otherwise", ContractVerdict.WORDING
         yield from self._types(old, new, path)
         yield from self._limits(old, new, path)
         yield from self._members(old, new, path, depth)
@@ -152,7 +152,7 @@ class _Comparison:
             yield f"{self._named(path)} {told} {named} now", self._judged(is_narrower, is_wider)
         if old.get("default") != new.get("default"):
             is_now = f"is {new['default']} by default now" if "default" in new else "has no default now"
-            yield f"{self._named(path)} {is_now}", Verdict.COMPATIBLE
+            yield f"{self._named(path)} {is_now}", ContractVerdict.COMPATIBLE
 
     def _limits(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
         for word in sorted(old.keys() | new.keys()):
@@ -176,7 +176,7 @@ class _Comparison:
         for name in dict.fromkeys([*had, *has]):
             inner = f"{path}.{name}" if path else name
             if name not in has:
-                yield f"{self._named(inner)} is gone", Verdict.BREAKING
+                yield f"{self._named(inner)} is gone", ContractVerdict.BREAKING
             elif name not in had:
                 told = "is new and required" if name in needs else "is new"
                 is_breaking = name in needs and not self._is_result
@@ -195,7 +195,7 @@ class _Comparison:
             )
             yield f"{self._named(path)}: {told} now", self._judged(now is False, was is False)
 
-    def _judged(self, is_narrower: bool, is_wider: bool) -> Verdict:
+    def _judged(self, is_narrower: bool, is_wider: bool) -> ContractVerdict:
         """What is neither narrower nor wider, or both, may break either side."""
         return _verdict(not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider)
 

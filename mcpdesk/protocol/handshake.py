@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.protocol.client_features import Terms, display_name
+from mcpdesk.protocol.client_questions import Terms, display_name
 from mcpdesk.protocol.jsonrpc import invalid, invalid_params
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import SERVED_NAMES, SESSIONLESS_DEFAULT, Revision, negotiate

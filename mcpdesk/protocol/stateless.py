@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.client_features import Terms, display_name
+from mcpdesk.protocol.client_questions import Terms, display_name
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid_params
 from mcpdesk.protocol.methods import LOG_LEVELS

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.client_features import TASKS, Terms
+from mcpdesk.protocol.client_questions import TASKS, Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 
 EXTENSION = TASKS

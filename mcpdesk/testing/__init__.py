@@ -13,7 +13,7 @@ each entry of `cases/*.yaml` in a server folder as a test.
 from __future__ import annotations
 
 from mcpdesk.testing.case_files import Case, Expectation, find_cases, read_cases
-from mcpdesk.testing.case_run import Answer, CaseResult
-from mcpdesk.testing.sync_client import DeskClient
+from mcpdesk.testing.case_run import CallAnswer, CaseResult
+from mcpdesk.testing.sync_client import ServerUnderTest
 
-__all__ = ["Answer", "Case", "CaseResult", "DeskClient", "Expectation", "find_cases", "read_cases"]
+__all__ = ["CallAnswer", "Case", "CaseResult", "Expectation", "ServerUnderTest", "find_cases", "read_cases"]

@@ -34,8 +34,8 @@ class CaseResult(Struct, frozen=True):
     """What the server logged and printed meanwhile, tracebacks included."""
 
 
-class Answers:
-    """Answers what a server asks, from the script of the case that runs."""
+class ScriptedAnswers:
+    """ScriptedAnswers what a server asks, from the script of the case that runs."""
 
     def __init__(self) -> None:
         self._script: deque[dict[str, Any]] = deque()
@@ -43,7 +43,7 @@ class Answers:
         """Questions that the script does not answer."""
 
     def begin(self, script: Sequence[dict[str, Any]]) -> None:
-        """Answer from another script."""
+        """CallAnswer from another script."""
         self._script = deque(script)
         self.failures = []
 
@@ -69,7 +69,7 @@ class Answers:
         return {"action": "accept", "content": given}
 
     def _fill(self, told: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a form with the next answers, as long as their questions are about its fields."""
+        """CallAnswer a form with the next answers, as long as their questions are about its fields."""
         fields: dict[str, Any] = dict(schema.get("properties") or {})
         content = dict[str, Any]()
         while self._is_next("question"):
@@ -147,7 +147,7 @@ def _choices(field: Mapping[str, Any]) -> list[Any]:
     return [*(field.get("enum") or ()), *titled]
 
 
-class Answer(Struct, frozen=True):
+class CallAnswer(Struct, frozen=True):
     """What a call came to."""
 
     text: str = ""
@@ -157,7 +157,7 @@ class Answer(Struct, frozen=True):
     """What went wrong, if something did."""
 
 
-async def run_case(case: Case, connection: ServerConnection, answers: Answers) -> CaseResult:
+async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CaseResult:
     """Make the call of a case and compare. Never raises for what the server does."""
     began = time.perf_counter()
     answer = await make_call(case, connection, answers)
@@ -168,29 +168,29 @@ async def run_case(case: Case, connection: ServerConnection, answers: Answers) -
     return CaseResult(case, tuple(failures), duration_ms)
 
 
-async def make_call(case: Case, connection: ServerConnection, answers: Answers) -> Answer:
+async def make_call(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CallAnswer:
     """Make the call of a case, and answer what it asks. Never raises for what the server does."""
     answers.begin(case.answers)
     try:
         async with asyncio.timeout(case.timeout_s):
             return await _answer(case, connection)
     except TimeoutError:
-        return Answer(error=f"no answer within {case.timeout_s:g} s")
+        return CallAnswer(error=f"no answer within {case.timeout_s:g} s")
     except CallError as error:
-        return Answer(error=str(error))
+        return CallAnswer(error=str(error))
 
 
-async def _answer(case: Case, connection: ServerConnection) -> Answer:
+async def _answer(case: Case, connection: ServerConnection) -> CallAnswer:
     if case.kind == "resource":
         result = await connection.result("resources/read", {"uri": case.target})
-        return Answer(_joined(result.get("contents")))
+        return CallAnswer(_joined(result.get("contents")))
     method = "prompts/get" if case.kind == "prompt" else "tools/call"
     result = await connection.result(method, {"name": case.target, "arguments": case.arguments})
     if case.kind == "prompt":
         messages = result.get("messages") or ()
-        return Answer(_joined([each.get("content") for each in messages if isinstance(each, dict)]))
+        return CallAnswer(_joined([each.get("content") for each in messages if isinstance(each, dict)]))
     text = _joined(result.get("content"))
-    return Answer(
+    return CallAnswer(
         text, result.get("structuredContent"), (text or "an error") if result.get("isError") else None
     )
 
@@ -200,7 +200,7 @@ def _joined(blocks: Any) -> str:
     return "\n".join(map(str, texts))
 
 
-def differences(expect: Expectation, answer: Answer) -> Iterator[str]:
+def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
     """Yield what is not as expected, each with a difference that shows it."""
     if answer.error is not None and expect.error is None:
         yield f"it failed: {answer.error}"
@@ -227,7 +227,7 @@ def differences(expect: Expectation, answer: Answer) -> Iterator[str]:
         yield from _schema_failures(expect.schema, answer)
 
 
-def _schema_failures(schema: dict[str, Any], answer: Answer) -> Iterator[str]:
+def _schema_failures(schema: dict[str, Any], answer: CallAnswer) -> Iterator[str]:
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     value = answer.structured

@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from mcpdesk.testing.case_files import Case
     from mcpdesk.testing.case_run import CaseResult
-    from mcpdesk.testing.sync_client import DeskClient
+    from mcpdesk.testing.sync_client import ServerUnderTest
 
 SNAPSHOTS = "snapshots"
 """The folder of the snapshots, beside the test."""
@@ -39,7 +39,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 class CaseFile(pytest.File):
     """A case file; its cases run against the folder that `cases` lies in, which is hosted once."""
 
-    client: DeskClient | None = None
+    client: ServerUnderTest | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each case. Raises: CollectError for a file that cannot be read."""
@@ -55,9 +55,9 @@ class CaseFile(pytest.File):
 
     def setup(self) -> None:
         """Host the folder."""
-        from mcpdesk.testing.sync_client import DeskClient
+        from mcpdesk.testing.sync_client import ServerUnderTest
 
-        self.client = DeskClient(self.path.parent.parent)
+        self.client = ServerUnderTest(self.path.parent.parent)
 
     def teardown(self) -> None:
         """End it."""
@@ -102,14 +102,14 @@ class CaseFailed(AssertionError):
 
 
 @pytest.fixture
-def desk_client() -> Iterator[Callable[..., DeskClient]]:
-    """Connects to a server: `desk_client(target, mode="")` returns a `DeskClient`, closed after the test."""
-    from mcpdesk.testing.sync_client import DeskClient
+def desk_client() -> Iterator[Callable[..., ServerUnderTest]]:
+    """Connects to a server: `desk_client(target, mode="")`, until the test ends."""
+    from mcpdesk.testing.sync_client import ServerUnderTest
 
-    clients = list[DeskClient]()
+    clients = list[ServerUnderTest]()
 
-    def connect(target: str | Path, *, mode: str = "") -> DeskClient:
-        clients.append(DeskClient(target, mode=mode))
+    def connect(target: str | Path, *, mode: str = "") -> ServerUnderTest:
+        clients.append(ServerUnderTest(target, mode=mode))
         return clients[-1]
 
     yield connect

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.testing.case_files import DEFAULT_TIMEOUT_S, Case, Expectation, checked_answers
-from mcpdesk.testing.case_run import Answer, CaseResult, make_call
-from mcpdesk.testing.subject import Subject, connected, in_memory
+from mcpdesk.testing.case_run import CallAnswer, CaseResult, make_call
+from mcpdesk.testing.connected_server import ConnectedServer, connected, in_memory
 
 if TYPE_CHECKING:
     from mcpdesk.client.config_files import InputVariable
@@ -26,10 +26,10 @@ CONNECT_S = 60.0
 """How long a server may take to be started and reached."""
 
 
-class DeskClient:
+class ServerUnderTest:
     """One server, for as long as the block runs; a folder is hosted in this process, with a state of its own.
 
-    >>> with DeskClient("servers/profiles") as client:
+    >>> with ServerUnderTest("servers/profiles") as client:
     ...     client.call("greet", name="Ada").text
     """
 
@@ -41,7 +41,7 @@ class DeskClient:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="desk-client", daemon=True)
         self._thread.start()
-        self._opened: AbstractAsyncContextManager[Subject] | None = None
+        self._opened: AbstractAsyncContextManager[ConnectedServer] | None = None
         place = os.fspath(target)
         try:
             opening = in_memory(Path(place), mode) if Path(place).is_dir() else _elsewhere(place, mode)
@@ -51,7 +51,7 @@ class DeskClient:
             self.close()
             raise
 
-    def __enter__(self) -> DeskClient:
+    def __enter__(self) -> ServerUnderTest:
         return self
 
     def __exit__(
@@ -68,18 +68,18 @@ class DeskClient:
         answers: Sequence[Mapping[str, Any]] = (),
         timeout_s: float = DEFAULT_TIMEOUT_S,
         **arguments: Any,
-    ) -> Answer:
+    ) -> CallAnswer:
         """Call a tool, with arguments as keywords or in an object; `answers` are as in a case file.
 
         Never raises for what the server does: see `error` of what is returned.
         """
         return self._ask("tool", tool, {**(given or {}), **arguments}, answers, timeout_s)
 
-    def read(self, uri: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> Answer:
+    def read(self, uri: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> CallAnswer:
         """Read a resource."""
         return self._ask("resource", uri, {}, (), timeout_s)
 
-    def prompt(self, name: str, /, *, timeout_s: float = DEFAULT_TIMEOUT_S, **arguments: str) -> Answer:
+    def prompt(self, name: str, /, *, timeout_s: float = DEFAULT_TIMEOUT_S, **arguments: str) -> CallAnswer:
         """Get a prompt."""
         return self._ask("prompt", name, arguments, (), timeout_s)
 
@@ -110,7 +110,7 @@ class DeskClient:
         arguments: Mapping[str, Any],
         answers: Sequence[Mapping[str, Any]],
         timeout_s: float,
-    ) -> Answer:
+    ) -> CallAnswer:
         script = checked_answers([dict(each) for each in answers], "answers")
         case = Case(target, kind, target, dict(arguments), script, Expectation(), timeout_s, "")
         subject = self._subject
@@ -127,7 +127,7 @@ class DeskClient:
             future.cancel()
 
 
-def _elsewhere(target: str, mode: str) -> AbstractAsyncContextManager[Subject]:
+def _elsewhere(target: str, mode: str) -> AbstractAsyncContextManager[ConnectedServer]:
     from mcpdesk.client.targets import CommandTarget, FolderTarget, find_target
     from mcpdesk.settings import resolve
     from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport

@@ -184,7 +184,18 @@ def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
             "\ndef create_context(request): yield 1",
             "context.py:2: create_context yields; return one value, and report on the way with ctx",
         ),
-        ("x = 1", "context.py: lacks `def create_context(request)`"),
+        (
+            "x = 1",
+            "context.py: lacks `def create_context(request)`, `async def lifespan(server)`, "
+            "`async def around_call(call, call_next)`",
+        ),
+        ("async def lifespan(server): ...", "context.py:1: lifespan is an `async def` with one `yield`"),
+        ("def lifespan(server): yield", "context.py:1: lifespan is an `async def` with one `yield`"),
+        ("def around_call(call, call_next): ...", "context.py:1: around_call is an `async def`"),
+        (
+            "around_call = 3",
+            "context.py: around_call is no function: write `async def around_call(call, call_next)`",
+        ),
         ("1 / 0", "context.py:1: ZeroDivisionError: division by zero"),
     ],
 )

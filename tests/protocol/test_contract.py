@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.contract import Verdict, contract_changes
+from mcpdesk.protocol.contract import ContractVerdict, contract_changes
 
 
 def told(kind: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str]:
     """What is said about one item, with `!` before what breaks clients and `~` before wording."""
     sides = [{} if one is None else {(kind, "it"): one} for one in (before, after)]
-    marks = {Verdict.BREAKING: "!", Verdict.COMPATIBLE: "", Verdict.WORDING: "~"}
+    marks = {ContractVerdict.BREAKING: "!", ContractVerdict.COMPATIBLE: "", ContractVerdict.WORDING: "~"}
     return [f"{marks[change.verdict]}{change.told}" for change in contract_changes(*sides)]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, task_shapes
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import REVISIONS, V2025_11_25, V2026_07_28
 from mcpdesk.protocol.task_shapes import EXTENSION, TaskStatus, TaskView

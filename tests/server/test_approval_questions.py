@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.calls.context import Context

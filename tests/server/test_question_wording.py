@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import pytest
 
 from mcpdesk.errors import ClientError, MissingCapability
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.revisions import V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28
 from mcpdesk.server.asks import question_wording
 from mcpdesk.server.asks.question_wording import Elicited, Root, read_roots, read_sampled

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Access, Principal
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.server.calls.running_call import Call
 from tests.support.served import Peer

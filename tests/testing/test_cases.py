@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mcpdesk.errors import CallError, DeskUserError
-from mcpdesk.testing import DeskClient, read_cases
+from mcpdesk.testing import ServerUnderTest, read_cases
 from tests.support.patience import WITHIN_S
 
 ROOT = Path(__file__).parent.parent.parent
@@ -297,4 +297,4 @@ def test_the_plugin_takes_case_files_as_tests(folder: Path) -> None:
 
 def test_a_client_reports_a_server_that_cannot_be_reached() -> None:
     with pytest.raises(CallError, match="no-such-program"):
-        DeskClient("-- no-such-program")
+        ServerUnderTest("-- no-such-program")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.recorder.recorded_cases import cases
-from mcpdesk.testing import DeskClient
+from mcpdesk.testing import ServerUnderTest
 from tests.support.terminal import Desk
 from tests.support.traffic import asking_recording
 
@@ -34,7 +34,7 @@ def mcpdesk(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_capture_becomes_cases_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
     program = [sys.executable, "-m", "mcpdesk", "stdio", str(HELLO), "--alone"]
-    with DeskClient(f"-- {shlex.join(program)}") as client:
+    with ServerUnderTest(f"-- {shlex.join(program)}") as client:
         for _ in range(2):
             client.call("greet", name="Ada")
         client.call("greet")

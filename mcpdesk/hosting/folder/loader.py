@@ -45,6 +45,7 @@ from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.lifespan import Lifespan
 
 if TYPE_CHECKING:
     from mcpdesk.server.offer.server import RequestView
@@ -53,6 +54,13 @@ MAX_FILES = 5_000
 """The most files read in each of `tools`, `resources` and `prompts`."""
 FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
 CreateContext = Callable[["RequestView"], Awaitable[Any]]
+AroundCall = Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
+HOOKS = {
+    "create_context": "`def create_context(request)`",
+    "lifespan": "`async def lifespan(server)`",
+    "around_call": "`async def around_call(call, call_next)`",
+}
+"""What `context.py` may have, each with how it begins."""
 
 WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
 """Everything an import may raise, except KeyboardInterrupt."""
@@ -72,6 +80,8 @@ class LoadedFolder(Struct):
     unavailable: list[tuple[str, Unavailable]] = field(default_factory=list)
     """Each item that is left out or whose previous version serves, with its kind."""
     create_context: CreateContext | None = None
+    lifespan: Lifespan | None = None
+    around_call: AroundCall | None = None
     problems: tuple[str, ...] = ()
     """Problems that belong to no single item, with their places."""
     files: dict[Path, FileItems] = field(default_factory=dict)
@@ -154,7 +164,7 @@ class _Reading(Struct):
         self.loaded.files[path] = found.or_previous(self.before.files.get(path))
 
     def read_context(self) -> list[str]:
-        """Find `create_context`; returns problems."""
+        """Find `create_context`, `lifespan` and `around_call`; returns problems."""
         folder, loaded = self.loaded.manifest.folder, self.loaded
         places = (folder / "context.py", folder / "src" / "context.py")
         path = next((each for each in places if each.is_file()), None)
@@ -162,17 +172,42 @@ class _Reading(Struct):
             return []
         place = path.relative_to(folder).as_posix()
         try:
-            loaded.create_context = _create_context(loaded.namespace.load(path), place)
+            self._take_hooks(loaded.namespace.load(path), place)
             return []
         except WHAT_IMPORTS_RAISE as error:
             problem = ": ".join(blame(error, folder, place))
             if not any(each.startswith(problem) for each in self.before.problems):
                 _log_lines(error, folder, place)
-        if self.before.create_context is not None:
-            loaded.create_context = self.before.create_context
+        before = self.before
+        if before.create_context or before.lifespan or before.around_call:
+            loaded.create_context, loaded.around_call = before.create_context, before.around_call
+            loaded.lifespan = before.lifespan
             return [f"{problem} (the previous version serves)"]
         loaded.create_context = _refusing(problem)
         return [problem]
+
+    def _take_hooks(self, module: Any, place: str) -> None:
+        """Raises: RegistrationError when there is none, or one is of the wrong kind."""
+        found = {name: getattr(module, name, None) for name in HOOKS}
+        if not any(found.values()):
+            raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", place)
+        for name, function in found.items():
+            if function is not None and not inspect.isfunction(function):
+                raise RegistrationError(f"{name} is no function: write {HOOKS[name]}", place)
+        create, lifespan, around = found.values()
+        loaded, kept = self.loaded, self.before.lifespan
+        if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
+            where = f"{place}:{lifespan.__code__.co_firstlineno}"
+            raise RegistrationError("lifespan is an `async def` with one `yield`", where)
+        if around is not None and not inspect.iscoroutinefunction(around):
+            raise RegistrationError(
+                "around_call is an `async def`", f"{place}:{around.__code__.co_firstlineno}"
+            )
+        loaded.create_context = None if create is None else _create_context(create, place)
+        loaded.around_call = around
+        if lifespan is not None:
+            is_same = kept is not None and kept.function is lifespan
+            loaded.lifespan = kept if is_same else Lifespan(lifespan, place)
 
     def _read_file(self, kind: str, path: Path, base: Path) -> FileItems:
         folder = self.loaded.manifest.folder
@@ -226,12 +261,7 @@ def _is_item(kind: str, path: Path, base: Path) -> bool:
     return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
 
 
-def _create_context(module: Any, place: str) -> CreateContext:
-    function = getattr(module, "create_context", None)
-    if function is None:
-        raise RegistrationError("lacks `def create_context(request)`", place)
-    if not inspect.isfunction(function):
-        raise RegistrationError("create_context is no function: write `def create_context(request)`", place)
+def _create_context(function: Any, place: str) -> CreateContext:
     try:
         return awaitable(function)
     except RegistrationError as error:

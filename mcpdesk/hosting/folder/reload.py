@@ -72,6 +72,7 @@ def apply(
     server.folder = manifest.folder
     server.problems = loaded.problems
     server.create_context = loaded.create_context
+    server.lifespan, server.around_call = loaded.lifespan, loaded.around_call
     tools, clashes = _with_built_in(loaded.tools, built_in)
     changes = [
         _replace(

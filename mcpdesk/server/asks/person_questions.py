@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, ClientTimeout, HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
-from mcpdesk.protocol.client_features import FORM
+from mcpdesk.protocol.client_questions import FORM
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
-from mcpdesk.protocol import client_features, content
-from mcpdesk.protocol.client_features import Terms
-from mcpdesk.protocol.client_questions import check_turns, flat_schema, read_answer
+from mcpdesk.protocol import client_questions, content
+from mcpdesk.protocol.client_questions import Terms, check_turns, flat_schema, read_answer
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.schemas.validation import compile_schema
 
@@ -72,7 +71,7 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
 
     def check(self, terms: Terms) -> None:
         """Raises: MissingCapability when the client did not declare what this needs."""
-        if not client_features.declares(terms, self.needed):
+        if not client_questions.declares(terms, self.needed):
             raise MissingCapability(f"The client does not offer {self.words}", self.needed)
 
     @property
@@ -98,7 +97,7 @@ def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> Client
     params: JSONObject = {"message": message, "requestedSchema": wire}
     if terms.revision.has_elicitation_modes:
         params["mode"] = "form"
-    return ClientQuestion("elicitation", "elicitation/create", params, client_features.FORM, read)
+    return ClientQuestion("elicitation", "elicitation/create", params, client_questions.FORM, read)
 
 
 def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited]:
@@ -116,7 +115,7 @@ def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited]:
     def read(result: Any) -> Elicited:
         return Elicited(read_answer(result, None, frozenset())[0], id=identifier)
 
-    return ClientQuestion("elicitation", "elicitation/create", params, client_features.URL, read)
+    return ClientQuestion("elicitation", "elicitation/create", params, client_questions.URL, read)
 
 
 def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> ClientQuestion[Sampled]:
@@ -131,7 +130,7 @@ def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> Cl
 
 def roots() -> ClientQuestion[list[Root]]:
     """The client's roots."""
-    return ClientQuestion("roots", "roots/list", {}, client_features.ROOTS, read_roots)
+    return ClientQuestion("roots", "roots/list", {}, client_questions.ROOTS, read_roots)
 
 
 def _mapping(schema: Any) -> Mapping[str, Any]:
@@ -152,10 +151,10 @@ def _schema_of(as_type: type) -> JSONObject:
 
 def _sampling_needs(options: Mapping[str, Any]) -> JSONObject:
     if "tools" in options or "toolChoice" in options:
-        return client_features.SAMPLING_TOOLS
+        return client_questions.SAMPLING_TOOLS
     if options.get("includeContext", "none") != "none":
-        return client_features.SAMPLING_CONTEXT
-    return client_features.SAMPLING
+        return client_questions.SAMPLING_CONTEXT
+    return client_questions.SAMPLING
 
 
 def _messages(messages: Messages, terms: Terms) -> list[JSONObject]:

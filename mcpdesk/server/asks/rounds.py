@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
-from mcpdesk.protocol import client_features, codec
+from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
@@ -334,10 +334,10 @@ class Rounds:
             return False
         params, terms = call.params, call.terms
         return (
-            client_features.can_be_asked(terms)
+            client_questions.can_be_asked(terms)
             or "inputResponses" in params
             or "requestState" in params
-            or ("extensions" in terms.capabilities and client_features.declares_tasks(terms))
+            or ("extensions" in terms.capabilities and client_questions.declares_tasks(terms))
         )
 
     async def run(

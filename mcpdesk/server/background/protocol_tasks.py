@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import Refusal, RemoteProtocolError
 from mcpdesk.jobs.job import Job, NoRoom
-from mcpdesk.protocol import client_features, codec, task_shapes
+from mcpdesk.protocol import client_questions, codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.calls.running_call import Call
@@ -60,7 +60,7 @@ class ProtocolTasks:
         """
         revision, operation = call.terms.revision, call.round
         if revision.is_stateless:
-            if operation is None or not client_features.declares_tasks(call.terms):
+            if operation is None or not client_questions.declares_tasks(call.terms):
                 if tool.task == "required":
                     raise task_shapes.missing_extension(tool.name)
                 return
@@ -130,7 +130,7 @@ class ProtocolTasks:
             return []
         if not isinstance(named, list) or not all(isinstance(each, str) for each in named):
             raise invalid_params("notifications.taskIds must be a list of task ids")
-        if not client_features.declares_tasks(call.terms):
+        if not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension("notifications.taskIds")
         found = (self._jobs.get(each, self._server.name, call.owner) for each in dict.fromkeys(named))
         return [job for job in found if job is not None]
@@ -168,7 +168,7 @@ class ProtocolTasks:
     def _job(self, call: Call) -> Job:
         """The task a request names. Raises: RemoteProtocolError (-32602, -32021)."""
         is_stateless, owner = call.terms.revision.is_stateless, call.owner
-        if is_stateless and not client_features.declares_tasks(call.terms):
+        if is_stateless and not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension(call.method)
         # What belongs to nobody in particular is of the extension: there, to know its id is enough.
         is_known = is_stateless or bool(owner)

@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
+
 from mcpdesk.errors import ClientError, HandlerError
-from mcpdesk.protocol import client_features, codec
+from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.server.offer.server import RequestView, Server
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
@@ -31,15 +33,17 @@ T = TypeVar("T")
 class CallContext:
     """Who calls, and what holds for the call: what `Context` and `SyncContext` have in common.
 
-    `context` is what `context.py` returned; `tool` the name of what runs.
+    `context` is what `create_context` of `context.py` returned, `state` what its `lifespan` yielded; `tool`
+    the name of what runs.
     """
 
-    __slots__ = ("_call", "_request", "_services", "context", "server", "tool")
+    __slots__ = ("_call", "_request", "_services", "context", "server", "state", "tool")
 
     def __init__(self, server: Server, services: Services, call: Call, tool: str) -> None:
         self.server = server
         self.tool = tool
         self.context: Any = None
+        self.state: Any = None
         self._services = services
         self._call = call
         self._request: RequestView | None = None
@@ -131,7 +135,7 @@ class CallContext:
 
     def offers(self, needed: Mapping[str, Any]) -> bool:
         """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""
-        return client_features.declares(self._call.terms, dict(needed))
+        return client_questions.declares(self._call.terms, dict(needed))
 
 
 class Context(CallContext):
@@ -359,12 +363,23 @@ class Context(CallContext):
             await outlet.drain()
 
 
+class ToolCall(Struct):
+    """A call of a tool, as `around_call` of `context.py` gets it and hands it on."""
+
+    tool: str
+    arguments: dict[str, Any]
+    """Checked; `around_call` may hand on others."""
+    context: Context
+
+
 async def make_context(server: Server, services: Services, call: Call, name: str) -> Context:
     """The context of one call, with what `context.py` makes of the request.
 
     Raises: HandlerError naming the place in `context.py`, or saying what that said with `fail`.
     """
     context = Context(server, services, call, name)
+    if server.lifespan is not None:
+        context.state = await server.lifespan.state(server)
     if server.create_context is not None:
         try:
             context.context = await server.create_context(context.request)

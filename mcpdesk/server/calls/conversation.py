@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import INVALID, OPEN, Principal
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, stateless
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.handshake import Phase, Session, SessionState, log_level
 from mcpdesk.protocol.jsonrpc import (
     ErrorCode,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, shaping
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method, check_uri
 from mcpdesk.protocol.revisions import Revision

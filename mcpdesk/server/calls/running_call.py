@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from mcpdesk.auth.principal import INVALID, MISSING, OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.client_features import Terms
+from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.server.calls.call_phases import Waits

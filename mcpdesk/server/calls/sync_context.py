@@ -31,7 +31,7 @@ class SyncContext(CallContext):
 
     def __init__(self, context: Context, thread: ThreadedCall) -> None:
         super().__init__(context.server, context._services, context._call, context.tool)
-        self.context = context.context
+        self.context, self.state = context.context, context.state
         self._context = context
         self._thread = thread
 

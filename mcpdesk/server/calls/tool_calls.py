@@ -19,7 +19,7 @@ from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.call_figures import OutcomeKind, ToolFigure
-from mcpdesk.server.calls.context import Context, make_context
+from mcpdesk.server.calls.context import Context, ToolCall, make_context
 from mcpdesk.server.calls.outcomes import ToolOutcome
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
@@ -233,7 +233,7 @@ class ToolCalls:
             is_lasting = call.feed is not None or (call.round is not None and call.round.is_task)
             limit_s = server.limits.job_timeout_s if is_lasting else server.limits.tool_timeout_s
         try:
-            if server.create_context is None:
+            if server.create_context is None and server.lifespan is None and server.around_call is None:
                 work = tool.handler(arguments, Context(server, self._services, call, tool.name))
             else:
                 work = self._handled_in_context(call, tool, arguments)
@@ -261,7 +261,11 @@ class ToolCalls:
 
     async def _handled_in_context(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
         context = await make_context(self._server, self._services, call, tool.name)
-        return await tool.handler(arguments, context)
+        if self._server.around_call is None:
+            return await tool.handler(arguments, context)
+        return await self._server.around_call(
+            ToolCall(tool.name, arguments, context), lambda inner: tool.handler(inner.arguments, context)
+        )
 
     def _begin_job(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> None:
         """Let a call go on without its request."""

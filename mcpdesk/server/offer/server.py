@@ -14,6 +14,7 @@ from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.lifespan import Lifespan
 from mcpdesk.server.state.server_state import ServerState
 
 
@@ -79,6 +80,10 @@ class Server(Struct, eq=False):
     """What it asks of callers, and how their tokens are checked."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
     """From `context.py`: called once per request, its value is `ctx.context`."""
+    lifespan: Lifespan | None = None
+    """From `context.py`: what it yields is `ctx.state`."""
+    around_call: Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]] | None = None
+    """From `context.py`: gets each call of a tool, and what goes on with it; returns the result."""
     problems: tuple[str, ...] = ()
     withheld: str = ""
     """Why nothing of it is served to anybody; empty: it is."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mcpdesk.protocol.client_features import display_name
+from mcpdesk.protocol.client_questions import display_name
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.stateless import CLIENT_KEY, VERSION_KEY
 from mcpdesk.recorder.record import ConnectionInfo, Recorder

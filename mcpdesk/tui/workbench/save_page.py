@@ -16,7 +16,7 @@ from textual.css.query import NoMatches
 from textual.getters import query_one
 from textual.widgets import Static
 
-from mcpdesk.protocol.contract import Verdict
+from mcpdesk.protocol.contract import ContractVerdict
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.after_call import differences
@@ -28,9 +28,9 @@ MOST_CHANGES = 100
 """Changes of a contract that are shown."""
 _NAME_CELLS = 24
 _VERDICT_STYLES = {
-    Verdict.BREAKING: "$text-error",
-    Verdict.COMPATIBLE: "$text-success",
-    Verdict.WORDING: "$text-muted",
+    ContractVerdict.BREAKING: "$text-error",
+    ContractVerdict.COMPATIBLE: "$text-success",
+    ContractVerdict.WORDING: "$text-muted",
 }
 
 

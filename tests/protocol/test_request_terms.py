@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.client_features import (
+from mcpdesk.protocol.client_questions import (
     FORM,
     ROOTS,
     SAMPLING,

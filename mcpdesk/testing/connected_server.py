@@ -14,7 +14,7 @@ from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.errors import CallError
 from mcpdesk.testing.case_files import Case
-from mcpdesk.testing.case_run import Answers, CaseResult, run_case
+from mcpdesk.testing.case_run import CaseResult, ScriptedAnswers, run_case
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ _TROUBLE = ("warning", "error", "critical")
 _PRINTED = ("print", "stdout", "stderr")
 
 
-class Subject:
+class ConnectedServer:
     """A server that is connected, and runs cases one after another."""
 
     def __init__(
-        self, connection: ServerConnection, answers: Answers, logged: Callable[[], list[str]]
+        self, connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
     ) -> None:
         self.connection, self.answers = connection, answers
         self._logged = logged
@@ -46,9 +46,11 @@ class Subject:
 
 
 @asynccontextmanager
-async def connected(transport: ClientTransport, logged: Callable[[], list[str]]) -> AsyncIterator[Subject]:
+async def connected(
+    transport: ClientTransport, logged: Callable[[], list[str]]
+) -> AsyncIterator[ConnectedServer]:
     """Connect to any server. Raises: CallError when it cannot be reached."""
-    answers = Answers()
+    answers = ScriptedAnswers()
     connection = ServerConnection(transport, IDENTITY, questions=answers.handlers)
     try:
         yield await _opened(connection, answers, logged)
@@ -56,12 +58,14 @@ async def connected(transport: ClientTransport, logged: Callable[[], list[str]])
         await connection.close()
 
 
-async def _opened(connection: ServerConnection, answers: Answers, logged: Callable[[], list[str]]) -> Subject:
+async def _opened(
+    connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
+) -> ConnectedServer:
     """Connect; what is loaded for the first request is not counted as time of the first case."""
     await connection.open()
     with suppress(CallError):
         await connection.list_all("tools/list", "tools")
-    return Subject(connection, answers, logged)
+    return ConnectedServer(connection, answers, logged)
 
 
 def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
@@ -75,12 +79,12 @@ def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
 
 
 @asynccontextmanager
-async def hosted(host: Host, mode: str = "") -> AsyncIterator[Subject]:
+async def hosted(host: Host, mode: str = "") -> AsyncIterator[ConnectedServer]:
     """Connect to the folder of a host, over HTTP if it is to listen, else in memory. Raises: DeskError."""
     from mcpdesk.bridge.client import caller, connect_to_endpoint
     from mcpdesk.client.http_transports import StreamableHttp
 
-    answers, logged = Answers(), HostLog(host)
+    answers, logged = ScriptedAnswers(), HostLog(host)
     try:
         await host.start()
         endpoint = host.endpoint("", mode)
@@ -126,7 +130,7 @@ def stdio_target(folder: Path, state: Path, mode: str = "") -> CommandTarget:
 
 
 @asynccontextmanager
-async def in_memory(folder: Path, mode: str = "") -> AsyncIterator[Subject]:
+async def in_memory(folder: Path, mode: str = "") -> AsyncIterator[ConnectedServer]:
     """Host a folder in this process, with a state of its own. Raises: DeskError."""
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-") as state:
         async with hosted(isolated_host(folder, Path(state)), mode) as subject:
