@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
         "transports.rendezvous",
     },
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
-    "testing": {"client", "upstream", "protocol", "server", "hosting", "bridge", "settings"},
+    "testing": {"client", "upstream", "protocol", "recorder", "server", "hosting", "bridge", "settings"},
     "bridge": {"client", "protocol", "auth", "server", "hosting", "recorder.record"},
     "cli": {
         "protocol", "client", "upstream", "bridge", "recorder", "inbox", "auth", "server", "transports",

@@ -38,7 +38,8 @@ COMMANDS = {
     "unwrap": "wrap",
     "new": "folders",
     "check": "check",
-    "test": "case_command",
+    "test": "trials",
+    "load": "trials",
     "open": "desk",
     "export": "captures",
     "diff": "captures",
@@ -50,7 +51,9 @@ COMMANDS = {
 }
 """Command -> module of this package that offers it as `<name>_command`, in the order the help lists them."""
 
-OF_ANY_SERVER = frozenset({"call", "list", "read", "prompt", "complete", "watch", "check", "test", "schemas"})
+OF_ANY_SERVER = frozenset(
+    {"call", "list", "read", "prompt", "complete", "watch", "check", "test", "load", "schemas"}
+)
 """Commands whose server may be a command, which comes last."""
 ON_A_DESK = frozenset({"desk", "serve"})
 """Commands that take several servers, the last one of which may be a command."""

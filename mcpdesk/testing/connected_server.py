@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from mcpdesk.client.targets import CommandTarget
 from mcpdesk.errors import CallError
 from mcpdesk.testing.case_files import Case
 from mcpdesk.testing.case_run import CaseResult, ScriptedAnswers, run_case
+from mcpdesk.testing.load_run import mean_phases
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class ConnectedServer:
         self, connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
     ) -> None:
         self.connection, self.answers = connection, answers
+        self.phases: Callable[[str], dict[str, float]] = lambda tool: {}
+        """Returns where the time of a tool's calls went, in milliseconds by phase; empty if not known."""
         self._logged = logged
 
     async def run(self, case: Case) -> CaseResult:
@@ -97,7 +101,9 @@ async def hosted(host: Host, mode: str = "") -> AsyncIterator[ConnectedServer]:
             principal = await caller(endpoint.server, None)
             connection = connect_to_endpoint(endpoint, principal, answers.handlers())
         try:
-            yield await _opened(connection, answers, logged)
+            server = await _opened(connection, answers, logged)
+            server.phases = partial(mean_phases, host)
+            yield server
         finally:
             await connection.close()
     finally:

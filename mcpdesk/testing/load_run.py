@@ -1,0 +1,130 @@
+"""A tool under load: calls at a steady rate, whether or not the ones before them were answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from math import ceil
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from mcpdesk.errors import CallError
+
+if TYPE_CHECKING:
+    from mcpdesk.client.connection import ServerConnection
+    from mcpdesk.hosting.host import Host
+
+MOST_IN_FLIGHT = 10_000
+"""Calls under way at once; what is due beyond them is not sent, and counted as an error."""
+PERCENTILES = (50, 90, 99)
+_ERROR_CHARACTERS = 120
+
+
+class LoadPlan(Struct, frozen=True):
+    """What is called, and how often."""
+
+    tool: str
+    arguments: dict[str, Any]
+    rate: float
+    """Calls a second."""
+    seconds: float
+    timeout_s: float = 30.0
+
+
+class LoadResult(Struct, frozen=True):
+    """What came of a load; times in milliseconds, each from the moment its call was due."""
+
+    calls: int
+    failed: int
+    errors: dict[str, int]
+    """How often each error came, the most frequent ones."""
+    times: list[float]
+    """Of all calls that were answered, also with an error of the tool; rising."""
+    seconds: float
+    """How long it took in all."""
+
+    def percentile(self, share: float) -> float | None:
+        """Return the time that `share` percent of the calls took at most; None without any."""
+        if not self.times:
+            return None
+        return self.times[max(0, ceil(len(self.times) * share / 100) - 1)]
+
+
+async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
+    """Call at the rate of the plan, wait for the answers that are due, and tell what came of it.
+
+    A call that is due while the program is busy counts as waiting: a slow server cannot slow the clock.
+    """
+    times, errors = list[float](), Counter[str]()
+    running = set[asyncio.Task[None]]()
+    params = {"name": plan.tool, "arguments": plan.arguments}
+
+    async def call(due: float) -> None:
+        try:
+            async with asyncio.timeout(plan.timeout_s):
+                result = await connection.result("tools/call", params)
+        except TimeoutError:
+            errors[f"no answer within {plan.timeout_s:g} s"] += 1
+            return
+        except CallError as error:
+            errors[str(error)[:_ERROR_CHARACTERS]] += 1
+            return
+        times.append((perf_counter() - due) * 1000)
+        if result.get("isError"):
+            texts = [str(each.get("text", "")) for each in result.get("content") or ()]
+            errors[" ".join(texts)[:_ERROR_CHARACTERS] or "an error of the tool"] += 1
+
+    began = perf_counter()
+    calls = max(1, round(plan.rate * plan.seconds))
+    for number in range(calls):
+        due = began + number / plan.rate
+        if (ahead := due - perf_counter()) > 0:
+            await asyncio.sleep(ahead)
+        if len(running) >= MOST_IN_FLIGHT:
+            errors[f"not sent: {MOST_IN_FLIGHT:,} calls were under way"] += 1
+            continue
+        task = asyncio.create_task(call(due))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    if running:
+        await asyncio.wait(running)
+    took = perf_counter() - began
+    return LoadResult(calls, errors.total(), dict(errors.most_common(5)), sorted(times), took)
+
+
+def mean_phases(host: Host, tool: str) -> dict[str, float]:
+    """Return where the time of a tool's calls went in a host, on average, in milliseconds by phase."""
+    from mcpdesk.recorder.index.phase_spans import phase_spans
+
+    index = host.recording.index
+    while index.catch_up(1.0):
+        pass
+    calls = [
+        one for one in index.exchanges if one.name == tool and one.whole is None and one.ended is not None
+    ]
+    sums = defaultdict[str, float](float)
+    for one in calls:
+        for span in phase_spans(index, one, one.ended or 0.0):
+            sums[span.kind.value] += span.seconds
+    return {kind: seconds * 1000 / len(calls) for kind, seconds in sums.items()}
+
+
+def as_facts(result: LoadResult, phases: Mapping[str, float]) -> dict[str, Any]:
+    """Return a result as JSON has it."""
+    shares: Sequence[int] = PERCENTILES
+    return {
+        "calls": result.calls,
+        "failed": result.failed,
+        "errors": result.errors,
+        "seconds": round(result.seconds, 3),
+        **{f"p{share}_ms": _rounded(result.percentile(share)) for share in shares},
+        "max_ms": _rounded(result.percentile(100)),
+        "phases_ms": {kind: round(each, 4) for kind, each in phases.items()},
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
