@@ -256,6 +256,15 @@ async def test_refused_requests_and_failed_tools_are_errors_of_a_client(tmp_path
         ]
 
 
+async def test_a_tool_that_could_have_asked_counts_as_failed(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        failing = stateless("tools/call", {"name": "quick", "arguments": {"no": "such"}})
+        async with found.modern(failing) as answer:
+            assert (await answer.json())["result"]["isError"]
+        client = await found.only()
+        assert (client.calls, client.errors) == (1, 1)
+
+
 async def test_questions_to_the_client_and_parked_operations_show(tmp_path: Path) -> None:
     async with met(tmp_path) as found:
         async with found.modern(stateless("tools/call", {"name": "hello"})) as answer:

@@ -236,8 +236,9 @@ class Round:
             self.call.task = None
 
     def _measure(self, outer: Call) -> None:
-        """Say where the time of a request went that is about to be answered."""
+        """Say where the time of a request went that is about to be answered, and whether its tool failed."""
         call = self.call
+        outer.has_failed = call.has_failed
         outer.began, outer.handled, outer.waits = max(outer.began, call.began), call.handled, call.waits
 
     def _notify_follower(self) -> None:
