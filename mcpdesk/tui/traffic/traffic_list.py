@@ -36,6 +36,9 @@ _CLOCK_S = 0.1
 _SLICE_S = 0.005
 _PROGRESS_S = 0.1
 """How often a long search shows what it found so far."""
+_MANY = 100_000
+"""Frames that take so long to search that it pays to wait for the next letter of what is typed."""
+_REST_S = 0.1
 _WHEEL = 3
 _FAILED = frozenset(
     code
@@ -500,7 +503,7 @@ class TrafficList(Widget, can_focus=True):
     @work(exclusive=True, group="traffic-search")
     async def _search_all(self) -> None:
         """Filter all lines in short slices, so that keys are handled between them."""
-        drawn = 0.0
+        drawn, is_first = 0.0, True
         while True:
             self.view.advance(_SLICE_S)
             if self.view.done >= 1 or monotonic() - drawn > _PROGRESS_S:
@@ -510,7 +513,9 @@ class TrafficList(Widget, can_focus=True):
                 drawn = monotonic()
             if self.view.done >= 1:
                 return
-            await asyncio.sleep(0)
+            # The next letter of a word begins anew: in a long list it is waited for before the rest is read.
+            await asyncio.sleep(_REST_S if is_first and self.index.paired > _MANY else 0)
+            is_first = False
 
     def _place_lines(self, *, reveal: bool = False) -> None:
         """Bring offset, selection and scroll bar in line with the lines there are, and draw."""
