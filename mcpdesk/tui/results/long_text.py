@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate
 
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
@@ -25,6 +26,8 @@ SEGMENT = 4_096
 """Characters after which a line is laid out as another one, so that a text may be a single line."""
 SOFT = 4_000_000
 """Characters of a text whose lines break between words; those of a longer one break where the room ends."""
+BLOCK = 1 << 16
+"""Characters that are laid out at once where nothing in them is special."""
 AT_ONCE_S = 0.05
 """Seconds of laying out before the first rows are drawn, and in each piece after that."""
 PAUSE_S = 0.05
@@ -57,6 +60,14 @@ class TextLayout:
         while not self.is_complete and (offset is None or at <= offset):
             if not len(self._starts) % 256 and time.perf_counter() > until:
                 break
+            if plain := self._plain_lines(at):
+                heights = [-(-size // width) or 1 for size in plain]
+                self._starts.extend(list(accumulate((size + 1 for size in plain), initial=at))[:-1])
+                self._ends.extend(list(accumulate(heights, initial=rows))[1:])
+                rows, at = self._ends[-1], at + sum(plain) + len(plain)
+                if time.perf_counter() > until:
+                    break
+                continue
             end, after = _segment(text, at)
             size = end - at
             if (is_hard or size <= width) and (piece := text[at:end]).isascii() and piece.isprintable():
@@ -68,6 +79,15 @@ class TextLayout:
             at = after
             self.is_complete = at > len(text)
         self._at = at
+
+    def _plain_lines(self, at: int) -> list[int]:
+        """The lengths of the lines in the next block, where each is drawn as it stands; else none."""
+        end = self.text.rfind("\n", at, at + BLOCK) + 1
+        block = self.text[at:end]
+        if not block.isascii() or not block.replace("\n", "").isprintable():
+            return []
+        sizes = list(map(len, block.split("\n")))[:-1]
+        return sizes if max(sizes, default=0) <= (SEGMENT if self._is_hard else self.width) else []
 
     def row(self, index: int) -> str:
         """What is drawn in a row that is known."""
