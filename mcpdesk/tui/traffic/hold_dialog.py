@@ -34,11 +34,11 @@ from mcpdesk.tui.widgets.menu import Dialog
 WAYS: Final[tuple[Ways, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
 _LOOK_S = 0.1
-_LESSON = """What the filter lets pass waits here until you let it go on: look at it, change it, drop it,
-delay it, or answer it by hand. The capture keeps what was changed, and what it was.
-
-tool:Bash     method:tools/call peer:claude     kind:notification     an empty filter ends it
-"""
+_LESSON = (
+    "What the filter lets pass waits here until you let it go on: look at it, change it, drop it, delay it,"
+    " or answer it by hand. The capture keeps what was changed, and what it was.\n\n"
+    "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends it"
+)
 _WAYS = "tab, then ← → choose the direction"
 _STATELESS = "io.modelcontextprotocol/protocolVersion"
 
@@ -100,7 +100,7 @@ class HoldDialog(Dialog[None]):
     HoldDialog .keys, HoldDialog .lesson { height: auto; color: $text-muted; }
     HoldDialog .lesson { display: none; margin: 1 0 0 1; }
     HoldDialog.-empty > .box { height: auto; }
-    HoldDialog.-empty HeldList { height: 3; }
+    HoldDialog.-empty HeldList { height: 1; min-height: 1; border-top: none; }
     HoldDialog.-empty JsonEditor { display: none; }
     HoldDialog.-empty .lesson { display: block; }
     HoldDialog .keys.-wrong { color: $text-error; }
@@ -276,7 +276,7 @@ class HoldDialog(Dialog[None]):
             told = f"holding {view.ways} since {clock(time())[:8]}; none waits"
             keys = f"{told} · {_WAYS} · an empty filter ends it"
         else:
-            keys = f"enter begins to hold what the filter lets pass · {_WAYS}"
+            keys = f"enter begins to hold · {_WAYS}"
         self.query_one(".keys", Static).update(Content(keys))
 
 
