@@ -8,6 +8,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mcpdesk.server.calls.awaited_line import awaited_line
 from mcpdesk.server.calls.sync_context import awaitable
 
@@ -23,6 +25,30 @@ async def nested(gate):
 
 def blocks(gate):
     gate.wait()
+
+async def gathers(gate):
+    await asyncio.gather(asyncio.sleep(0), inner(gate))
+
+async def waits_for_a_task(gate):
+    await asyncio.create_task(inner(gate))
+
+async def has_a_group(gate):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(inner(gate))
+
+async def waits(gate):
+    await asyncio.wait([asyncio.create_task(gathers(gate))])
+
+async def has_a_limit(gate):
+    async with asyncio.timeout(60):
+        await waits_for_a_task(gate)
+
+async def is_busy_elsewhere(gate):
+    other = asyncio.create_task(asyncio.sleep(3600))
+    try:
+        await gate.wait()
+    finally:
+        other.cancel()
 """
 
 
@@ -61,6 +87,29 @@ async def test_the_innermost_line_of_the_author_is_found_through_nested_coroutin
     gate.set()
     await task
     assert awaited_line(task, folder) == awaited_line(None, folder) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("gathers", 4),
+        ("waits_for_a_task", 4),
+        ("has_a_group", 4),
+        ("waits", 4),
+        ("has_a_limit", 4),
+        ("is_busy_elsewhere", 33),
+    ],
+)
+async def test_tasks_that_are_awaited_are_followed(tmp_path: Path, name: str, line: int) -> None:
+    folder = tmp_path / "märz"
+    module, gate = authored(folder), asyncio.Event()
+    task = asyncio.create_task(getattr(module, name)(gate))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert awaited_line(task, folder).startswith(f"tools.py:{line} · ")
+    assert (await asyncio.to_thread(awaited_line, task, folder)).startswith(f"tools.py:{line} · ")
+    gate.set()
+    await task
 
 
 async def test_the_line_of_a_plain_function_is_found_in_its_thread(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
-"""Where a running call stands: the author's line it awaits, through coroutines and threads."""
+"""Where a running call stands: the author's line it awaits, through coroutines, tasks and threads."""
 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import linecache
 import re
-from asyncio import Task
-from collections.abc import Iterator
+from asyncio import Future, Task, TaskGroup
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import CoroutineType, GeneratorType
+from types import CoroutineType, FrameType, GeneratorType
 from typing import Any
 
 from mcpdesk.server.calls.worker_threads import WORKERS
@@ -19,6 +21,10 @@ DEEPEST = 200
 _THREAD = re.compile(rb"hread 0x0*([0-9a-f]+)[^\n]*\n((?:  File [^\n]*\n)*)")
 _LINE = re.compile(r'  File "(.*)", line (\d+) in ')
 
+_FOLLOWED = (Future, TaskGroup, dict, list, set, tuple)
+"""What may have tasks in it."""
+_LEVELS = 4
+"""How deep tasks lie in there at most."""
 Place = tuple[str, int]
 """A file and a line of it, counted from 1."""
 
@@ -30,10 +36,7 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
     """
     if task is None or folder is None:
         return ""
-    places = list(_awaited(task.get_coro()))
-    if thread_id := WORKERS.thread_of(task):
-        places += _in_thread(thread_id)
-    own = [place for place in places if Path(place[0]).is_relative_to(folder)]
+    own = _own_places(task, folder, {task})
     if not own:
         return ""
     file, line = own[-1]
@@ -42,17 +45,57 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
     return f"{Path(file).relative_to(folder)}:{line}{f' · {code}' if code else ''}"
 
 
-def _awaited(waiting: Any) -> Iterator[Place]:
-    """Where a coroutine stands, then the one it awaits, down to what is no coroutine."""
+def _own_places(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
+    """Where a task stands in the folder, the innermost place last; `seen` are tasks looked at already."""
+    frames, waiting = _awaited(task.get_coro())
+    places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
+    if thread_id := WORKERS.thread_of(task):
+        places += _in_thread(thread_id)
+    own = [place for place in places if Path(place[0]).is_relative_to(folder)]
+    if len(seen) < DEEPEST:
+        for other in _tasks_behind([waiting, *_waited_for(frames)]):
+            if other not in seen and not other.done():
+                seen.add(other)
+                if inner := _own_places(other, folder, seen):
+                    return own + inner
+    return own
+
+
+def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
+    """The frames of a coroutine and of those it awaits, down to what is no coroutine, and that."""
+    frames = list[FrameType]()
     for _ in range(DEEPEST):
         if isinstance(waiting, CoroutineType):
             frame, waiting = waiting.cr_frame, waiting.cr_await
         elif isinstance(waiting, GeneratorType):
             frame, waiting = waiting.gi_frame, waiting.gi_yieldfrom
         else:
-            return
+            break
         if frame is not None:  # else it ended at this moment
-            yield frame.f_code.co_filename, frame.f_lineno or 0
+            frames.append(frame)
+    return frames, waiting
+
+
+def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
+    """What the innermost frames have, where they are of asyncio: a group of tasks, the futures of a wait."""
+    inner = takewhile(
+        lambda frame: frame.f_globals.get("__name__", "").startswith("asyncio."), reversed(frames)
+    )
+    return [value for frame in inner for value in frame.f_locals.values()]
+
+
+def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
+    """The tasks that something waits for: behind a future, in what was gathered, in a group."""
+    level = list(roots)
+    for _ in range(_LEVELS):
+        below = list[Any]()
+        for one in level:
+            if isinstance(one, Task):
+                yield one
+            elif isinstance(one, _FOLLOWED) or type(one).__name__ == "FutureIter":
+                below += gc.get_referents(one)[:DEEPEST]
+        level = below
+    yield from (one for one in level if isinstance(one, Task))
 
 
 def _in_thread(thread_id: int) -> Iterator[Place]:
