@@ -65,7 +65,7 @@ class RecordTable(TypedQuery, LineList):
         before = () if self.records is None else self.records.columns
         self.records, self._texts = records, {}
         if records is None:
-            self._order = []
+            self._order, self._widths = [], []
         else:
             if records.columns != before:
                 self._column = self._first = self.cursor = 0
