@@ -28,7 +28,15 @@ from mcpdesk.cli.printing import (
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
-from mcpdesk.protocol.contract import ContractVerdict, Definitions, contract_changes
+from mcpdesk.protocol.contract import (
+    LOCK_NAME,
+    ContractVerdict,
+    Definitions,
+    contract_changes,
+    lock_text,
+    locked,
+    read_lock,
+)
 from mcpdesk.protocol.token_cost import Cost, definition_cost
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.version import __version__
@@ -48,10 +56,6 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at a
 4 protocol error, 5 timed out.
 Warnings (a parameter nobody describes, a name or a length some client does not take) count with --strict.
 """
-LOCK_NAME = "mcp.lock.json"
-LOCK_VERSION = 1
-UNLOCKED = frozenset({"_meta", "icons"})
-"""Members of a definition that are no part of a contract."""
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
@@ -157,7 +161,7 @@ def _differences(place: Path, items: Sequence[CatalogueItem], is_faulty: bool, u
 
     Raises: DeskUserError for a lock file that cannot be read or written.
     """
-    now = {(item.kind.value, item.name): _locked(item) for item in items if item.definition}
+    now = {(item.kind.value, item.name): locked(item.definition) for item in items if item.definition}
     if not place.exists():
         update = True
         before: Definitions = now
@@ -177,40 +181,19 @@ def _differences(place: Path, items: Sequence[CatalogueItem], is_faulty: bool, u
     if update and is_faulty:
         print_message(f"mcpdesk: {place} is not written while there are mistakes.")
     elif update:
-        _write_lock(place, now)
+        write_report(place, lock_text(now))
         print_message(f"mcpdesk: wrote {place}; keep it with the source")
     return found
 
 
-def _locked(item: CatalogueItem) -> dict[str, Any]:
-    return {key: value for key, value in item.definition.items() if key not in UNLOCKED}
-
-
 def _read_lock(place: Path) -> Definitions:
-    hint = "Mend it, or write it anew with --update."
+    """Raises: DeskUserError."""
     try:
-        content = json.loads(place.read_bytes())
+        return read_lock(place.read_bytes())
     except OSError as error:
         raise DeskUserError(f"{place} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError):
-        raise DeskUserError(f"{place} is no JSON.", hint) from None
-    if not isinstance(content, dict) or content.get("version") != LOCK_VERSION:
-        raise DeskUserError(f'{place} is no lock file: "version" must be {LOCK_VERSION}.', hint)
-    found = dict[tuple[str, str], Mapping[str, Any]]()
-    for kind, items in content.items():
-        if kind == "version":
-            continue
-        if not isinstance(items, dict) or not all(isinstance(each, dict) for each in items.values()):
-            raise DeskUserError(f'{place}: "{kind}" must be an object of definitions.', hint)
-        found |= {(kind, name): definition for name, definition in items.items()}
-    return found
-
-
-def _write_lock(place: Path, definitions: Definitions) -> None:
-    content: dict[str, Any] = {"version": LOCK_VERSION}
-    for (kind, name), definition in sorted(definitions.items()):
-        content.setdefault(kind, {})[name] = definition
-    write_report(place, json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    except ValueError as error:
+        raise DeskUserError(f"{place} {error}.", "Mend it, or write it anew with --update.") from None
 
 
 def _junit(remarks: Sequence[_Remark], items: Sequence[CatalogueItem]) -> str:

@@ -22,7 +22,7 @@ from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
-from mcpdesk.protocol.contract import Definitions, contract_changes
+from mcpdesk.protocol.contract import LOCK_NAME, Definitions, contract_changes, locked, read_lock
 from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
 from mcpdesk.server.offer.listing import WIRE
@@ -151,16 +151,27 @@ class HostedFolder:
         summary = changes.summary()
         if summary:
             took_ms = (time.perf_counter() - began) * 1000
-            found = contract_changes(offer, definitions(self.server))
+            agreed = self._agreed_contract()
+            now = {key: locked(each) for key, each in definitions(self.server).items()}
+            found = contract_changes(offer if agreed is None else agreed, now)
             breaking = [change for change in found if change.is_breaking]
+            told = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
             if breaking:
                 more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
-                summary += f"; breaks clients: {breaking[0]}{more}"
-            elif any(change.told != "is new" for change in found):
-                summary += "; a compatible contract"
+                what = "clients" if agreed is None else LOCK_NAME
+                told = f"{name} breaks {what}: {breaking[0]}{more} · {told.removeprefix(f'{name} ')}"
+            elif agreed is None and any(change.told != "is new" for change in found):
+                told += "; a compatible contract"
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
-            self._journal.notify(f"{name} reloaded in {took_ms:.0f} ms: {summary}", severity, "workbench")
+            self._journal.notify(told, severity, "workbench")
         return changes
+
+    def _agreed_contract(self) -> Definitions | None:
+        """What the lock file says was agreed on; None where there is none that can be used."""
+        try:
+            return read_lock((self.folder / LOCK_NAME).read_bytes())
+        except (OSError, ValueError):
+            return None
 
     def hold_back(self, reason: str) -> None:
         """Serve nothing until `release`, because of another folder."""

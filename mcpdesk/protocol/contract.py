@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
@@ -10,6 +11,11 @@ from msgspec import Struct
 
 Definitions = Mapping[tuple[str, str], Mapping[str, Any]]
 """The kind and the name of each item, `("tool", "echo")`, and its wire object."""
+LOCK_NAME = "mcp.lock.json"
+"""The file in a server folder with the contract that was agreed on."""
+LOCK_VERSION = 1
+_UNLOCKED = frozenset({"_meta", "icons"})
+"""Members of a definition that are no part of a contract."""
 DEEPEST = 12
 """Levels of a schema that are compared."""
 _LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
@@ -47,6 +53,37 @@ class ContractChange(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.told}"
+
+
+def locked(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a lock file has of a definition: what is part of the contract."""
+    return {key: value for key, value in definition.items() if key not in _UNLOCKED}
+
+
+def lock_text(definitions: Definitions) -> str:
+    """Return the text of a lock file: the same for the same offer, whatever its order."""
+    content: dict[str, Any] = {"version": LOCK_VERSION}
+    for (kind, name), definition in definitions.items():
+        content.setdefault(kind, {})[name] = locked(definition)
+    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def read_lock(data: bytes) -> Definitions:
+    """Return what a lock file says was offered. Raises: ValueError, worded to follow its name."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("is no JSON") from None
+    if not isinstance(content, dict) or content.get("version") != LOCK_VERSION:
+        raise ValueError(f'is no lock file: "version" must be {LOCK_VERSION}')
+    found = dict[tuple[str, str], Mapping[str, Any]]()
+    for kind, items in content.items():
+        if kind == "version":
+            continue
+        if not isinstance(items, dict) or not all(isinstance(each, dict) for each in items.values()):
+            raise ValueError(f'is no lock file: "{kind}" must be an object of definitions')
+        found |= {(kind, name): definition for name, definition in items.items()}
+    return found
 
 
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:

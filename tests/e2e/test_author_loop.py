@@ -106,7 +106,7 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
         price.write_text(price.read_text().replace('item: str = "tea"', "item: str, shop: str"))
         desk.see("recording of shop: 1 fails now, the contract is broken · R shows it")
         desk.press("5")
-        desk.see("breaks clients: price")
+        desk.see("shop breaks clients: price")
         desk.press("1")
         desk.press("R")
         desk.see('breaking +price: "shop" is new and required')

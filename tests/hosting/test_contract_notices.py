@@ -1,0 +1,42 @@
+"""What is said at a save about what it changes for clients: against the offer before, or the lock file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.hosted_folder import definitions
+from mcpdesk.protocol.contract import LOCK_NAME, lock_text
+from mcpdesk.testing.connected_server import hosted, isolated_host
+from tests.support.folders import write
+
+TOOL = """
+    async def price(item: str{more}) -> str:
+        \"""{told}\"""
+        return "3"
+    """
+
+
+def save(folder: Path, host: Host, more: str = "", told: str = "The price.") -> str:
+    """Save the tool, read the folder again, and return what is said."""
+    write(folder, {"tools/price.py": TOOL.format(more=more, told=told)})
+    host.reload("shop")
+    return host.journal.notices()[-1].text
+
+
+async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Path) -> None:
+    files = {"mcp.json": '{"name": "shop"}', "tools/price.py": TOOL.format(more="", told="The price.")}
+    folder = write(tmp_path / "shop", files)
+    host = isolated_host(folder, tmp_path / "state")
+    async with hosted(host):
+        broken = save(folder, host, ", shop: str")
+        assert broken.startswith('shop breaks clients: price: "shop" is new and required · reloaded in ')
+        assert "breaks" not in save(folder, host, ", shop: str", "Another price.")
+        save(folder, host)
+        (folder / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
+        for told in ("The price.", "Another price."):
+            said = save(folder, host, ", shop: str", told)
+            assert said.startswith(f'shop breaks {LOCK_NAME}: price: "shop" is new and required · reloaded')
+        assert "breaks" not in save(folder, host, ', shop: str = "this"')
+        (folder / LOCK_NAME).write_text("[")
+        assert "breaks clients" in save(folder, host, ", shop: int")
