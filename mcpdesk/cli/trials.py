@@ -55,6 +55,7 @@ Examples:
   mcpdesk test https://example.com/mcp --cases cases/ --only greet
   mcpdesk test sample_servers/hello --watch
 
+\b
 A case, in cases/*.yaml (or .json) of the folder:
   - name: greets loudly
     tool: greet                  (or resource: URI, prompt: NAME)
@@ -62,6 +63,7 @@ A case, in cases/*.yaml (or .json) of the folder:
     answers: [{question: "Which tea?", answer: green}]
     expect: {contains: ADA, under_ms: 500}
 
+\b
 Expected can be: text, contains, matches, structured, schema, error, under_ms.
 Answers, in the order of the questions: question and answer, elicitation, sampling, roots.
 
@@ -198,9 +200,11 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
             require_unix("Hosting a folder to try it")
             host = isolated_host(server_folder(target), Path(state), http=way == "http")
             with capture_output(host, "wire") as claimed:
-                yield hosted(host, reach.mode), claimed.stdout_fd
+                yield hosted(host, reach.mode, reach.token), claimed.stdout_fd
             return
         if way == "stdio":
+            if reach.token:
+                raise DeskUserError("Over stdio nobody sends a token.", "--over memory and http do.")
             found: RemoteTarget | FolderTarget = stdio_target(server_folder(target), Path(state), reach.mode)
         else:
             found = find_target(target, os.environ, ask_input, reach.packages)

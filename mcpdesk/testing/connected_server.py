@@ -83,10 +83,13 @@ def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
 
 
 @asynccontextmanager
-async def hosted(host: Host, mode: str = "") -> AsyncIterator[ConnectedServer]:
-    """Connect to the folder of a host, over HTTP if it is to listen, else in memory. Raises: DeskError."""
+async def hosted(host: Host, mode: str = "", token: str | None = None) -> AsyncIterator[ConnectedServer]:
+    """Connect to the folder of a host, over HTTP if it is to listen, else in memory.
+
+    `token` is a bearer token of the caller. Raises: DeskError.
+    """
     from mcpdesk.bridge.client import caller, connect_to_endpoint
-    from mcpdesk.client.http_transports import StreamableHttp
+    from mcpdesk.client.http_transports import StreamableHttp, credential_headers
 
     answers, logged = ScriptedAnswers(), HostLog(host)
     try:
@@ -94,11 +97,11 @@ async def hosted(host: Host, mode: str = "") -> AsyncIterator[ConnectedServer]:
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
         if host.plan.http:
-            key = {host.settings.api_key_header: host.rules.api_key} if host.rules.api_key else {}
-            transport = StreamableHttp(host.url(endpoint.name), key, mode)
+            headers = credential_headers(token, host.rules.api_key, host.settings.api_key_header)
+            transport = StreamableHttp(host.url(endpoint.name), headers, mode)
             connection = ServerConnection(transport, IDENTITY, questions=answers.handlers)
         else:
-            principal = await caller(endpoint.server, None)
+            principal = await caller(endpoint.server, token)
             connection = connect_to_endpoint(endpoint, principal, answers.handlers())
         try:
             server = await _opened(connection, answers, logged)

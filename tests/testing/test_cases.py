@@ -209,6 +209,20 @@ def test_any_server_runs_cases_and_only_some_of_them(run: Run, folder: Path) -> 
     assert run(*command).returncode == 2
 
 
+def test_a_token_goes_along_where_it_can(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wallet, secret = ROOT / "sample_servers" / "wallet", "a secret of at least 32 characters"
+    monkeypatch.setenv("WALLET_SECRET", secret)
+    issue = [sys.executable, str(wallet / "issue_token.py"), "ada", "wallet:read"]
+    monkeypatch.setenv("TOKEN", subprocess.check_output(issue, text=True).strip())
+    cases = tmp_path / "cases.yaml"
+    cases.write_text("- tool: balance\n")
+    given = (str(wallet), "--cases", str(cases), "--token-env", "TOKEN")
+    assert run(*given, "--over", "memory,http").returncode == 0
+    refused = run(*given, "--over", "stdio")
+    assert (refused.returncode, "nobody sends a token" in refused.stderr) == (2, True)
+    assert run(*given[:3]).returncode == 1
+
+
 def test_cases_leave_the_state_of_the_server_alone(run: Run, folder: Path, tmp_path: Path) -> None:
     (folder / "mcp.json").write_text(json.dumps({"name": "server", "builtins": ["TaskManager"]}))
     create = {"tool": "TaskManager", "arguments": {"action": "create", "query": "a list"}}
