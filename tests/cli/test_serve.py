@@ -24,6 +24,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from tests.support.desk import until
 from tests.support.folders import write
+from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
     try:
         assert core.http is not None
         url = core.http.address
-        async with aiohttp.ClientSession() as client:
+        async with http_client() as client:
             heeding, ignoring = (
                 asyncio.create_task(client.post(f"{url}/mcp", json=call(name))) for name in ("heed", "ignore")
             )

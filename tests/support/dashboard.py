@@ -14,6 +14,7 @@ import orjson
 from mcpdesk.cli.core_process import give_dashboard
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import write
+from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 
 KEY = "a-key-nobody-guesses-7Q"
@@ -181,7 +182,7 @@ async def dashboard(folder: Path, *, key: str = KEY, **flags: Any) -> AsyncItera
     asked: dict[str, Any] = {"api_key": key} if key else {"no_auth": True}
     async with (
         running_desk(shop(folder), http=True, **asked, **flags) as desk,
-        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as client,
+        http_client(cookie_jar=aiohttp.DummyCookieJar()) as client,
     ):
         give_dashboard(desk.host)
         desk.attend(-1)

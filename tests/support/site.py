@@ -25,6 +25,7 @@ from mcpdesk.transports.base import PassThrough, Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
 from mcpdesk.transports.http.http_service import HttpService
+from tests.support.http_client import http_client
 from tests.support.served import Peer
 
 
@@ -147,7 +148,7 @@ async def serving(rules: Rules | None = None) -> AsyncIterator[Served]:
     port = await service.listen_tcp("127.0.0.1", 0, False)
     served.url = f"http://127.0.0.1:{port}"
     try:
-        async with aiohttp.ClientSession() as client:
+        async with http_client() as client:
             served.client = client
             yield served
     finally:

@@ -22,6 +22,7 @@ from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
 from tests.support.desk import running_desk, until
+from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +93,7 @@ async def through(way: str, use: Any, reach: Reach | None = None, **flags: Any) 
     app.router.add_route("*", "/mcp", there.answer)
     async with (
         TestServer(app, handler_cancellation=True) as server,
-        aiohttp.ClientSession(headers={"X-Way": way}) as session,
+        http_client(headers={"X-Way": way}) as session,
     ):
         plan = UpstreamPlan("there", UrlTarget(str(server.make_url("/mcp"))), reach or Reach())
         async with running_desk(upstreams=[plan], http=True, **flags) as desk:

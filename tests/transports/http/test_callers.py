@@ -21,6 +21,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import MAX_IDLE_DIALOGUES
 from tests.support.callers import call, checking, good_headers, guarding, modern, public_keys, routing
+from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served
 from tests.support.tokens import token
@@ -376,7 +377,7 @@ async def test_a_task_is_seen_by_whoever_began_it_whatever_connection_it_comes_b
         look = asked("tasks/get", {"taskId": task}, EXTENSION)
         headers = {"MCP-Protocol-Version": V2026_07_28.name, "Mcp-Method": "tasks/get", "Mcp-Name": task}
         for known, is_seen in ((ADA, True), (of("ada", jti="renewed"), True), (of("bob"), False)):
-            async with aiohttp.ClientSession() as other:
+            async with http_client() as other:
                 answer = await other.post(f"{served.url}/mcp/sample", json=look, headers={**headers, **known})
                 assert ("result" in await told(answer)) is is_seen
 
