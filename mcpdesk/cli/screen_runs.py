@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -37,9 +37,28 @@ class Terminal:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         try:
-            self._settings: list[object] | None = termios.tcgetattr(fd)
+            self._settings: list[Any] | None = termios.tcgetattr(fd)
         except termios.error:
             self._settings = None
+
+    def ignore_ctrl_s(self) -> None:
+        """Turn off that Ctrl+S stops output, until the settings are put back.
+
+        A screen turns it off for itself, and on again while it leaves to an editor. A Ctrl+S of that moment
+        would stop the last thing it writes, and the screen would wait for that for ever.
+        """
+        if self._settings is not None:
+            input_flags, *others = self._settings
+            self._set([input_flags & ~termios.IXON, *others])
+
+    def put_back(self) -> None:
+        """Put the settings back."""
+        if self._settings is not None:
+            self._set(self._settings)
+
+    def _set(self, settings: list[Any]) -> None:
+        with suppress(termios.error):  # it is gone
+            termios.tcsetattr(self._fd, termios.TCSANOW, settings)
 
     def write(self, text: str) -> None:
         """Write plain text. A terminal that is gone is none of our business."""
@@ -50,11 +69,8 @@ class Terminal:
         """Put the settings back and leave the screen. A terminal that is gone is none of our business."""
         if self._settings is None:
             return
-        try:
-            os.write(self._fd, LEAVE_SCREEN.encode())
-            termios.tcsetattr(self._fd, termios.TCSANOW, self._settings)  # type: ignore[arg-type]
-        except (OSError, termios.error):
-            return
+        self.write(LEAVE_SCREEN)
+        self.put_back()
 
 
 class MakeApp(Protocol):
@@ -139,12 +155,14 @@ class ScreenRuns:
         try:
             app = self._make(begin=lambda: self._painted(app), place=place, news=news)
             app.error_console.file = io.StringIO()  # its own report shows the values of local variables
+            self._terminal.ignore_ctrl_s()
             app.run()
         except Exception as error:
             self._terminal.restore()
             return (app and app.crash) or Crash.of(error, place or ScreenPlace())
         finally:
             self._leave = lambda: None
+            self._terminal.put_back()
         return app.crash
 
     def _painted(self, app: DeskApp | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import sys
 import termios
 import tty
@@ -184,6 +185,27 @@ def test_settings_and_screen_are_put_back() -> None:
         assert termios.tcgetattr(inner) == before
         assert os.read(outer, 4096).decode() == screen_runs.LEAVE_SCREEN
     finally:
+        os.close(inner)
+        os.close(outer)
+
+
+def test_ctrl_s_does_not_stop_what_a_screen_writes() -> None:
+    outer, inner = pty.openpty()
+    try:
+        before = termios.tcgetattr(inner)
+        terminal = screen_runs.Terminal(inner)
+        terminal.ignore_ctrl_s()
+        os.write(outer, b"\x13")
+        terminal.write("drawn")
+        said = b""
+        while b"drawn" not in said:
+            readable, _, _ = select.select([outer], [], [], 10)
+            assert readable, said
+            said += os.read(outer, 4096)
+        terminal.put_back()
+        assert termios.tcgetattr(inner) == before
+    finally:
+        termios.tcflow(inner, termios.TCOON)
         os.close(inner)
         os.close(outer)
 

@@ -46,6 +46,7 @@ READ_ONLY = {
         ''',
 }
 EDITOR = """#!/bin/sh
+stty -a > "$(dirname "$0")/terminal"
 echo "$@" > "$(dirname "$0")/opened"
 """
 
@@ -71,6 +72,8 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         desk.press("E")
         desk.wait(opened.exists, "the editor")
         assert opened.read_text().split() == [f"+{number}", str(tools)]
+        # A Ctrl+S while the screen leaves would stop what it still writes, and with it the desk.
+        assert " -ixon" in (tmp_path / "terminal").read_text()
         tools.write_text(tools.read_text().replace('{"coffee": 3}', '{"coffee": 3, "tea": 2}'))
         desk.see("1 changed: price")
         desk.press(".")

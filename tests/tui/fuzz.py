@@ -42,7 +42,8 @@ SILENCE_S = 20.0
 START_S = 40.0
 KEPT_ACTIONS = 60
 PROGRAM = """
-import logging, sys
+import faulthandler, logging, signal, sys
+faulthandler.register(signal.SIGUSR1, open(sys.argv[1] + ".stacks", "w"))
 handler = logging.FileHandler(sys.argv.pop(1))
 handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
 handler.setLevel(logging.ERROR)
@@ -330,12 +331,21 @@ class Fuzz:
             self._end()
             self._start()
         elif time.monotonic() - self._drawn_at > SILENCE_S:
-            self._find(f"nothing was drawn for {SILENCE_S} seconds")
+            self._find(
+                f"nothing was drawn for {SILENCE_S} seconds; where its threads stood:\n{self._stacks()}"
+            )
             self._end()
             self._start()
         elif time.monotonic() - self._drawn_at > SILENCE_S / 4:
             columns, rows = SIZES[self.done % 3]
             self._process.setwinsize(rows, columns)
+
+    def _stacks(self) -> str:
+        """Where every thread of the desk stands; written by `faulthandler` when the signal comes."""
+        assert self._process is not None
+        self._process.kill(signal.SIGUSR1)
+        time.sleep(1)
+        return Path(f"{self._log}.stacks").read_text()
 
     def _find(self, what: str) -> None:
         self.findings.append(Finding(what, list(self._last)))
