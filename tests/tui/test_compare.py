@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from textual.app import App
 
 from mcpdesk.tui.render.json_text import compact
@@ -50,12 +51,49 @@ async def test_of_long_texts_the_lines_are_shown_that_changed() -> None:
         await app.push_screen(screen)
         assert [row.strip() for row in shown(screen)] == [
             "response text",
-            "@ @ -50,3 +50,3 @@",
+            "line 49",
+            "line 48",
             "line 49",
             "- line 50",
             "+ line␛[31m fifty",
             "line 51",
+            "line 52",
         ]
+
+
+async def test_in_a_wide_terminal_both_values_stand_side_by_side_and_are_never_cut() -> None:
+    before = {"response": {"text": "first\nthe price of tea is 2\nlast", "long": "日本" * 60, "gone": 1}}
+    after = {"response": {"text": "first\nthe price of tea is 3\nlast\nnew", "long": "日本" * 59 + "x"}}
+    app = App[None]()
+    async with app.run_test(size=(140, 40)) as pilot:
+        screen = CompareScreen(("one", "two"), before, after)
+        await app.push_screen(screen)
+        await pilot.pause()
+        assert screen.found
+        listing = screen.query_one(DifferenceList)
+        rows = [list(listing.spans(at, listing.size.width)) for at in range(listing.row_count)]
+        said = [
+            [" ".join(part.split()) for part in "".join(text for text, _ in row).split("│")] for row in rows
+        ]
+        assert said[:6] == [
+            ["response text"],
+            ["line 1"],
+            ["first", "first"],
+            ["the price of tea is 2", "the price of tea is 3"],
+            ["last", "last"],
+            ["", "new"],
+        ]
+        assert ("2", "lines--bad") in rows[3] and ("3", "lines--good") in rows[3]
+        assert ["1", ""] in said
+        left = "".join(row[0] for row in said[said.index(["response long"]) + 1 :] if len(row) == 2)
+        assert left.count("日本") == 60
+        ends = {
+            sum(cell_len(text) for text, _ in row[: row.index((" │ ", "lines--muted"))]) for row in rows[2:6]
+        }
+        assert len(ends) == 1
+        await pilot.resize_terminal(100, 40)
+        await pilot.pause()
+        assert "  - 1" in shown(screen)
 
 
 async def test_a_message_that_is_missing_has_no_line() -> None:

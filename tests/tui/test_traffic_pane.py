@@ -244,14 +244,14 @@ async def test_two_marked_exchanges_are_compared_or_one_with_the_selected() -> N
         await pilot.press("m", "G", "d")
         screen = app.screen
         assert isinstance(screen, CompareScreen)
-        said = [text for _, text, _ in screen.query_one(DifferenceList).rows]
+        rows = screen.query_one(DifferenceList)
+        texts = ("".join(text for text, _ in rows.spans(at, rows.size.width)) for at in range(rows.row_count))
+        said = [" ".join(text.split()) for text in texts]
         assert said == [
             "request params.arguments.userId",
-            '"123"',
-            '"456"',
+            '"123" │ "456"',
             "response result.content[0].text",
-            '"Ada"',
-            '"Grace"',
+            '"Ada" │ "Grace"',
         ]
         await pilot.press("escape", "m", "d")
         assert isinstance(app.screen, CompareScreen)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher, unified_diff
-from itertools import islice, zip_longest
+from difflib import SequenceMatcher
+from itertools import groupby, islice, zip_longest
 from typing import Any, ClassVar, Final
 
+from rich.cells import cell_len, chop_cells
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.geometry import Size
 from textual.widgets import Static
 
 from mcpdesk.tui.render.json_text import Path, compact, path_text
@@ -21,27 +23,69 @@ from mcpdesk.tui.widgets.menu import Dialog
 _NEVER_COMPARED = ("jsonrpc", "id")
 _SHOWN = 2_000
 """Characters of a value that are laid out."""
+SIDE_BY_SIDE_FROM = 110
+"""Cells of width from which the two values stand side by side."""
+_BETWEEN = " │ "
+_CONTEXT = 2
+"""Lines of a text that did not change and are shown around those that did."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """What stands at one place of both values; None where a value has nothing there."""
+
+    before: str | None
+    after: str | None
+
+
+_Line = str | _Pair
+"""A line of the comparison: a heading, or a pair."""
 
 
 class DifferenceList(LineList):
-    """Rows of a difference: the place, `-` the first value, `+` the second; of long texts their lines."""
+    """Headings, each followed by what the first value has there and what the second one has.
+
+    In a wide list both stand side by side, wrapped, with the letters that differ in colour. In a narrow one
+    `-` marks the first value and `+` the second.
+    """
 
     DEFAULT_CSS = "DifferenceList { height: auto; max-height: 100%; min-height: 1; }"
 
     def __init__(self, found: Sequence[tuple[str, Difference]]) -> None:
         super().__init__()
-        self.rows = list(_rows(found)) or [("", "no difference", "lines--good")]
+        self._lines = list(_lines(found))
+        self._rows: list[list[Span]] = []
+        self._width = 0
 
     @property
     def row_count(self) -> int:
-        return len(self.rows)
+        return len(self._rows)
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
-        """Glyph and text; a place has no glyph."""
-        glyph, text, style = self.rows[index]
-        if glyph:
-            yield f"  {glyph} ", style
-        yield text, style
+        """A row as it was laid out for the width of the list."""
+        yield from self._rows[index]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As high as there are rows at this width."""
+        self._lay_out(width)
+        return super().get_content_height(container, viewport, width)
+
+    def on_resize(self) -> None:
+        """Lay the rows out for the new width."""
+        self._lay_out(self.size.width)
+        self.cursor = self.validate_cursor(self.cursor)
+        super().on_resize()
+
+    def _lay_out(self, width: int) -> None:
+        if width == self._width:
+            return
+        self._width = width
+        if not self._lines:
+            self._rows = [[("no difference", "lines--good")]]
+        elif width >= SIDE_BY_SIDE_FROM:
+            self._rows = list(_side_by_side(self._lines, width))
+        else:
+            self._rows = list(_one_below_the_other(self._lines))
 
 
 class CompareScreen(Dialog[None]):
@@ -50,9 +94,11 @@ class CompareScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,d", "dismiss(None)", "Close", show=False),
     ]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]
     DEFAULT_CSS = """
     CompareScreen { align: center middle; }
     CompareScreen > .box { width: 110; }
+    CompareScreen.-wide > .box { width: 96%; }
     CompareScreen .titles { height: 2; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
@@ -89,32 +135,121 @@ def _compared(message: Any) -> Any:
     return {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
 
 
-def _rows(found: Sequence[tuple[str, Difference]]) -> Iterator[tuple[str, str, str]]:
+def _lines(found: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
     for side, each in found:
-        yield "", one_line(f"{side} {path_text(each.path)}"), "lines--key"
-        if (lines := _changed_lines(each)) is not None:
+        yield one_line(f"{side} {path_text(each.path)}")
+        lines = _changed_lines(each)
+        if lines is None:
+            yield _Pair(_value(each.before), _value(each.after))
+        else:
             yield from lines
-            continue
-        for glyph, value, style in (("-", each.before, "lines--bad"), ("+", each.after, "lines--good")):
-            if value is not NOTHING:
-                yield glyph, one_line(compact(value)[:_SHOWN]), style
 
 
-def _changed_lines(found: Difference) -> list[tuple[str, str, str]] | None:
+def _value(value: Any) -> str | None:
+    return None if value is NOTHING else one_line(compact(value)[:_SHOWN])
+
+
+def _changed_lines(found: Difference) -> Iterator[_Line] | None:
     """In what two texts of several lines differ; None for other values, and for texts of very many lines."""
     before, after = found.before, found.after
     if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
         return None
     old, new = before.split("\n"), after.split("\n")
-    if max(len(old), len(new)) > _MOST_LINES:
-        return None
-    changes = islice(unified_diff(old, new, n=1, lineterm=""), 2, _MOST_LINES)
-    return [
-        (line[:1], one_line(line[1 : 1 + _SHOWN]), _STYLES.get(line[:1], "lines--muted")) for line in changes
-    ]
+    return None if max(len(old), len(new)) > _MOST_LINES else islice(_pairs(old, new), _MOST_LINES)
 
 
-_STYLES: Final = {"-": "lines--bad", "+": "lines--good"}
+def _pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
+    """The lines of two texts that differ, with those around them, each group below where it begins."""
+    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT):
+        yield f"  line {group[0][3] + 1:,}"
+        for _, start, stop, new_start, new_stop in group:
+            for one, other in zip_longest(old[start:stop], new[new_start:new_stop]):
+                yield _Pair(_line(one), _line(other))
+
+
+def _line(text: str | None) -> str | None:
+    return None if text is None else one_line(text[:_SHOWN])
+
+
+def _one_below_the_other(lines: Sequence[_Line]) -> Iterator[list[Span]]:
+    for is_changed, group in groupby(lines, lambda one: isinstance(one, _Pair) and one.before != one.after):
+        members = list(group)
+        if is_changed:
+            changed = [each for each in members if isinstance(each, _Pair)]
+            for each in changed:
+                if each.before is not None:
+                    yield [("  - ", "lines--bad"), (each.before, "lines--bad")]
+            for each in changed:
+                if each.after is not None:
+                    yield [("  + ", "lines--good"), (each.after, "lines--good")]
+            continue
+        for one in members:
+            yield [(f"    {one.after}", "lines--muted")] if isinstance(one, _Pair) else [_heading(one)]
+
+
+def _side_by_side(lines: Sequence[_Line], width: int) -> Iterator[list[Span]]:
+    half = (width - len(_BETWEEN)) // 2
+    for one in lines:
+        if isinstance(one, str):
+            yield [_heading(one)]
+            continue
+        for left, right in zip_longest(*_cells(one, half), fillvalue=[]):
+            yield [*_filled(left, half), (_BETWEEN, "lines--muted"), *right]
+
+
+def _heading(text: str) -> Span:
+    """A place of the value is a heading; a line of the text at that place is less."""
+    return text, "lines--muted" if text.startswith(" ") else "lines--key"
+
+
+def _cells(pair: _Pair, width: int) -> tuple[list[list[Span]], list[list[Span]]]:
+    """Both values of a pair as rows of at most `width` cells; only the letters that differ are in colour."""
+    before, after = pair.before, pair.after
+    if before == after:
+        rows = _wrapped([(before or "", "lines--muted")], width)
+        return rows, rows
+    if before is None or after is None:
+        return _wrapped([(before or "", "lines--bad")], width), _wrapped(
+            [(after or "", "lines--good")], width
+        )
+    start = _same_letters(before, after)
+    end = _same_letters(before[start:][::-1], after[start:][::-1])
+    return (
+        _wrapped(_middle(before, start, len(before) - end, "lines--bad"), width),
+        _wrapped(_middle(after, start, len(after) - end, "lines--good"), width),
+    )
+
+
+def _same_letters(one: str, other: str) -> int:
+    """How many letters two texts have in common from their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def _middle(text: str, start: int, stop: int, style: str) -> list[Span]:
+    return [(text[:start], ""), (text[start:stop], style), (text[stop:], "")]
+
+
+def _wrapped(spans: Sequence[Span], width: int) -> list[list[Span]]:
+    """Spans broken into rows of at most `width` cells; one empty row for no text."""
+    rows: list[list[Span]] = [[]]
+    left = width
+    for text, style in spans:
+        while text:
+            part = next(iter(chop_cells(text, left)), "") if left > 1 else ""
+            if cell_len(part) > left or not part:
+                rows.append([])
+                left = width
+                continue
+            rows[-1].append((part, style))
+            text, left = text[len(part) :], left - cell_len(part)
+    return rows
+
+
+def _filled(row: Sequence[Span], width: int) -> list[Span]:
+    return [*row, (" " * (width - sum(cell_len(text) for text, _ in row)), "")]
+
+
 _MOST_LINES: Final = 5_000
 """Lines of a text up to which those that changed are found."""
 MOST: Final = 1_000
