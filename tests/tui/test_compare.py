@@ -21,8 +21,16 @@ def shown(screen: CompareScreen) -> list[str]:
 
 
 async def test_differences_are_listed_under_their_place_without_ids() -> None:
-    before = {"request": {"jsonrpc": "2.0", "id": 1, "params": {"a": 1}}, "response": {"id": 1, "result": {}}}
-    after = {"request": {"jsonrpc": "2.0", "id": 2, "params": {"a": 2}}, "response": {"id": 2, "error": "x"}}
+    meta = {"_meta": {"progressToken": 7}}
+    before = {
+        "request": {"jsonrpc": "2.0", "id": 1, "params": {"a": 1, **meta}},
+        "response": {"id": 1, "result": {}},
+    }
+    meta = {"_meta": {"progressToken": 8}}
+    after = {
+        "request": {"jsonrpc": "2.0", "id": 2, "params": {"a": 2, **meta}},
+        "response": {"id": 2, "error": "x"},
+    }
     app = App[None]()
     async with app.run_test() as pilot:
         screen = CompareScreen(("one\x1b[31m", "two"), before, after)

@@ -132,7 +132,11 @@ def _compared(message: Any) -> Any:
     """A message without what differs in any case."""
     if not isinstance(message, dict):
         return message
-    return {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
+    kept = {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
+    match kept.get("params"):
+        case {"_meta": {"progressToken": _, **meta}, **params}:  # a new one for each call
+            kept["params"] = {**params, "_meta": meta}
+    return kept
 
 
 def _lines(found: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
