@@ -315,6 +315,13 @@ class Link(
         return ()
 
 
+def promise() -> Future[Any]:
+    """A future that always gets a result or an exception: who stops waiting for it does not cancel it."""
+    done: Future[Any] = Future()
+    done.set_running_or_notify_cancel()
+    return done
+
+
 def _not_done() -> Future[bool]:
     done: Future[bool] = Future()
     done.set_result(False)

@@ -15,7 +15,7 @@ from mcpdesk.hosting.endpoint import FormerClient, HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
-from mcpdesk.link.link import ClientFacet, Link
+from mcpdesk.link.link import ClientFacet, Link, promise
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_work import LocalWork
 from mcpdesk.link.values import (
@@ -280,7 +280,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
         """Ask a server for log messages of this level and above."""
-        upstream, done = self._host.upstreams.get(server), Future[bool]()
+        upstream, done = self._host.upstreams.get(server), promise()
         try:
             target = self._hosted(server).server if upstream is None else upstream
         except DeskUserError as error:

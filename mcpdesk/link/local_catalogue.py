@@ -15,7 +15,7 @@ from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, ow
 from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
-from mcpdesk.link.link import ServerFacet
+from mcpdesk.link.link import ServerFacet, promise
 from mcpdesk.link.upstream_views import UpstreamViews
 from mcpdesk.link.values import (
     Catalogue,
@@ -195,7 +195,7 @@ class LocalServers(ServerFacet):
 
     def add_server(self, text: str) -> Future[tuple[str, ...]]:
         """Put a server on the desk, named as on the command line."""
-        done: Future[tuple[str, ...]] = Future()
+        done: Future[tuple[str, ...]] = promise()
         self._host.call_soon(lambda: self._host.start_chore(self._add(text, done)))
         return done
 

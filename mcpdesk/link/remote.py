@@ -49,7 +49,7 @@ from mcpdesk.link.attach_messages import (
     pack,
     read_message,
 )
-from mcpdesk.link.link import Link
+from mcpdesk.link.link import Link, promise
 from mcpdesk.link.upstream_views import SchemaChecks
 from mcpdesk.link.values import (
     CallOutcome,
@@ -323,8 +323,7 @@ class RemoteLink(Link):
     def _ask(self, method: str, arguments: tuple[Any, ...], id: int | None = None) -> Future[Any]:
         """Ask the core; the future fails with ValueError or DeskUserError."""
         id = next(self._ids) if id is None else id
-        done: Future[Any] = Future()
-        done.set_running_or_notify_cancel()  # who waits for it may go, but the answer still comes
+        done = promise()
         self._asked[id] = method, done
         self._call_soon(lambda: self._send(id, framed(Ask(id, method, pack(arguments)))))
         return done

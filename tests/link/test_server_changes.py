@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -147,3 +148,14 @@ async def test_questions_and_jobs_end_with_their_server(desk: RunningDesk, tmp_p
     await until(lambda: names(desk) == [] and not desk.jobs())
     assert isinstance(await asking, dict)
     await until(lambda: desk.questions()[0].state is QuestionState.WITHDRAWN)
+
+
+async def test_who_stops_waiting_for_a_server_leaves_nothing_behind(
+    desk: RunningDesk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = asyncio.ensure_future(add(desk, tmp_path / "nothing"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    assert await add(desk, write(tmp_path / "more", {"mcp.json": '{"name": "more"}'})) == ("more",)
+    gc.collect()
+    assert not caplog.records
