@@ -209,6 +209,8 @@ ACTIONS: tuple[Action, ...] = (
     _traffic_detail("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
     _traffic_detail("show_tab(1)", "right_square_bracket", "next tab",
         "Messages, steps of an operation, HTTP, events."),
+    _traffic_detail("edit_source", "E", "edit the code", "Open your editor where the call failed.",
+        footer=False),
 
     _activity("show_tab(-1)", "left_square_bracket", "previous part", footer=False),
     _activity("show_tab(1)", "right_square_bracket", "next part", "Inbox, jobs, callbacks, tasks, plan."),

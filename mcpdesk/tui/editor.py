@@ -39,6 +39,13 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
     return [*words, f"+{line}", str(path)] if line and name in _PLUS else [*words, str(path)]
 
 
+def source_place(folder: str, where: str) -> tuple[Path, int] | None:
+    """The file and line of `tools/prices.py:12` in a server's folder; None where there is no such file."""
+    file, _, number = where.rpartition(":")
+    path = Path(folder) / file
+    return (path, int(number)) if folder and file and number.isdigit() and path.is_file() else None
+
+
 def edit(app: App[Any], path: Path, line: int = 0) -> None:
     """Leave the screen to the editor until it ends; what keeps it from starting is told."""
     leave_to(app, editor_command(os.environ, path, line), "VISUAL or EDITOR")

@@ -74,6 +74,15 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         assert opened.read_text().split() == [f"+{number}", str(tools)]
         # A Ctrl+S while the screen leaves would stop what it still writes, and with it the desk.
         assert " -ixon" in (tmp_path / "terminal").read_text()
+        opened.unlink()
+        desk.press("2")
+        desk.see("status")
+        desk.press("\r")
+        desk.see(f"log of this call · tools/shop.py:{number}")
+        desk.press("\rE")
+        desk.wait(opened.exists, "the editor")
+        assert opened.read_text().split() == [f"+{number}", str(tools)]
+        desk.press("1")
         tools.write_text(tools.read_text().replace('{"coffee": 3}', '{"coffee": 3, "tea": 2}'))
         desk.see("1 changed: price")
         desk.press(".")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.app import App, ComposeResult
 from textual.widgets import ContentSwitcher, Static
 
+from mcpdesk.link.values import LogLine
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
@@ -27,12 +30,12 @@ from tests.support.traffic import (
 class DetailApp(App[None]):
     """Only the details."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, logged: Sequence[LogLine] = ()) -> None:
         super().__init__()
-        self.recording = recording
+        self.recording, self.logged = recording, logged
 
     def compose(self) -> ComposeResult:
-        yield TrafficDetail(self.recording.index)
+        yield TrafficDetail(self.recording.index, logged_by=lambda _: self.logged)
 
     @property
     def detail(self) -> TrafficDetail:
@@ -65,8 +68,57 @@ async def test_both_messages_are_trees_with_secrets_masked() -> None:
         await pilot.pause()
         assert 'password: "••••"' in app.tree_text(".request") and "hunter2" not in app.tree_text(".request")
         assert 'text: "Ada"' in app.tree_text(".response")
-        assert app.text(".title").startswith("tools/call user-profile #7  ok")
-        assert "desk → profiles" in app.text(".facts") and "2026-07-28" in app.text(".facts")
+        assert app.text(".title").startswith("tools/call user-profile ok")
+        assert "desk → profiles · #7" in app.text(".facts") and "2026-07-28" in app.text(".facts")
+
+
+async def test_what_a_person_looks_for_stands_first_and_the_envelope_is_folded() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("user-profile")
+        await pilot.pause()
+        request = app.tree_text(".request").splitlines()
+        assert request[0].startswith("▾ params") and request[1].strip().startswith("▾ arguments")
+        assert request[-1].startswith("▸ envelope: {3}")
+        assert app.tree_text(".response").splitlines()[-1].startswith("▸ envelope: {2}")
+
+
+async def test_long_texts_are_wrapped_in_the_width_there_is() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "echo", text="It was the best of times, it was the worst of times. " * 3))
+    settle(recording)
+    app = DetailApp(recording)
+    async with app.run_test(size=(80, 40)) as pilot:
+        app.show("echo")
+        await pilot.pause()
+        wide = app.tree_text(".request")
+        words = " ".join(wide.split())
+        assert "It was the best of times, it was the worst of times. It was the best" in words
+        assert not any(line.endswith("…") for line in wide.splitlines() if "was" in line)
+        await pilot.resize_terminal(60, 40)
+        await pilot.pause()
+        assert len(app.tree_text(".request").splitlines()) > len(wide.splitlines())
+
+
+async def test_a_failed_call_shows_what_it_logged() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for number, is_error in enumerate((True, False)):
+        recording.frame(1, IN, call(number, f"price{number}"))
+        recording.frame(1, OUT, text(number, "done", is_error=is_error))
+    settle(recording)
+    line = LogLine(1, 0.0, "error", "tool", "KeyError: 'tea'", "tools/shop.py:7", call=(1, 0))
+    app = DetailApp(recording, logged=[line])
+    async with app.run_test(size=(80, 40)) as pilot:
+        app.show("price0")
+        await pilot.pause()
+        said = "\n".join(str(each.content) for each in app.query(".log Static").results(Static))
+        assert "tools/shop.py:7" in said and "KeyError: 'tea'" in said and app.query_one(".log").display
+        await pilot.press("enter")
+        app.show("price1")
+        await pilot.pause()
+        assert not app.query_one(".log").display
 
 
 async def test_http_is_shown_masked_with_its_status() -> None:
@@ -222,4 +274,4 @@ async def test_a_round_more_is_shown_as_it_comes() -> None:
         settle(recording)
         app.detail.update_exchange()
         await pilot.pause()
-        assert '"paid"' in app.tree_text("#steps") and app.text(".title").startswith("tools/call pay #1  ok")
+        assert '"paid"' in app.tree_text("#steps") and app.text(".title").startswith("tools/call pay ok")

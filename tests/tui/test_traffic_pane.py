@@ -353,9 +353,12 @@ async def test_a_value_of_a_message_is_copied() -> None:
         await pilot.press("g", "j", "j", "enter", "enter")
         await pilot.pause()
         assert pane.detail.has_focus_within
-        await pilot.press("G", "y")
+        await pilot.press("G", "enter", "G", "y")
         await pilot.pause()
         assert app.clipboard == "tools/call"
+        await pilot.press("Y")
+        await pilot.pause()
+        assert app.clipboard == "method"
 
 
 @pytest.mark.slow

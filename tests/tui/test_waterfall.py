@@ -74,9 +74,5 @@ async def test_the_axis_is_zoomed_around_the_line_and_back() -> None:
 def test_the_phases_stand_in_words_with_their_times() -> None:
     index = measured().index
     words = [phases_in_words(index, index.exchange(row), OPENED) for row in range(4)]
-    assert (
-        words[0]
-        == "· parse and queue 1.0 s · █ handler 4.0 s · ▒ waiting for a person 2.0 s · ▓ shaping 1.0 s"
-    )
-    assert words[1] == "░ waiting for the client 1.0 s · ▪ write 1.0 s"
-    assert words[2:] == ["", ""]
+    first = ["· parse and queue 1.0 s", "█ handler 4.0 s", "▒ waiting for a person 2.0 s", "▓ shaping 1.0 s"]
+    assert words == [first, ["░ waiting for the client 1.0 s", "▪ write 1.0 s"], [], []]

@@ -25,12 +25,12 @@ _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 _BAD = frozenset({"error", "critical", "alert", "emergency"})
 
 
-def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
-    """What a call logged; an exception with the author's lines of its traceback, and where that was."""
+def logged_lines(logged: Sequence[LogLine], hint: str = "E opens it") -> Iterator[Widget]:
+    """What a call logged; an exception with the author's lines of its traceback, its place and `hint`."""
     if not logged:
         return
     failed = next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
-    place = f" · {failed.where} · E opens it" if failed is not None else ""
+    place = f" · {failed.where} · {hint}" if failed is not None else ""
     yield Static(Content(f"log of this call{place}"), classes="role")
     for line in logged[-MOST_LOGGED:]:
         style = "$text-error" if line.level in _BAD else ""

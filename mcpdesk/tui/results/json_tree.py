@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import islice
+from math import inf
 from typing import Any, ClassVar
 
+from rich.cells import chop_cells
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -27,7 +29,9 @@ from mcpdesk.tui.widgets.typed_query import TypedQuery
 SLICE = 200
 """Children that are laid out at once."""
 FOLDED_TEXT = 100
-"""Characters above which a string can be unfolded, and the length of its lines then."""
+"""Cells above which a string can be unfolded, and the width of its lines then, where there is room."""
+LEAST_TEXT = 20
+"""The width of the lines of a string in the narrowest tree."""
 
 LONG_TEXT = 65_536
 """Characters from which the lines of a string are counted once."""
@@ -62,7 +66,8 @@ class OutlineRow:
 class Outline:
     """The rows of a value, the root first. `marks` are messages at paths, such as schema violations.
 
-    At first as many levels are unfolded as fit `room` lines, except below the keys in `folded`.
+    At first as many levels are unfolded as fit `room` lines, except below the keys in `folded`. The lines
+    of a string are at most `text_width` cells wide.
     """
 
     def __init__(
@@ -71,14 +76,18 @@ class Outline:
         marks: Mapping[Path, str] | None = None,
         room: int = 60,
         folded: Collection[str] = (),
+        text_width: int = FOLDED_TEXT,
     ) -> None:
         self.value = value
+        self._text_width = text_width
+        self._room = room
         self._folded = folded
         self.marks = dict(marks or {})
         self._marked_above = {path[:end] for path in self.marks for end in range(len(path))}
         self._shown: dict[Path, int] = {}
         self.rows = [OutlineRow(RowKind.VALUE, (), 0, value)]
         self._open_up_to(room)
+        self._open_texts_up_to(room)
         for path in list(self.marks)[:20]:
             self.reveal(path)
 
@@ -88,7 +97,19 @@ class Outline:
 
     def can_open(self, row: OutlineRow) -> bool:
         """Whether the row has anything to unfold."""
-        return row.kind is RowKind.VALUE and count_children(row.value) > 0
+        return row.kind is RowKind.VALUE and self._count_children(row) > 0
+
+    def set_text_width(self, width: int) -> None:
+        """Break the lines of strings at another width."""
+        if width == self._text_width:
+            return
+        self._text_width = width
+        for row in self.rows:
+            if isinstance(row.value, str) and self.is_open(row) and not self.can_open(row):
+                del self._shown[row.path]
+        root = self.rows[0]
+        self.rows = [root, *(self._children(root, 0) if self.is_open(root) else ())]
+        self._open_texts_up_to(self._room)
 
     def holds_mark(self, row: OutlineRow) -> bool:
         """Whether there is a message somewhere below the row."""
@@ -163,7 +184,7 @@ class Outline:
 
     def _children(self, row: OutlineRow, start: int) -> list[OutlineRow]:
         end, rows = self._shown[row.path], []
-        for key, value in islice(_items(row.value), start, end):
+        for key, value in islice(_items(row.value, self._width_below(row)), start, end):
             if isinstance(row.value, str):
                 rows.append(OutlineRow(RowKind.TEXT, row.path, row.depth + 1, value))
                 continue
@@ -171,7 +192,7 @@ class Outline:
             rows.append(child)
             if self.is_open(child):
                 rows += self._children(child, 0)
-        left = count_children(row.value) - end
+        left = self._count_children(row) - end
         return [*rows, OutlineRow(RowKind.MORE, row.path, row.depth + 1, left)] if left > 0 else rows
 
     def _end(self, index: int) -> int:
@@ -196,44 +217,80 @@ class Outline:
                 for at, row in enumerate(self.rows)
                 if row.depth == depth and _is_container(row.value) and row.key not in self._folded
             ]
-            cost = sum(min(count_children(self.rows[at].value), SLICE) for at in level)
+            cost = sum(min(self._count_children(self.rows[at]), SLICE) for at in level)
             if not level or len(self.rows) + cost > room:
                 return
             for at in reversed(level):
                 self.open(at)
 
+    def _open_texts_up_to(self, room: int) -> None:
+        """Unfold the strings that stand in several lines, the first ones first."""
+        folded_below = inf
+        texts = []
+        for at, row in enumerate(self.rows):
+            if row.depth <= folded_below:
+                folded_below = row.depth if row.key in self._folded else inf
+            if isinstance(row.value, str) and row.kind is RowKind.VALUE and row.depth < folded_below:
+                texts.append(at)
+        left = room - len(self.rows)
+        fitting = []
+        for at in texts:
+            if 0 < (cost := self._count_children(self.rows[at])) <= left:
+                fitting.append(at)
+                left -= cost
+        for at in reversed(fitting):
+            self.open(at)
 
-def count_children(value: Any) -> int:
-    """How many rows a value unfolds to."""
-    if _is_container(value):
-        return len(value)
-    if not isinstance(value, str) or (len(value) <= FOLDED_TEXT and "\n" not in value):
-        return 0
-    return len(text_lines(value)) if len(value) < LONG_TEXT else _count_long_text_lines(value)
+    def _width_below(self, row: OutlineRow) -> int:
+        """Cells that a line of the text below a row has."""
+        return max(LEAST_TEXT, self._text_width - 2 * row.depth)
+
+    def _count_children(self, row: OutlineRow) -> int:
+        """How many rows a row unfolds to. A string that fits behind its key has none."""
+        value = row.value
+        if _is_container(value):
+            return len(value)
+        if not isinstance(value, str):
+            return 0
+        width = self._width_below(row)
+        if len(value) <= width - len(str(row.key or "")) and "\n" not in value:
+            return 0
+        return (
+            len(text_lines(value, width)) if len(value) < LONG_TEXT else _count_long_text_lines(value, width)
+        )
 
 
 @lru_cache(maxsize=4)  # the same few long strings are asked about for each row that is drawn
-def _count_long_text_lines(text: str) -> int:
-    return len(text_lines(text))
+def _count_long_text_lines(text: str, width: int) -> int:
+    return len(text_lines(text, width))
 
 
-def text_lines(text: str) -> list[str]:
-    """The lines of a string, long ones cut into pieces of `FOLDED_TEXT` characters."""
-    return [
-        line[start : start + FOLDED_TEXT]
-        for line in text.split("\n")
-        for start in range(0, max(1, len(line)), FOLDED_TEXT)
-    ]
+def text_lines(text: str, width: int) -> list[str]:
+    """The lines of a string, long ones broken at a space into pieces of at most `width` cells."""
+    return [part for line in text.split("\n") for part in _broken(line, width)]
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    if not line.isascii():
+        yield from chop_cells(line, width) or [""]
+        return
+    start = 0
+    while len(line) - start > width:
+        space = line.rfind(" ", start + width // 2, start + width + 1)
+        end = start + width if space < 0 else space
+        yield line[start:end]
+        start = end + (space >= 0)
+    yield line[start:]
 
 
 def _is_container(value: Any) -> bool:
     return isinstance(value, dict | list)
 
 
-def _items(value: Any) -> Iterable[tuple[str | int, Any]]:
+def _items(value: Any, width: int = FOLDED_TEXT) -> Iterable[tuple[str | int, Any]]:
     if isinstance(value, dict):
         return value.items()
-    return enumerate(text_lines(value) if isinstance(value, str) else value)
+    return enumerate(text_lines(value, width) if isinstance(value, str) else value)
 
 
 def _position(value: Any, key: str | int) -> int | None:
@@ -269,6 +326,8 @@ def _matches(path: Path, value: Any, needle: str) -> bool:
 
 
 _FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
+_INDENT = 6
+"""Cells in which no text stands: the glyph of a row, and quotes, colon and space behind its key."""
 
 
 class JsonTree(TypedQuery, LineList):
@@ -309,11 +368,23 @@ class JsonTree(TypedQuery, LineList):
 
         What is under the keys in `folded` stays folded until the person unfolds it.
         """
-        self._outline = Outline(value, marks, folded=folded)
+        self._outline = Outline(value, marks, folded=folded, text_width=self._text_width)
         self._hidden = self._hidden_rows()
         self.query_text, self.is_typing, self._hits = "", False, []
         self.cursor = 0
         self.rows_changed()
+
+    @property
+    def _text_width(self) -> int:
+        """Cells for the lines of a string at the left edge."""
+        width = self.size.width - _INDENT
+        return FOLDED_TEXT if width <= 0 else min(FOLDED_TEXT, width)
+
+    def on_resize(self) -> None:
+        """Break the lines of strings at the new width."""
+        self._outline.set_text_width(self._text_width)
+        self.rows_changed()
+        super().on_resize()
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
         row = self._row(index)
@@ -475,7 +546,8 @@ class JsonTree(TypedQuery, LineList):
 def _shown(value: Any, is_open: bool, room: int) -> Iterator[Span]:
     if isinstance(value, str):
         if is_open:
-            yield f"text, {counted(count_children(value), 'line')}", "lines--muted"
+            lines = value.count("\n") + 1
+            yield counted(lines, "line") if lines > 1 else "text", "lines--muted"
         else:
             yield one_line(preview(value, room)), "lines--text"
     elif isinstance(value, dict | list):

@@ -197,8 +197,10 @@ def _side_by_side(lines: Sequence[_Line], width: int) -> Iterator[list[Span]]:
         if isinstance(one, str):
             yield [_heading(one)]
             continue
-        for left, right in zip_longest(*_cells(one, half), fillvalue=[]):
-            yield [*_filled(left, half), (_BETWEEN, "lines--muted"), *right]
+        left, right = _cells(one, half)
+        for at in range(max(len(left), len(right))):
+            row = _filled(left[at] if at < len(left) else [], half)
+            yield [*row, (_BETWEEN, "lines--muted"), *(right[at] if at < len(right) else [])]
 
 
 def _heading(text: str) -> Span:

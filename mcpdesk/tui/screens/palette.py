@@ -71,6 +71,7 @@ NAMES = {
     "traffic.back": "Close the details of the exchange",
     "traffic_detail.show_tab(-1)": "Show the previous tab of the exchange",
     "traffic_detail.show_tab(1)": "Show the next tab of the exchange",
+    "traffic_detail.edit_source": "Edit the code where this call failed",
     "activity.show_tab(-1)": "Show the previous part of Activity",
     "activity.show_tab(1)": "Show the next part of Activity",
     "activity.filter": "Filter this part of Activity",

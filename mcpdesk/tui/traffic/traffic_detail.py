@@ -6,19 +6,23 @@ Only the tab in sight is filled; a message is decoded when it is shown.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from time import time
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
+from mcpdesk.link.values import LogLine
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
@@ -28,6 +32,7 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.results.after_call import logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.traffic_lines import operation_words
@@ -47,16 +52,32 @@ _WORDS = {
     Status.LATE: "late: nobody waited for it any more",
     Status.ASKS: "asks the client",
 }
+FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})
 _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
 
 
-_TELLING = ("params", "result", "error")
-_FOLDED = ("_meta",)
+_TELLING = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
+"""Members that say most: they stand before the others of their object."""
+_ENVELOPE = ("jsonrpc", "id", "method")
+ENVELOPE = "envelope"
+"""Under this name the members around parameters and result are shown."""
+_FOLDED = ("_meta", ENVELOPE)
 
 
 def telling_first(value: Any) -> Any:
-    """A message with its parameters, result or error before what is around them."""
+    """A message with its parameters, result or error first, and what is around them as `envelope` at the end.
+
+    Within them arguments and content come first.
+    """
+    if not isinstance(value, dict):
+        return value
+    around = {key: value[key] for key in _ENVELOPE if key in value}
+    inside = {key: _ordered(each) for key, each in value.items() if key not in around}
+    return _ordered(inside) | ({ENVELOPE: around} if around else {})
+
+
+def _ordered(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     first = {key: value[key] for key in _TELLING if key in value}
@@ -74,11 +95,18 @@ class TrafficDetail(Vertical):
         & > ContentSwitcher { height: 1fr; }
         & .sides { layout: horizontal; height: 1fr; }
         &.-beside .sides { layout: vertical; }
+        &.-beside .request { height: auto; max-height: 50%; }
+        &.-beside .request JsonTree { height: auto; max-height: 100%; }
         & .side { width: 1fr; height: 1fr; border-top: solid $border-blurred; padding: 0 1;
             border-title-color: $text-muted; border-subtitle-color: $text-warning; }
         & .side:focus-within { border-top: solid $border; border-title-color: $text-primary; }
         & .problem { display: none; height: auto; color: $text-warning; }
         & .side.-problem .problem { display: block; }
+        & .log { display: none; dock: bottom; height: auto; max-height: 50%; padding: 0 1;
+            scrollbar-size-vertical: 1; border-top: solid $border-blurred; }
+        & .log:focus { border-top: solid $border; }
+        & .log Static { height: auto; }
+        &.-logged .log { display: block; }
         & .scroll {
             height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; border-top: solid $border-blurred;
         }
@@ -97,12 +125,16 @@ class TrafficDetail(Vertical):
         index: Index,
         schema_of: Callable[[Exchange], Mapping[str, Any] | None] = lambda _: None,
         awaited_by: Callable[[Exchange], str] = lambda _: "",
+        logged_by: Callable[[Exchange], Sequence[LogLine]] = lambda _: (),
         rules: ColourRules | None = None,
     ) -> None:
+        """`awaited_by` tells the line a pending exchange awaits, `logged_by` what a call logged."""
         super().__init__(classes="-empty")
         self.index = index
         self.shown: Exchange | None = None
-        self._schema_of, self._awaited_by = schema_of, awaited_by
+        self._schema_of, self._awaited_by, self._logged_by = schema_of, awaited_by, logged_by
+        self.logged: Sequence[LogLine] = ()
+        """What the shown call logged, an exception with its traceback among it."""
         self._awaited = (0.0, -1, "")
         """When it was looked which line an exchange awaits, of which one, and that line."""
         self._rules = rules
@@ -127,6 +159,7 @@ class TrafficDetail(Vertical):
                         box.border_title = side
                         yield Static(classes="problem", markup=False)
                         yield JsonTree()
+                yield VerticalScroll(classes="log")
             with Vertical(id="steps", classes="tree"):
                 yield JsonTree()
             with Vertical(id="held", classes="tree"):
@@ -135,6 +168,26 @@ class TrafficDetail(Vertical):
                 yield Static(markup=False)
             with Vertical(id="events", classes="tree"):
                 yield JsonTree()
+
+    @dataclass
+    class SourceWanted(Message):
+        """The person wants the code where `exchange` failed; `wheres` are as `tools/prices.py:3`."""
+
+        exchange: Exchange
+        wheres: Sequence[str]
+
+    def action_edit_source(self) -> None:
+        """Ask for the code where the shown call failed."""
+        if self.shown is not None:
+            self.post_message(
+                self.SourceWanted(self.shown, [line.where for line in self.logged if line.where])
+            )
+
+    @on(JsonTree.CopyRequested)
+    def path_copied(self, event: JsonTree.CopyRequested) -> None:
+        """What is shown as `envelope` are members of the message itself."""
+        if event.what == "path":
+            event.text = event.text.removeprefix(f"{ENVELOPE}.")
 
     def show(self, number: int | None) -> None:
         """Show another exchange, or none. One that is part of another is shown as a step of that."""
@@ -150,6 +203,11 @@ class TrafficDetail(Vertical):
         elif self._wanted_step is not None:
             self._stale.add("steps")
             self._show_tab("steps")
+
+    def on_resize(self) -> None:
+        """Let the facts flow in the new width."""
+        if self.shown is not None:
+            self._show_facts(self.shown)
 
     def update_exchange(self) -> None:
         """Show what changed since: the response, more notifications, the running clock."""
@@ -239,6 +297,18 @@ class TrafficDetail(Vertical):
             if self._frames[side] != shows:
                 self._frames[side] = shows
                 self._fill_side(one, side, frame)
+        self._fill_log(last)
+
+    def _fill_log(self, exchange: Exchange) -> None:
+        """Show what a failed call logged: its traceback is what there is to say about it."""
+        logged = self._logged_by(exchange) if exchange.status in FAILED else ()
+        if logged == self.logged:
+            return
+        self.logged = logged
+        self.set_class(bool(logged), "-logged")
+        log = self.query_one(".log", VerticalScroll)
+        log.remove_children()
+        log.mount_all(logged_lines(logged, "enter, then E opens it"))
 
     def _fill_side(self, exchange: Exchange, side: str, frame: int | None) -> None:
         box = self.query_one(f".{side}", Vertical)
@@ -279,9 +349,10 @@ class TrafficDetail(Vertical):
     def _show_facts(self, exchange: Exchange) -> None:
         self.query_one(".title", Static).update(_title(exchange, time()), layout=False)
         info = self.index.connections.get(exchange.connection)
-        facts = _facts(exchange, info.transport if info else "", time())
+        width = self.size.width - 2
+        facts = flowing(_facts(exchange, info.transport if info else "", time()), width)
         if words := phases_in_words(self.index, exchange, time()):
-            facts += f"\n{words}"
+            facts += f"\n{flowing(words, width)}"
         if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
             facts += f"\nat {one_line(line)}"
         if self._rules is not None and (rule := self._rules.rule_of(exchange)) is not None:
@@ -302,6 +373,17 @@ class TrafficDetail(Vertical):
             line = self._awaited_by(exchange)
             self._awaited = time(), exchange.number, line
         return line
+
+
+def flowing(items: Iterable[str], width: int) -> str:
+    """Items on lines of at most `width` cells, a dot between two; no item is broken that fits on a line."""
+    lines: list[str] = []
+    for item in items:
+        if lines and cell_len(f"{lines[-1]} · {item}") <= width:
+            lines[-1] += f" · {item}"
+        else:
+            lines.append(item)
+    return "\n".join(lines)
 
 
 def held_messages(index: Index, exchange: Exchange) -> dict[str, Any]:
@@ -333,34 +415,33 @@ def _missing_text(exchange: Exchange, side: str) -> str:
 
 
 def _title(exchange: Exchange, now: float) -> Content:
-    identifier = "" if exchange.id is None else f"#{exchange.id}  "
     name = one_line(f"{mask_text(exchange.name)} ")
     status = _WORDS.get(exchange.status, exchange.status.value)
     parts = [
         Content.styled(one_line(f"{exchange.method or exchange.kind.value} "), "bold"),
         Content.styled(name, "bold $text-primary") if exchange.name else Content(""),
-        Content.styled(one_line(identifier), "$text-muted"),
     ]
     if exchange.status is not Status.SENT:
         parts.append(Content.styled(f"{status} ", _STYLES.get(exchange.status, "$text-warning")))
     if exchange.kind is ExchangeKind.REQUEST:
-        parts.append(Content(f"{duration(max(0.0, exchange.elapsed(now)))}  "))
+        parts.append(Content(duration(max(0.0, exchange.elapsed(now)))))
     if exchange.is_slow:
-        parts.append(Content.styled("▲ slow for its kind", "$text-warning"))
+        parts.append(Content.styled("  ▲ slow for its kind", "$text-warning"))
     return Content("").join(parts)
 
 
-def _facts(exchange: Exchange, transport: str, now: float) -> str:
+def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
     arrow = "→" if exchange.direction is Direction.IN else "←"
     facts = [
         f"{exchange.peer} {arrow} {exchange.server or 'server'}",
+        "" if exchange.id is None else f"#{exchange.id}",
         clock(exchange.started),
         size_text(exchange.size),
         with_era(exchange.revision),
         transport,
         operation_words(exchange, now),
     ]
-    return " · ".join(one_line(fact) for fact in facts if fact)
+    return (one_line(fact) for fact in facts if fact)
 
 
 LOOK_S = 0.5

@@ -16,13 +16,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CannedCall, CoreView, ItemKind
+from mcpdesk.link.values import CannedCall, CoreView, ItemKind, LogLine
 from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.editor import edit, source_place
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.results.json_tree import JsonTree
@@ -107,7 +108,9 @@ class TrafficPane(FilterPane):
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic)
-            yield TrafficDetail(self.link.traffic, self._schema_of, self._awaited_by, self._rules)
+            yield TrafficDetail(
+                self.link.traffic, self._schema_of, self._awaited_by, self._logged_by, self._rules
+            )
         yield Static(Content.assemble(*legend()), classes="legend")
         yield Static(classes="status", markup=False)
 
@@ -407,6 +410,23 @@ class TrafficPane(FilterPane):
         """The author's line that a pending exchange awaits."""
         latest = last_round(self.link.traffic, exchange)
         return awaited_at(self.link, latest.connection, latest.id)
+
+    def _logged_by(self, exchange: Exchange) -> Sequence[LogLine]:
+        """What a call logged, as far as it can be told from others."""
+        key = (exchange.connection, exchange.id)
+        return [line for line in self.link.logs() if line.call == key]
+
+    @on(TrafficDetail.SourceWanted)
+    def source_wanted(self, event: TrafficDetail.SourceWanted) -> None:
+        """Open the person's editor where a call failed."""
+        event.stop()
+        servers = self.link.view().servers
+        folder = next((one.folder for one in servers if one.name == event.exchange.server), "")
+        place = source_place(folder, event.wheres[-1]) if event.wheres else None
+        if place is None:
+            self.notify("This call failed in no file that is here.", markup=False)
+        else:
+            edit(self.app, *place)
 
     def _show_rules(self) -> None:
         """Draw in other colours, and say what is wrong with the rules."""

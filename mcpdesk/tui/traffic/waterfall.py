@@ -140,11 +140,11 @@ def legend() -> list[tuple[str, str]]:
     return cells
 
 
-def phases_in_words(index: Index, exchange: Exchange, now: float) -> str:
-    """`handler 50 ms · waiting for the client 2.1 s · write 80 µs`; empty for what is no request."""
+def phases_in_words(index: Index, exchange: Exchange, now: float) -> list[str]:
+    """`handler 50 ms`, `waiting for the client 2.1 s`, `write 80 µs`; empty for what is no request."""
     totals: dict[PhaseKind, float] = {}
     for span in phase_spans(index, exchange, now):
         totals[span.kind] = totals.get(span.kind, 0.0) + span.seconds
     if totals.keys() <= {PhaseKind.SERVER}:
-        return ""
-    return " · ".join(f"{_LOOKS[kind][0]} {kind.value} {duration(spent)}" for kind, spent in totals.items())
+        return []
+    return [f"{_LOOKS[kind][0]} {kind.value} {duration(spent)}" for kind, spent in totals.items()]

@@ -11,6 +11,7 @@ from typing import Any
 
 from mcpdesk.link.link import Link, LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, SchemaFailure
+from mcpdesk.tui.editor import source_place
 from mcpdesk.tui.forms.field_widgets import Ask
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
@@ -133,9 +134,7 @@ class Draft:
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == self.server), "")
         wheres = [line.where for line in self.logged if line.where] or [self.item.source]
-        file, _, number = wheres[-1].rpartition(":")
-        path = Path(folder) / file
-        return (path, int(number)) if folder and file and number.isdigit() and path.is_file() else None
+        return source_place(folder, wheres[-1])
 
     def without_secrets(self, arguments: Any) -> Any:
         """The arguments without secrets; where the form cannot show them, without its secret members."""
