@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import time
@@ -32,6 +33,8 @@ from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
 from mcpdesk.tui.terminal import DeskDriver, KeyQueue, TerminalGate
 from mcpdesk.tui.themes import ThemeChoice, readable
 from mcpdesk.tui.widgets.part_line import LinePart
+
+_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -84,6 +87,7 @@ class DeskApp(App[None]):
         super().__init__()
         self.crash: Crash | None = None
         """The exception that ended the screen, once one did."""
+        self._is_leaving = False
         self._news = news
         self._begin = begin
         self._settled = settled
@@ -207,6 +211,11 @@ class DeskApp(App[None]):
             self._remember_crash(error)
         super().bell()
 
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Leave the screen."""
+        self._is_leaving = True
+        super().exit(result, return_code, message)
+
     def panic(self, *renderables: RenderableType) -> None:
         """End the application; Textual calls this for exceptions that render themselves."""
         error = next((one for one in renderables if isinstance(one, BaseException)), sys.exception())
@@ -215,8 +224,13 @@ class DeskApp(App[None]):
         super().panic(*renderables)
 
     def _remember_crash(self, error: BaseException) -> None:
-        """Remember the first exception, and what the person is looking at."""
-        if self.crash is None:
+        """Remember the first exception, and what the person is looking at.
+
+        A handler may fail because the widgets it works on are closed: while leaving, that is no crash.
+        """
+        if self._is_leaving:
+            _log.debug("while the screen was left", exc_info=error)
+        elif self.crash is None:
             self.crash = Crash.of(error, self.main.place())
 
     def server_is_painted(self) -> None:

@@ -138,6 +138,20 @@ class BreakingDesk(DeskApp):
         raise RuntimeError(f"\x1b]0;T\x07 {len(token)}")
 
 
+class LeavingDesk(DeskApp):
+    def server_is_painted(self) -> None:
+        self.exit()
+        raise RuntimeError("the widgets are closed")
+
+
+async def test_what_fails_while_the_screen_is_left_is_no_crash() -> None:
+    app = LeavingDesk(quiet_link())
+    with pytest.raises(RuntimeError):
+        async with app.run_test() as pilot:
+            await pilot.pause(5)
+    assert app.crash is None
+
+
 @pytest.mark.slow
 async def test_a_crash_report_shows_no_local_values_and_commands_no_terminal() -> None:
     app = BreakingDesk(quiet_link())
