@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import sys
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 INSIST_S = 2.0
 """A second Ctrl+C within this time quits at once."""
+LEAVE_S = 5.0
+"""After so many seconds what keeps the screen from closing is cancelled."""
 NEWS_S = 20.0
 """How long the toast after a failure of the screen stays."""
 MOST_TOLD = 100
@@ -88,6 +91,8 @@ class DeskApp(App[None]):
         self.crash: Crash | None = None
         """The exception that ended the screen, once one did."""
         self._is_leaving = False
+        self._main_task: asyncio.Task[object] | None = None
+        self._end: asyncio.TimerHandle | None = None
         self._news = news
         self._begin = begin
         self._settled = settled
@@ -212,9 +217,33 @@ class DeskApp(App[None]):
         super().bell()
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave the screen."""
+        """Leave the screen; what keeps it open is cancelled after `LEAVE_S` seconds."""
         self._is_leaving = True
+        self._close_in_time()
         super().exit(result, return_code, message)
+
+    async def run_async(self, *args: Any, **options: Any) -> None:
+        """Run the application until it is left."""
+        self._main_task = asyncio.current_task()
+        try:
+            await super().run_async(*args, **options)
+        except asyncio.CancelledError:
+            if not self._is_leaving and self.crash is None:
+                raise
+        finally:
+            if self._end is not None:
+                self._end.cancel()
+
+    def _close_in_time(self) -> None:
+        if self._main_task is not None and self._end is None:
+            self._end = asyncio.get_running_loop().call_later(LEAVE_S, self._cancel_what_hangs)
+
+    def _cancel_what_hangs(self) -> None:
+        """Cancel every task of the screen: one of them waits for what does not come any more."""
+        hanging = [task for task in asyncio.all_tasks() if task is not self._main_task]
+        _log.warning("The screen did not close within %.0f seconds: %s", LEAVE_S, hanging)
+        for task in hanging:
+            task.cancel()
 
     def panic(self, *renderables: RenderableType) -> None:
         """End the application; Textual calls this for exceptions that render themselves."""
@@ -232,6 +261,7 @@ class DeskApp(App[None]):
             _log.debug("while the screen was left", exc_info=error)
         elif self.crash is None:
             self.crash = Crash.of(error, self.main.place())
+            self._close_in_time()
 
     def server_is_painted(self) -> None:
         """Do what can wait until the first server is on the screen."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from textual import events
@@ -150,6 +153,21 @@ async def test_what_fails_while_the_screen_is_left_is_no_crash() -> None:
         async with app.run_test() as pilot:
             await pilot.pause(5)
     assert app.crash is None
+
+
+class HangingDesk(DeskApp):
+    def server_is_painted(self) -> None:
+        self.main.call_later(asyncio.Event().wait)
+        self.set_timer(0.1, self.exit)
+
+
+def test_what_hangs_does_not_keep_the_screen_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAVE_S", 0.2)
+    app = HangingDesk(quiet_link())
+    screen = Thread(target=partial(app.run, headless=True), daemon=True)
+    screen.start()
+    screen.join(20)
+    assert not screen.is_alive() and app.crash is None
 
 
 @pytest.mark.slow
