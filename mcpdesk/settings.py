@@ -90,6 +90,8 @@ class Settings(Struct, frozen=True):
     api_key: str
     """Empty: none was configured; one is made when a key is due."""
     api_key_header: str
+    request_state_secret: str
+    """One or more with commas between them. Empty: one is made, and kept in the state folder."""
     no_auth: bool
     enable_mcp: bool
     max_body_bytes: int
@@ -156,6 +158,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("api_key_header", SettingKind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
             "The header that carries the key.",
             pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", allowed="an HTTP header name"),
+    Setting("request_state_secret", SettingKind.SECRET, "", ("MCPDESK_REQUEST_STATE_SECRET",),
+            "Signs requestState: the same on several machines, each goes on with what another asked. The "
+            "first of several signs, all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
+            allowed="32 or more visible ASCII characters, several with commas between them"),
     Setting("no_auth", SettingKind.SWITCH, False, ("MCPDESK_NO_AUTH",),
             "Ask for no key even when a tool can run programs.", from_folder=False),
     Setting("enable_mcp", SettingKind.SWITCH, True, ("MCPDESK_ENABLE_MCP", "ZYRA_ENABLE_MCP"),

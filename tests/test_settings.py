@@ -133,10 +133,18 @@ def test_unknown_key_is_told_with_the_nearest_known_one(
 
 
 def test_secret_is_shown_in_no_message() -> None:
-    for environ in ({"MCPDESK_API_KEY": "hush hush"}, {"MCPDESK_API_KEYS": "hush hush"}):
+    for variable in ("MCPDESK_API_KEY", "MCPDESK_API_KEYS", "MCPDESK_REQUEST_STATE_SECRET"):
+        environ = {variable: "hush hush"}
         with pytest.raises(DeskUserError) as caught:
             resolve({}, environ)
         assert "hush" not in str(caught.value) + caught.value.hint
+
+
+@pytest.mark.parametrize("given", ["s" * 31, f"{'s' * 32},", f"{'s' * 32},short", f"{'s' * 32}, {'t' * 32}"])
+def test_a_secret_that_signs_is_long_and_its_hint_says_how_long(given: str) -> None:
+    with pytest.raises(DeskUserError) as caught:
+        resolve({}, {"MCPDESK_REQUEST_STATE_SECRET": given})
+    assert "32 or more visible ASCII characters" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", [setting.name for setting in SETTINGS if not setting.from_folder])

@@ -53,7 +53,7 @@ HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 """Folders to host, and servers to reach as a client does."""
 DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
-"""File in the state folder with the key that signs `requestState`, which other cores share."""
+"""File in the state folder with the key that signs `requestState` where no secret is set for it."""
 REMOVED = "its server was taken off the desk"
 CAPTURE_CHECK_S = 0.5
 """How often to check whether the capture is written."""
@@ -78,7 +78,7 @@ class Host:
         self.holds = Holds(self.recording, told, lambda: self.by_name.values(), self.disconnect)
         self.services = Services(
             self.journal.log,
-            round_key=self._round_key,
+            round_keys=self._round_keys,
             mask=_masked,
             environment=lambda: public_environment(self._secret_variables()),
         )
@@ -606,10 +606,12 @@ class Host:
             configured=configured,
         )
 
-    def _round_key(self) -> bytes:
+    def _round_keys(self) -> list[bytes]:
         from mcpdesk.auth import api_key
 
-        return api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()
+        if configured := self.settings.request_state_secret:
+            return [secret.encode() for secret in configured.split(",")]
+        return [api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()]
 
     def _roots(self) -> list[Path]:
         # Asked by other threads, also while folders are still being added.

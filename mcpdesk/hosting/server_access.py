@@ -13,7 +13,7 @@ from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, Load, cons
 from mcpdesk.auth.principal import NOTHING_ASKED, Access
 from mcpdesk.hosting.folder.manifest import Auth, Jwt
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.settings import BY_NAME
+from mcpdesk.settings import SETTINGS, SettingKind
 
 
 class AccessGate:
@@ -103,12 +103,13 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
 
 
 def secret_variables(secret: Iterable[str]) -> set[str]:
-    """The given environment variables, and those that may hold the key of the desk."""
-    return {*BY_NAME["api_key"].environment, *secret} - {""}
+    """The given environment variables, and those of settings that are secret."""
+    ours = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
+    return {*ours, *secret} - {""}
 
 
 def public_environment(secret: Iterable[str]) -> dict[str, str]:
-    """The process environment without the given variables and without the key of the desk."""
+    """The process environment without the given variables and the secrets of the desk."""
     hidden = secret_variables(secret)
     return {name: value for name, value in os.environ.items() if name not in hidden}
 

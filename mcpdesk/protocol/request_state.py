@@ -8,7 +8,7 @@ Clients may read it but not change it: the answers so far, to what, of whom, and
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -57,8 +57,9 @@ def seal(state: RequestState, secret: bytes) -> str:
     return f"{text}.{_signature(text, secret)}"
 
 
-def unseal(token: object, secret: bytes, bound: str, now: float) -> RequestState:
-    """The state of a token that we made for the operation `bound` and that is not expired at `now`.
+def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> RequestState:
+    """The state of a token that was sealed with one of the secrets for the operation `bound` and that is not
+    expired at `now`.
 
     Raises: RemoteProtocolError (-32602), the same whatever is wrong.
     """
@@ -69,7 +70,8 @@ def unseal(token: object, secret: bytes, bound: str, now: float) -> RequestState
         raise refused
     text, _, signature = token.rpartition(".")
     version, _, packed = text.partition(".")
-    if not hmac.compare_digest(_signature(text, secret), signature) or version != VERSION:
+    is_ours = any(hmac.compare_digest(_signature(text, secret), signature) for secret in secrets)
+    if not is_ours or version != VERSION:
         raise refused
     state = msgspec.json.decode(urlsafe_b64decode(packed), type=RequestState)
     if state.binding != bound or state.expires <= now:

@@ -26,7 +26,7 @@ from mcpdesk.hosting.server_access import (
 from mcpdesk.server.offer.tool import Tool
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
 
-SECRETS = {"MCPDESK_API_KEY", "ZYRA_API_KEY", "WALLET_SECRET"}
+SECRETS = {"MCPDESK_API_KEY", "ZYRA_API_KEY", "MCPDESK_REQUEST_STATE_SECRET", "WALLET_SECRET"}
 
 
 async def handler(arguments: dict[str, Any], context: Any) -> None:
@@ -124,10 +124,10 @@ def test_what_would_surprise_is_told_with_its_place() -> None:
     assert list(access_warnings(own, asking)) == [], "who shares the secret is trusted"
 
 
-def test_programs_see_neither_the_secrets_of_tokens_nor_the_key_of_the_desk(
+def test_programs_see_neither_the_secrets_of_tokens_nor_those_of_the_desk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("MCPDESK_API_KEY", "ZYRA_API_KEY", "WALLET_SECRET", "HARMLESS"):
+    for name in (*SECRETS, "HARMLESS"):
         monkeypatch.setenv(name, "x")
     expected = {name: value for name, value in os.environ.items() if name not in SECRETS}
     assert public_environment(["WALLET_SECRET", ""]) == expected

@@ -16,7 +16,7 @@ STATE = RequestState("r1", BOUND, 100.0, {"who": {"action": "accept"}}, {"who": 
 
 
 def test_what_is_sealed_comes_back() -> None:
-    assert unseal(seal(STATE, SECRET), SECRET, BOUND, 99.0) == STATE
+    assert unseal(seal(STATE, SECRET), [SECRET], BOUND, 99.0) == STATE
 
 
 @pytest.mark.requirement("12.6")
@@ -25,13 +25,13 @@ def test_every_changed_character_is_noticed() -> None:
     for place in chance.sample(range(len(token)), 60):
         other = chance.choice([each for each in "abcXYZ019._-" if each != token[place]])
         with pytest.raises(RemoteProtocolError):
-            unseal(token[:place] + other + token[place + 1 :], SECRET, BOUND, 99.0)
+            unseal(token[:place] + other + token[place + 1 :], [SECRET], BOUND, 99.0)
 
 
 @pytest.mark.parametrize("token", [None, 5, "", ".", "..", "v2..", "v2.e30=.x", "\ud800", [], "é.é.é"])
 def test_what_is_no_token_is_refused(token: object) -> None:
     with pytest.raises(RemoteProtocolError) as refused:
-        unseal(token, SECRET, BOUND, 0.0)
+        unseal(token, [SECRET], BOUND, 0.0)
     assert refused.value.code == -32602
 
 
@@ -40,8 +40,17 @@ def test_another_key_time_or_operation_is_refused() -> None:
     token = seal(STATE, SECRET)
     for secret, bound, now in ((b"x", BOUND, 0.0), (SECRET, "other", 0.0), (SECRET, BOUND, 100.0)):
         with pytest.raises(RemoteProtocolError, match="not valid for this request"):
-            unseal(token, secret, bound, now)
+            unseal(token, [secret], bound, now)
     assert seal(replace(STATE, round="r2"), SECRET) != token
+
+
+def test_while_keys_are_rotated_each_of_them_counts() -> None:
+    old, new = b"o" * 32, b"n" * 32
+    for secret in (old, new):
+        assert unseal(seal(STATE, secret), [new, old], BOUND, 99.0) == STATE
+    for kept in ([new], []):
+        with pytest.raises(RemoteProtocolError, match="not valid for this request"):
+            unseal(seal(STATE, old), kept, BOUND, 99.0)
 
 
 @pytest.mark.requirement("7.9")

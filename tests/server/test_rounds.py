@@ -47,7 +47,7 @@ async def test_without_the_parked_handler_it_runs_again_and_finds_the_answers() 
     secret = b"s" * 32
     first, second = Asked(), Asked()
     for peer in (first, second):
-        vars(peer.services)["rounds"] = Rounds(lambda: secret)
+        vars(peer.services)["rounds"] = Rounds(lambda: [secret])
     asked = await first.round(1, "steps")
     again = await second.round(2, "steps", **retry(asked, **{"elicitation-1": ADA}))
     assert list(again["result"]["inputRequests"]) == ["elicitation-2"]
@@ -74,7 +74,7 @@ async def test_an_answer_the_handler_has_not_come_to_again_is_carried_on() -> No
     asking.server.tools.replace([Tool("tangled", tangled, {"type": "object"})])
     peers = [Asked(asking) for _ in range(3)]
     for peer in peers:
-        vars(peer.services)["rounds"] = Rounds(lambda: secret)
+        vars(peer.services)["rounds"] = Rounds(lambda: [secret])
     may_go_on.set()
     asked = await peers[0].round(1, "tangled")
     asked = await peers[0].round(2, "tangled", **retry(asked, later=ADA))

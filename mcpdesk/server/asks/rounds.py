@@ -11,7 +11,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -312,10 +312,13 @@ class Round:
 
 
 class Rounds:
-    """Parked operations of all servers of a core. `secret` gives the key that signs `requestState`."""
+    """Parked operations of all servers of a core.
 
-    def __init__(self, secret: Callable[[], bytes] | None = None) -> None:
-        self._secret = cache(secret or (lambda: os.urandom(SECRET_BYTES)))
+    `secrets` gives the keys of `requestState`: the first one signs, each of them verifies.
+    """
+
+    def __init__(self, secrets: Callable[[], Sequence[bytes]] | None = None) -> None:
+        self._secrets = cache(secrets or (lambda: [os.urandom(SECRET_BYTES)]))
         self._parked: dict[str, Round] = {}
         self.size = 0
         """Bytes of what clients sent for what is parked."""
@@ -354,14 +357,14 @@ class Rounds:
         bound = binding(server, call.method, call.params, call.principal.identity)
         state = RequestState("", bound, 0.0)
         if "requestState" in call.params:
-            state = unseal(call.params["requestState"], self._secret(), bound, time.time())
+            state = unseal(call.params["requestState"], self._secrets(), bound, time.time())
         operation = self._take(state.round) or Round(call, state, deadlines)
         result = await operation.follow(call, answers, work)
         if result is not None:
             return result
         operation.server = server
         self._park(operation, parked_s)
-        return operation.input_required(bound, self._secret())
+        return operation.input_required(bound, self._secrets()[0])
 
     @staticmethod
     async def run_departing(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mcpdesk.protocol.jsonrpc import Id
@@ -69,11 +69,11 @@ class Services:
         self,
         log: Log,
         *,
-        round_key: Callable[[], bytes] | None = None,
+        round_keys: Callable[[], Sequence[bytes]] | None = None,
         mask: Mask = _unmasked,
         environment: Callable[[], dict[str, str]] = dict,
     ) -> None:
-        """`round_key` gives the key that signs `requestState`; None: one that nobody else has."""
+        """`round_keys` gives the keys of `requestState`, see `Rounds`; None: one that nobody else has."""
         self.log = log
         self.mask = mask
         """For what a person is shown of a call."""
@@ -84,7 +84,7 @@ class Services:
         """Told of each call that is a job when it changes, and whether it is forgotten."""
         self.on_session: Callable[[Subscriber], None] | None = None
         """Told of each session of a client that opens, but for those within this process."""
-        self._round_key = round_key
+        self._round_keys = round_keys
 
     @made_once
     def inbox(self) -> Inbox:
@@ -105,7 +105,7 @@ class Services:
         """Operations that wait for their client to come back."""
         from mcpdesk.server.asks.rounds import Rounds
 
-        return Rounds(self._round_key)
+        return Rounds(self._round_keys)
 
     @made_once
     def jobs(self) -> JobStore:
