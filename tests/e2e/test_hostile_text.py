@@ -207,7 +207,7 @@ def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder
         desk.see(r"\] next")
         desk.press("]]")
         seen(desk, "t3", "t4", "t5")
-        desk.press("jjjy")
+        desk.press("jjjjjy")  # past the logger and its two lines
         desk.see("copied")
         desk.press("i")
         see_field(desk, "c3")
