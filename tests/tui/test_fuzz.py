@@ -13,10 +13,9 @@ from tests.tui.fuzz import Fuzz, report
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-@pytest.mark.parametrize("seed", [1, 12])
-def test_no_random_action_ends_the_screen(seed: int, tmp_path: Path) -> None:
-    fuzz = Fuzz(seed, tmp_path)
-    fuzz.run(35)
+def test_no_random_action_ends_the_screen(tmp_path: Path) -> None:
+    fuzz = Fuzz(12, tmp_path)
+    fuzz.run(25)
     assert not fuzz.findings, report(fuzz)
     assert fuzz.done > 100 and list((tmp_path / "state" / "captures").glob("*.jsonl"))
 
