@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, Notice, Protection, Severity
@@ -16,6 +17,11 @@ FOLLOW_S = 0.2
 FIRST_S = 0.05
 """Seconds a capture is read before it is shown; the rest is read behind the screen."""
 _SLICE_S = 0.02
+_FIRST_S = 1.5
+"""Seconds from the first look during which the screen draws itself, and reading leaves it the processor."""
+_FIRST_REST_S = 0.04
+_REST_S = 0.002
+"""Seconds between two slices of reading, so that the screen is never kept waiting for long."""
 
 
 class CaptureLink(Link):
@@ -63,16 +69,21 @@ class CaptureLink(Link):
 
     def _follow(self) -> None:
         archive, was_live = self._archive, self._archive.is_live
-        while (archive.is_live or archive.is_behind) and not self._closed.wait(
-            0 if archive.is_behind else FOLLOW_S
-        ):
+        began = monotonic()
+
+        def rest_s() -> float:
+            return _FIRST_REST_S if monotonic() - began < _FIRST_S else _REST_S
+
+        while archive.is_live or archive.is_behind:
+            if self._closed.wait(rest_s() if archive.is_behind else FOLLOW_S):
+                break
             try:
                 archive.read_on(_SLICE_S)
             except OSError as error:
                 self._add(f"the capture cannot be followed: {error.strerror}")
                 return
             archive.index.catch_up(_SLICE_S)
-        while archive.index.paired < archive.count and not self._closed.wait(0):
+        while archive.index.paired < archive.count and not self._closed.wait(rest_s()):
             archive.index.catch_up(_SLICE_S)
         if not (archive.is_live or archive.is_behind):
             self._tell()
