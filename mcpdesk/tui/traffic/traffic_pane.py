@@ -86,7 +86,6 @@ class TrafficPane(FilterPane):
             width: 2fr; height: 1fr; border-top: none; border-left: solid $border-blurred;
         }
         & > .legend { display: none; height: 1; padding: 0 1; text-wrap: nowrap; }
-        &.-bars > .legend { display: block; }
         & > .status { height: 1; color: $text-muted; background: $surface; padding: 0 1; text-wrap: nowrap; }
     }
     """
@@ -348,7 +347,8 @@ class TrafficPane(FilterPane):
     @on(TrafficList.Shifted)
     def shifted(self) -> None:
         """Show at once that following, pausing or the bars changed."""
-        self.set_class(self.listing.waterfall.is_on and not self.listing.view.raw, "-bars")
+        # Not by a class of the pane: the styles of everything in it would be found anew.
+        self.query_one(".legend").display = self.listing.waterfall.is_on and not self.listing.view.raw
         self._show_status()
 
     @on(JsonTree.CopyRequested)
