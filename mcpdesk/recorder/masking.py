@@ -52,6 +52,18 @@ _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*
 _USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
 _KEY = re.compile(r'(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*:\s*\1')
 _STRING = re.compile(r'(?:[^"\\]|\\.)*')
+_ASSIGNED = re.compile(
+    r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|(?P<name>[A-Za-z_][\w.-]{1,63}+)=)"
+)
+"""A name in a command or a line of a log, up to its value: `TOKEN=...`, `--password ...`."""
+_ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
+_TOKEN = re.compile(
+    r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
+        | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | (?:AKIA|ASIA)[0-9A-Z]{16}\b | sk-[A-Za-z0-9_-]{32,}+
+        | AIza[A-Za-z0-9_-]{35} | npm_[A-Za-z0-9]{36} )""",
+    re.VERBOSE,
+)
+"""Tokens that are known by how they begin: GitHub, GitLab, Slack, AWS, OpenAI and Anthropic, Google, npm."""
 _HEADER = re.compile(r"((?:x-api-key|api-key|x-auth-token|cookie|set-cookie)\s*[:=]\s*)(\S+)", re.IGNORECASE)
 
 
@@ -76,8 +88,10 @@ def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -
 
 
 def mask_text(text: str) -> str:
-    """Text with tokens, keys in addresses and secret-looking JSON members masked."""
+    """Text with tokens, keys in addresses and commands, and secret-looking JSON members masked."""
     text = _mask_parameters(text)
+    text = _mask_assigned(text) if "=" in text or "--" in text else text
+    text = _TOKEN.sub(MASK, text)
     text = _USERINFO.sub(rf"\1{MASK}\2", text)
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     text = _HEADER.sub(rf"\1{MASK}", text)
@@ -146,6 +160,18 @@ def _mask_parameters(text: str) -> str:
             continue
         if value := _VALUE.match(text, parameter.end()):
             pieces += [text[at : value.start()], MASK]
+            at = value.end()
+    return "".join([*pieces, text[at:]]) if pieces else text
+
+
+def _mask_assigned(text: str) -> str:
+    """Text with what is assigned to secret names masked, as in commands and environments."""
+    pieces, at = [], 0
+    for found in _ASSIGNED.finditer(text):
+        if found.start() < at or not is_secret(found["option"] or found["name"]):
+            continue
+        if value := _ASSIGNED_VALUE.match(text, found.end()):
+            pieces += [text[at : found.end()], MASK]
             at = value.end()
     return "".join([*pieces, text[at:]]) if pieces else text
 

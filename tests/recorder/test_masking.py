@@ -183,3 +183,34 @@ def test_what_only_begins_like_a_secret_is_read_over_once(piece: str) -> None:
     began = time.process_time()
     assert mask_text(text).startswith(text[:7])
     assert time.process_time() - began < WITHIN_S
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('echo "token=planted-SECRET-42"', 'echo "token=••••"'),
+        ("GITHUB_TOKEN=planted make release", "GITHUB_TOKEN=•••• make release"),
+        ("export DB_PASSWORD='planted words' && run", "export DB_PASSWORD=••••' && run"),
+        (r'{"command":"API_KEY=\"planted\" curl x"}', r'{"command":"API_KEY=••••\" curl x"}'),
+        ("mysql --user me --password planted -e 'select 1'", "mysql --user me --password •••• -e 'select 1'"),
+        ("deploy --client-secret=planted --dry-run", "deploy --client-secret=•••• --dry-run"),
+        ("it is ghp_" + "a1B2" * 9 + ", keep it", "it is ••••, keep it"),
+        ("AKIAIOSFODNN7EXAMPLE and glpat-" + "x" * 20, "•••• and ••••"),
+    ],
+)
+def test_secrets_in_commands_and_prose_are_masked(text: str, shown: str) -> None:
+    assert mask_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens=512 and next_token=abc stay",
+        "ls --all --color auto",
+        "tool --token --verbose",
+        "sk-learn and ghp_short are words",
+        "x=1; y==2",
+    ],
+)
+def test_what_is_no_secret_in_a_command_stays(text: str) -> None:
+    assert mask_text(text) == text
