@@ -18,7 +18,7 @@ import orjson
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, gaps_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import http, message
+from mcpdesk.recorder.readable_message import HeldMessage, held_messages, http, message
 from mcpdesk.recorder.record import Direction, Gap
 from mcpdesk.version import __version__
 
@@ -55,6 +55,17 @@ def as_dict(index: Index, number: int) -> dict[str, Any]:
     for side, frame in (("request", exchange.request), ("response", exchange.response)):
         if frame is not None:
             record[side] = _side(index, exchange, frame)
+    if held := held_messages(index, exchange):
+        record["held"] = [
+            {
+                "side": one.side,
+                "how": one.how,
+                "seconds": round(one.held_s, 3),
+                "was": one.was,
+                "now": one.now,
+            }
+            for one in held
+        ]
     if exchange.notifications:
         shown = exchange.notifications[:_MOST_NOTIFICATIONS]
         record["notifications"] = [message(index, exchange, frame).value for frame in shown]
@@ -92,6 +103,9 @@ def as_text(index: Index, number: int) -> str:
             if frame is not None:
                 value, problem = message(index, one, frame)
                 pieces.append(f"{title}{f' ({_plain(problem)})' if problem else ''}:\n{_pretty(value)}")
+        for held in held_messages(index, one):
+            changed = f":\n{_pretty(held.now)}" if held.now is not None else ""
+            pieces.append(f"{_held_line(held)}{changed}")
     return "\n\n".join(pieces)
 
 
@@ -149,6 +163,11 @@ def _report(index: Index, numbers: Iterable[int]) -> Iterator[str]:
         for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
             if frame is not None:
                 yield from _section(index, exchange, title, frame)
+        for held in held_messages(index, exchange):
+            yield f"\n{_plain(_held_line(held))}\n"
+            for title, value in (("It was", held.was), ("It became", held.now)):
+                if value is not None:
+                    yield f"\n{title}:\n\n{_fenced(value)}"
 
 
 def _side(index: Index, exchange: Exchange, frame: int) -> dict[str, Any]:
@@ -163,15 +182,30 @@ def _side(index: Index, exchange: Exchange, frame: int) -> dict[str, Any]:
 
 def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterator[str]:
     value, problem = message(index, exchange, frame)
-    text = _pretty(value)
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
-    fence = "`" * max(3, _longest_run(text) + 1)
     yield f"\n{title}{f' ({_plain(problem)})' if problem else ''}:\n\n"
     if said := http(index, exchange, frame):
         lines = "\n".join([said[0], *(f"{name}: {value}" for name, value in said[1])])
+        fence = _fence(lines)
         yield f"{fence}http\n{lines}\n{fence}\n\n"
-    yield f"{fence}json\n{text}\n{fence}\n"
+    yield _fenced(value)
+
+
+def _fenced(value: Any) -> str:
+    """A value as a block of code, shortened."""
+    text = _pretty(value)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
+    fence = _fence(text)
+    return f"{fence}json\n{text}\n{fence}\n"
+
+
+def _fence(text: str) -> str:
+    return "`" * max(3, _longest_run(text) + 1)
+
+
+def _held_line(held: HeldMessage) -> str:
+    """What became of a message at the desk, in a sentence."""
+    return f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}"
 
 
 def _gap(gap: Gap) -> dict[str, Any]:
@@ -271,7 +305,12 @@ def _har_entry(index: Index, exchange: Exchange) -> dict[str, Any]:
         "response": _har_response(index, exchange),
         "cache": {},
         "timings": {"send": 0, "wait": took_ms, "receive": 0},
-        "comment": f"{exchange.peer}: {exchange.method} {mask_text(exchange.name)}".strip(),
+        "comment": "; ".join(
+            [
+                f"{exchange.peer}: {exchange.method} {mask_text(exchange.name)}".strip(),
+                *map(_held_line, held_messages(index, exchange)),
+            ]
+        ),
     }
 
 

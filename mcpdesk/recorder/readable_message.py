@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import orjson
+
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol.codec import decode
 from mcpdesk.protocol.headers import (
@@ -23,7 +25,7 @@ from mcpdesk.protocol.headers import (
 )
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import BY_NAME, Revision
-from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message, mask_text
 
@@ -53,6 +55,39 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
         data = kept.data[:_BEGINNING] if kept is not None else b""
         text = data.decode("utf-8", "replace")
         return Legible(text if index.reveals_secrets else mask_text(text), str(problem))
+
+
+class HeldMessage(NamedTuple):
+    """What became of a message that was held at the desk; `was` and `now` are JSON, None without a change."""
+
+    side: str
+    """`request`, `answer` or `notification`."""
+    how: str
+    held_s: float
+    was: Any
+    now: Any
+
+
+def held_messages(index: Index, exchange: Exchange) -> list[HeldMessage]:
+    """What became of the messages of an exchange that were held at the desk or met a fault there."""
+    found = []
+    for mark in index.marks_of(exchange):
+        side = "request" if mark.direction is exchange.direction else "answer"
+        if mark.how.startswith("notifications/") or exchange.kind is ExchangeKind.NOTIFICATION:
+            side = "notification"
+        was, now = _kept_json(index, mark.was), _kept_json(index, mark.now)
+        found.append(HeldMessage(side, mark.how, mark.held, was, now))
+    return found
+
+
+def _kept_json(index: Index, text: str) -> Any:
+    if not text:
+        return None
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return mask_text(text)  # only its beginning was kept
+    return value if index.reveals_secrets else mask_message(value)
 
 
 def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:

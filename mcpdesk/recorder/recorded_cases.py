@@ -9,7 +9,7 @@ import orjson
 
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
-from mcpdesk.recorder.readable_message import message
+from mcpdesk.recorder.readable_message import held_messages, message
 from mcpdesk.recorder.record import Direction
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
@@ -53,7 +53,7 @@ def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call
 
 def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any] | None:
     kind = _KINDS[exchange.method]
-    params = _member(_read(index, exchange, exchange.request), "params")
+    params = _member(_asked(index, exchange), "params")
     target = params.get("uri" if kind == "resource" else "name")
     last = last_round(index, exchange)
     expect = _expectation(_read(index, last, last.response))
@@ -65,6 +65,13 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
     if answers := list(_answers(index, exchange)) or answered(exchange):
         case["answers"] = answers
     return case | {"expect": expect}
+
+
+def _asked(index: Index, exchange: Exchange) -> Mapping[str, Any]:
+    """The request as the server got it: where a person changed it at the desk, what it became."""
+    changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
+    told = next((value for value in reversed(changed) if isinstance(value, dict)), None)
+    return _read(index, exchange, exchange.request) if told is None else told
 
 
 def _expectation(response: Mapping[str, Any]) -> dict[str, Any] | None:

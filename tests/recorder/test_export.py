@@ -6,8 +6,9 @@ import shlex
 
 import orjson
 
-from mcpdesk.recorder import export
+from mcpdesk.recorder import export, recorded_cases
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.record import HeldMark
 from tests.support.traffic import IN, OUT, busy_recording, call, connection, settle, text
 
 SECRETS = ("hunter2", "topsecret", "abcdef123456")
@@ -74,3 +75,24 @@ def test_text_has_a_heading_and_both_messages() -> None:
     told = export.as_text(recording.index, number_of(recording, "slow-report"))
     assert "claude-code 2.1 → profiles  tools/call slow-report  tool-error" in told
     assert "request:" in told and "the oven is cold" in told
+
+
+def test_a_message_that_was_changed_at_the_desk_is_exported_as_what_it_was_and_became() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, "probe"))
+    recording.frame(1, IN, call(1, "Bash", {"command": "echo before"}))
+    recording.frame(1, OUT, text(1, "after"))
+    settle(recording)
+    index = recording.index
+    was, now = call(1, "Bash", {"command": "echo before"}), call(1, "Bash", {"command": "echo after"})
+    at = index.exchange(0).started
+    recording.mark(HeldMark(1, IN, 1, at, 0.0, "changed", was.decode(), now.decode()))
+
+    report = b"".join(export.report(index, [0])).decode()
+    assert "At the desk the request was held for 0.0 s: changed" in report and "echo after" in report
+    assert "changed" in export.as_text(index, 0) and "echo after" in export.as_text(index, 0)
+    [line] = [orjson.loads(line) for line in export.json_lines(index, [0])]
+    assert line["held"][0]["was"]["params"]["arguments"] == {"command": "echo before"}
+    assert line["held"][0]["now"]["params"]["arguments"] == {"command": "echo after"}
+    [case] = orjson.loads(b"".join(recorded_cases.cases(index, [0])))
+    assert case["arguments"] == {"command": "echo after"} and case["expect"] == {"text": "after"}

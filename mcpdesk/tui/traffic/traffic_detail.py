@@ -5,7 +5,6 @@ Only the tab in sight is filled; a message is decoded when it is shown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -26,8 +25,8 @@ from mcpdesk.link.values import LogLine
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
-from mcpdesk.recorder.masking import mask_message, mask_text
-from mcpdesk.recorder.readable_message import Checked, Verdict, http, http_checked, message
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import Checked, Verdict, held_messages, http, http_checked, message
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
@@ -329,7 +328,7 @@ class TrafficDetail(Vertical):
             tree.reveal((title,))
 
     def _fill_held(self, exchange: Exchange) -> None:
-        self.query_one("#held JsonTree", JsonTree).load(held_messages(self.index, exchange))
+        self.query_one("#held JsonTree", JsonTree).load(_held_tree(self.index, exchange))
 
     def _fill_http(self, exchange: Exchange) -> None:
         text = http_text(self.index, exchange, self._schema_of(exchange))
@@ -386,25 +385,14 @@ def flowing(items: Iterable[str], width: int) -> str:
     return "\n".join(lines)
 
 
-def held_messages(index: Index, exchange: Exchange) -> dict[str, Any]:
+def _held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
     """What became of the messages that were held at the desk; of changed ones, what they were and are."""
     found = dict[str, Any]()
-    for mark in index.marks_of(exchange):
-        side = "request" if mark.direction is exchange.direction else "answer"
-        if mark.how.startswith("notifications/") or exchange.kind is ExchangeKind.NOTIFICATION:
-            side = "notification"
-        texts = {"was": mark.was, "became": mark.now}
-        title = f"{side} {mark.how} after {duration(mark.held)}"
-        found[title] = {name: _shown_json(index, text) for name, text in texts.items() if text} or None
+    for one in held_messages(index, exchange):
+        texts = {"was": one.was, "became": one.now}
+        title = f"{one.side} {one.how} after {duration(one.held_s)}"
+        found[title] = {name: value for name, value in texts.items() if value is not None} or None
     return found
-
-
-def _shown_json(index: Index, text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return mask_text(text)  # only its beginning was kept
-    return value if index.reveals_secrets else mask_message(value)
 
 
 def _missing_text(exchange: Exchange, side: str) -> str:
