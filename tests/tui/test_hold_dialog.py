@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.link.link import LinkCall
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.traffic.hold_dialog import HoldDialog
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
@@ -131,3 +132,24 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         await it.until(lambda: not isinstance(it.app.screen, HoldDialog))
         await it.pilot.press("g", "enter", "enter", "right_square_bracket")
         await it.until(lambda: "answer passed on after" in it.shown())
+
+
+async def test_f2_leaves_the_dialog_for_the_question_that_waits(tmp_path: Path) -> None:
+    asks = """
+        from mcpdesk import Context
+
+        async def ask(context: Context) -> str:
+            form = {"type": "object", "properties": {"name": {"type": "string"}}}
+            return str((await context.elicit("Who is there?", form)).action)
+        """
+    async with (
+        running_desk(write(tmp_path / "near", {**FILES, "tools/asks.py": asks})) as desk,
+        bench(desk) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        desk.request("near", "tools/call", {"name": "ask", "arguments": {}})
+        await it.until(lambda: bool(it.app.main.questions.waiting))
+        await it.pilot.press("f2")
+        await it.until(lambda: isinstance(it.app.screen, QuestionScreen))
+        await it.until(lambda: "Who is there?" in it.shown())
+        assert desk.held().rule == "tool:add"

@@ -83,12 +83,16 @@ class WayStrip(TabStrip, can_focus=True):
     """
 
 
-class HoldDialog(Dialog[None]):
-    """Says what is held, and lets a person look at each message, change it, and let it go."""
+class HoldDialog(Dialog[bool]):
+    """Says what is held, and lets a person look at each message, change it, and let it go.
+
+    Its result is True when the person leaves it for the question that waits for an answer.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "go_on", "Go on", show=False, priority=True),
         Binding("escape", "back", "Back", show=False),
+        Binding("f2", "question", "Answer", show=False, priority=True),
     ]
     DEFAULT_CSS = """
     HoldDialog > .box { width: 96%; height: 90%; max-height: 90%; }
@@ -145,6 +149,10 @@ class HoldDialog(Dialog[None]):
             self.listing.focus()
         else:
             self.dismiss()
+
+    def action_question(self) -> None:
+        """Leave for the question that the banner announces; what is held stays held."""
+        self.dismiss(True)
 
     def action_to_list(self) -> None:
         """From the directions, hold what the filter lets pass."""

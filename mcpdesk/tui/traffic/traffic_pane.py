@@ -243,7 +243,12 @@ class TrafficPane(FilterPane):
 
     def action_hold(self) -> None:
         """Say what is to be held, and decide on what is."""
-        self.app.push_screen(HoldDialog(self.link, self.filter_field.true_text))
+
+        def left(for_question: bool | None) -> None:
+            if for_question:
+                self.app.main.action_open_question()
+
+        self.app.push_screen(HoldDialog(self.link, self.filter_field.true_text), left)
 
     def action_faults(self) -> None:
         """Say which faults messages meet."""
