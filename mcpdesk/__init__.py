@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcpdesk.errors import ClientError
     from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
     from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
-    from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
+    from mcpdesk.server.asks.question_wording import Accepted, Cancelled, Declined, Elicited, Root, Sampled
     from mcpdesk.server.calls.context import Context
     from mcpdesk.server.calls.sync_context import SyncContext
     from mcpdesk.server.offer.authoring import fail, header, message, prompt, refuse, resource, tool
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from mcpdesk.version import __version__
 
 __all__ = [
+    "Accepted",
     "Answer",
+    "Cancelled",
     "ClientError",
     "Context",
+    "Declined",
     "Elicited",
     "Meta",
     "Option",
@@ -55,7 +58,14 @@ _HOMES = {
     "mcpdesk.errors": ("ClientError",),
     "mcpdesk.inbox.question": ("Answer", "Option", "Page", "Question", "QuestionState"),
     "mcpdesk.protocol.content": ("audio", "embedded", "image", "resource_link", "text"),
-    "mcpdesk.server.asks.question_wording": ("Elicited", "Root", "Sampled"),
+    "mcpdesk.server.asks.question_wording": (
+        "Accepted",
+        "Cancelled",
+        "Declined",
+        "Elicited",
+        "Root",
+        "Sampled",
+    ),
     "mcpdesk.server.offer.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
     "mcpdesk.server.calls.context": ("Context", "RequestView"),
     "mcpdesk.server.calls.sync_context": ("SyncContext",),

@@ -118,12 +118,14 @@ def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
 
 
 def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revision) -> JSONObject:
-    field = _typed(_present(_placed(wire, definitions)))
+    field = _typed(_placed(_present(_placed(wire, definitions)), definitions))
     kind = field.get("type")
     if kind == "array":
         field["items"] = _items(name, _placed(field.get("items"), definitions))
     if not isinstance(kind, str) or kind not in _KEPT:
-        raise ValueError(f"{name}: a form holds texts, numbers, booleans and choices, nothing nested")
+        raise ValueError(
+            f"{name}: a form holds texts, numbers, booleans and choices among texts, nothing nested"
+        )
     if kind == "string" and (_is_secret(name) or _is_secret(field.get("title"))):
         raise ValueError(f"{name}: a form must not ask for secrets; open a page for it with ctx.elicit_url")
     kept = {key: value for key, value in field.items() if key in _KEPT[kind]}
@@ -165,7 +167,12 @@ def _present(field: JSONObject) -> JSONObject:
 
 
 def _typed(field: JSONObject) -> JSONObject:
-    """A choice among texts says that it is a text."""
+    """A choice among texts says that it is a text, and an integer above a bound is at least the next one."""
+    if "const" in field:
+        field = {**field, "enum": [field["const"]]}
+    for beyond, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
+        if field.get("type") == "integer" and isinstance(field.get(beyond), int):
+            field = {bound: field[beyond] + step, **field}
     texts = field.get("enum")
     if "type" not in field and isinstance(texts, list) and all(isinstance(each, str) for each in texts):
         return {"type": "string"} | field
@@ -196,21 +203,22 @@ def _plain(name: str, field: JSONObject, revision: Revision) -> JSONObject:
 ACTIONS = ("accept", "decline", "cancel")
 
 
-def read_answer(result: Any, accepts: Callable[[Any], bool] | None, fields: frozenset[str]) -> Any:
+def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozenset[str]) -> Any:
     """Action and content of a client's answer; the content holds asked-for fields only.
 
-    `accepts` checks the content; None: none is due. Raises: ValueError for what does not answer the form.
+    `unfit` says why the content does not fit, or nothing; None: no content is due.
+    Raises: ValueError for what does not answer the form.
     """
     if not isinstance(result, dict) or result.get("action") not in ACTIONS:
         raise ValueError(f"an answer needs an action: {', '.join(ACTIONS)}")
-    if result["action"] != "accept" or accepts is None:
+    if result["action"] != "accept" or unfit is None:
         return result["action"], None
     content = result.get("content", {})
     if not isinstance(content, dict):
         raise ValueError("the content of an answer is an object")
     asked = {name: value for name, value in content.items() if name in fields}
-    if not accepts(asked):
-        raise ValueError("the content does not fit the schema that was sent")
+    if told := unfit(asked):
+        raise ValueError(f"the content does not fit the schema that was sent: {told}")
     return result["action"], asked
 
 

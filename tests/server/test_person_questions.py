@@ -15,7 +15,7 @@ from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.server.asks.person_questions import answers_of
-from mcpdesk.server.asks.question_wording import Elicited
+from mcpdesk.server.asks.question_wording import Accepted, Declined
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
@@ -231,11 +231,11 @@ async def peer(tmp_path: Path) -> Asked:
 
 
 def test_the_form_becomes_answers() -> None:
-    assert answers_of(PAGES, Elicited("accept", FILLED)) == (
+    assert answers_of(PAGES, Accepted(FILLED)) == (
         Answer(("SQLite",), ""),
         Answer(("types",), "all"),
     )
-    assert answers_of(PAGES, Elicited("decline")) == ()
+    assert answers_of(PAGES, Declined()) == ()
 
 
 async def result_of(peer: Asked, answer: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.revisions import V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28
 from mcpdesk.server.asks import question_wording
-from mcpdesk.server.asks.question_wording import Elicited, Root, read_roots, read_sampled
+from mcpdesk.server.asks.question_wording import Root, read_roots, read_sampled
 
 TERMS = {each: Terms(each) for each in (V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28)}
 IMAGE = {"type": "image", "data": "", "mimeType": "image/png"}
@@ -106,7 +106,3 @@ def test_roots_are_values() -> None:
 def test_what_are_no_roots_is_refused(result: Any) -> None:
     with pytest.raises(ValueError, match="roots"):
         read_roots(result)
-
-
-def test_only_accepting_is_accepted() -> None:
-    assert Elicited("accept", {}).accepted and not Elicited("decline").accepted

@@ -15,7 +15,7 @@ from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 
-NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+NAME: Any = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 EVERYTHING: dict[str, Any] = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {"tools": {}},
@@ -59,6 +59,7 @@ class AskingServer:
 
     async def person(self, arguments: dict[str, Any], context: Context) -> Any:
         answer = await context.elicit("Who?", Person)
+        assert answer.accepted
         return f"{type(answer.content).__name__} {answer.content.name} {answer.content.age}"
 
     async def visit(self, arguments: dict[str, Any], context: Context) -> Any:

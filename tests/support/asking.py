@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 from msgspec.structs import replace
 from textual.pilot import Pilot
@@ -12,6 +13,7 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Approval, Option, Page, Question, QuestionKind
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.forms import question_dialog
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame
@@ -71,12 +73,15 @@ async def asked(
     size: tuple[int, int] = (80, 24),
     may_cancel: bool = False,
     kind: QuestionKind = QuestionKind.QUESTION,
+    hands_off_s: float = 0.0,
 ) -> AsyncIterator[Asked]:
+    """The desk with a question's dialog, which takes typed text after `hands_off_s` seconds."""
     link = quiet_link()
     question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel, kind=kind)
-    async with running_frame(link, size=size) as (app, pilot):
-        desk = Asked(app, pilot, link, question)
-        await desk.until(lambda: desk.is_open)
-        await pilot.pause()
-        yield desk
+    with patch.object(question_dialog, "HANDS_OFF_S", hands_off_s):
+        async with running_frame(link, size=size) as (app, pilot):
+            desk = Asked(app, pilot, link, question)
+            await desk.until(lambda: desk.is_open)
+            await pilot.pause()
+            yield desk
     QuestionScreen.drafts.clear()

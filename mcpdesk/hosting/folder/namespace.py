@@ -116,6 +116,10 @@ class Namespace:
     def execute(self, module: ModuleType, path: Path) -> None:
         """Run a file's code in its module, with imports that look into the folder first."""
         data = path.read_bytes()
+        if b"# /// script" in data:
+            from mcpdesk.hosting.folder.requirements import check_script  # few have any
+
+            check_script(data, path.relative_to(self.folder).as_posix())
         tree = ast.parse(data, str(path))
         code: CodeType = compile(tree, str(path), "exec", dont_inherit=True)
         module.__dict__["__builtins__"] = self._builtins

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.errors import BadArgument, RegistrationError
-from mcpdesk.hosting.folder.hints import (
+from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.server.schemas.hints import (
     Doc,
     HintError,
     described,
@@ -26,7 +27,6 @@ from mcpdesk.hosting.folder.hints import (
     translated,
     without_none,
 )
-from mcpdesk.server.offer.tool import ToolResult
 
 CONTEXT_NAMES = ("ctx", "context")
 PLAIN_CONTEXT = "mcpdesk.server.calls.sync_context"

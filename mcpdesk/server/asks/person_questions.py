@@ -77,8 +77,8 @@ class Asker(Protocol):
         """Show on the desk what became of a question that was asked elsewhere."""
 
     async def elicit(
-        self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
-    ) -> Elicited:
+        self, message: str, schema: Mapping[str, Any], key: str | None = None
+    ) -> Elicited[dict[str, Any]]:
         """Let the client show its user a form."""
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
@@ -214,11 +214,11 @@ def form_of(pages: tuple[Page, ...]) -> JSONObject:
     return {"type": "object", "properties": fields}
 
 
-def answers_of(pages: tuple[Page, ...], elicited: Elicited) -> tuple[Answer, ...]:
+def answers_of(pages: tuple[Page, ...], elicited: Elicited[dict[str, Any]]) -> tuple[Answer, ...]:
     """One answer a page; none unless the form was filled."""
     if not elicited.accepted:
         return ()
-    filled: dict[str, Any] = elicited.content
+    filled = elicited.content
     return tuple(
         Answer(_selected(number, page, filled), filled.get(_other(number), "").strip())
         for number, page in enumerate(pages, 1)

@@ -6,7 +6,7 @@ Source: MCP client/sampling, client/elicitation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,26 +16,44 @@ from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_questions, content
 from mcpdesk.protocol.client_questions import Terms, check_turns, flat_schema, read_answer
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.schemas.hints import HintError, from_json, schema_of
 from mcpdesk.server.schemas.validation import compile_schema
 
 T = TypeVar("T")
 Messages = str | Sequence[str | Mapping[str, Any]]
 
 
-class Elicited(Struct, frozen=True):
-    """The answer to a form or a link."""
+class Accepted(Struct, Generic[T], frozen=True):
+    """The person agreed. Of a link that is to open it, and says nothing of what came of it."""
 
-    action: Action
-    """For a link, `accept` says that the person agreed to open it, not what came of it."""
-    content: Any = None
-    """The filled form when accepted: a dict, or an instance of the class that was asked with."""
+    content: T
+    """The filled form: an instance of the class that was asked with, a dict where that was a schema."""
     id: str = ""
     """What the client knows a link by, where its revision has ids for them: see `complete_elicitation`."""
+    action: ClassVar[Literal["accept"]] = "accept"
+    accepted: ClassVar[Literal[True]] = True
 
-    @property
-    def accepted(self) -> bool:
-        """Whether the person agreed."""
-        return self.action == "accept"
+
+class Declined(Struct, frozen=True):
+    """The person said no."""
+
+    content: None = None
+    id: str = ""
+    action: ClassVar[Literal["decline"]] = "decline"
+    accepted: ClassVar[Literal[False]] = False
+
+
+class Cancelled(Struct, frozen=True):
+    """The person closed the form without a choice."""
+
+    content: None = None
+    id: str = ""
+    action: ClassVar[Literal["cancel"]] = "cancel"
+    accepted: ClassVar[Literal[False]] = False
+
+
+Elicited = Accepted[T] | Declined | Cancelled
+"""The answer to a form or a link. `answer.action == "accept"` or a `match` tells type checkers which."""
 
 
 class Sampled(Struct, frozen=True):
@@ -81,18 +99,23 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
         return ".".join((name, *parts))
 
 
-def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> ClientQuestion[Elicited]:
+def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> ClientQuestion[Elicited[Any]]:
     """A form to fill. Raises: ValueError for a schema that is not flat."""
     as_type = schema if isinstance(schema, type) else None
-    wire = flat_schema(_schema_of(as_type) if as_type is not None else _mapping(schema), terms.revision)
-    accepts = compile_schema(wire).accepts
-    fields = frozenset(wire["properties"])
+    wire = _form_of(as_type, terms) if as_type else flat_schema(_mapping(schema), terms.revision)
+    validator = compile_schema(wire)
+    fields: dict[str, JSONObject] = wire["properties"]
 
-    def read(result: Any) -> Elicited:
-        action, filled = read_answer(result, accepts, fields)
+    def unfit(filled: Any) -> str:
+        failures = validator.failures(filled, 3)
+        return "; ".join(f"{'.'.join(map(str, each.path))} {each.message}" for each in failures)
+
+    def read(result: Any) -> Elicited[Any]:
+        action, filled = read_answer(result, unfit, frozenset(fields))
         if filled is not None and as_type is not None:
-            filled = msgspec.convert(filled, as_type)
-        return Elicited(action, filled)
+            whole = {name: _whole(value, fields[name]) for name, value in filled.items()}
+            filled = msgspec.convert(whole, as_type, dec_hook=from_json)
+        return _answered(action, filled)
 
     params: JSONObject = {"message": message, "requestedSchema": wire}
     if terms.revision.has_elicitation_modes:
@@ -100,7 +123,7 @@ def form(message: str, schema: Mapping[str, Any] | type, terms: Terms) -> Client
     return ClientQuestion("elicitation", "elicitation/create", params, client_questions.FORM, read)
 
 
-def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited]:
+def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]:
     """A link to open. Raises: ValueError for one that is not of the web."""
     import secrets
 
@@ -112,8 +135,8 @@ def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited]:
     if identifier:
         params["elicitationId"] = identifier
 
-    def read(result: Any) -> Elicited:
-        return Elicited(read_answer(result, None, frozenset())[0], id=identifier)
+    def read(result: Any) -> Elicited[None]:
+        return _answered(read_answer(result, None, frozenset())[0], None, identifier)
 
     return ClientQuestion("elicitation", "elicitation/create", params, client_questions.URL, read)
 
@@ -139,14 +162,23 @@ def _mapping(schema: Any) -> Mapping[str, Any]:
     return schema
 
 
-def _schema_of(as_type: type) -> JSONObject:
-    """The schema of a dataclass or TypedDict. Raises: ValueError when it has none."""
+def _answered(action: str, content: T, id: str = "") -> Elicited[T]:
+    if action == "accept":
+        return Accepted(content, id)
+    return Declined(id=id) if action == "decline" else Cancelled(id=id)
+
+
+def _form_of(as_type: type, terms: Terms) -> JSONObject:
+    """The form that a class stands for. Raises: ValueError naming the class, and the field that is none."""
     try:
-        (reference,), definitions = msgspec.json.schema_components((as_type,))
-    except TypeError as error:
-        raise ValueError(f"{as_type.__name__} has no JSON Schema: {error}") from None
-    name = str(reference.get("$ref", "")).rpartition("/")[2]
-    return {**definitions.get(name, reference), "$defs": definitions}
+        return flat_schema(schema_of(as_type), terms.revision)
+    except (HintError, ValueError) as error:
+        raise ValueError(f"{as_type.__name__} cannot be a form: {error}") from None
+
+
+def _whole(value: Any, field: JSONObject) -> Any:
+    """A value of an integer field as an int: JSON Schema takes 3.0 for one, too."""
+    return int(value) if field["type"] == "integer" and isinstance(value, float) else value
 
 
 def _sampling_needs(options: Mapping[str, Any]) -> JSONObject:
@@ -185,9 +217,6 @@ def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
         if kind not in ("text", "image", "audio") or kind not in terms.revision.content_types:
             raise ClientError(f"Revision {terms.revision} has no {kind} content in sampling")
     return [{"role": message["role"], "content": block} for block in blocks]
-
-
-Action = Literal["accept", "decline", "cancel"]
 
 
 def read_sampled(result: Any) -> Sampled:

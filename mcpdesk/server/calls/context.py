@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 
@@ -257,24 +257,34 @@ class Context(CallContext):
         """Show on the desk what became of a question that was asked elsewhere."""
         self._services.inbox.keep(question)
 
+    @overload
+    async def elicit(self, message: str, schema: type[T], key: str | None = None) -> Elicited[T]: ...
+    @overload
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any], key: str | None = None
+    ) -> Elicited[dict[str, Any]]: ...
     async def elicit(
         self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
-    ) -> Elicited:
-        """Let the client show its user a form. `schema` is flat: JSON Schema, a dataclass or a TypedDict.
+    ) -> Elicited[Any]:
+        """Let the client show its user a form, and return what it was filled with, or that it was not.
 
-        Raises: ClientError when the client cannot be asked or refuses; ValueError for any other schema.
+        `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model whose fields are texts,
+        numbers, booleans, dates, choices among texts (`Literal`, `Enum`) or lists of those choices; what is
+        accepted is an instance of it. A flat JSON Schema gives a dict.
+        Raises: ClientError when the client cannot be asked, refuses, or answers with what does not fit;
+        ValueError naming the field that no form of the client's revision can show.
         """
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.form(message, schema, self._call.terms), key)
 
-    async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited:
+    async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
         """Let the client ask its user to open a link. Raises: as `elicit`."""
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
 
-    async def complete_elicitation(self, answer: Elicited) -> None:
+    async def complete_elicitation(self, answer: Elicited[Any]) -> None:
         """Tell the client that what a link was opened for is done. Does nothing in most revisions."""
         if answer.id and not self._call.stop:
             await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})

@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpdesk.server.calls.context import CallContext, Context
 from mcpdesk.server.calls.worker_threads import WORKERS, ThreadedCall
@@ -80,15 +80,21 @@ class SyncContext(CallContext):
         """Ask a person and wait; returns the question in its final state, answered or not."""
         return self._thread.wait_for(lambda: self._context.ask(pages))
 
-    def elicit(self, message: str, schema: Mapping[str, Any] | type, key: str | None = None) -> Elicited:
+    @overload
+    def elicit(self, message: str, schema: type[T], key: str | None = None) -> Elicited[T]: ...
+    @overload
+    def elicit(
+        self, message: str, schema: Mapping[str, Any], key: str | None = None
+    ) -> Elicited[dict[str, Any]]: ...
+    def elicit(self, message: str, schema: Mapping[str, Any] | type, key: str | None = None) -> Elicited[Any]:
         """Let the client show its user a form. Raises: as `Context.elicit`."""
         return self._thread.wait_for(lambda: self._context.elicit(message, schema, key))
 
-    def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited:
+    def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
         """Let the client ask its user to open a link. Raises: as `Context.elicit`."""
         return self._thread.wait_for(lambda: self._context.elicit_url(message, url, key))
 
-    def complete_elicitation(self, answer: Elicited) -> None:
+    def complete_elicitation(self, answer: Elicited[Any]) -> None:
         """Tell the client that what a link was opened for is done."""
         self._thread.wait_for(lambda: self._context.complete_elicitation(answer))
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.hosting.folder.hints import (
+from mcpdesk.server.schemas.hints import (
     Doc,
     HintError,
     described,
