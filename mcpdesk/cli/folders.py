@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,18 @@ NEW_EXAMPLES = """\b
 Examples:
   mcpdesk new profiles
   mcpdesk new ~/servers/profiles
+  mcpdesk new profiles --with tools,tests
 
-The folder has a tool, a resource, a prompt and a skill. Change them while the desk shows them.
+The folder has a tool, a resource, a prompt, a skill and test cases. Change them while the desk shows them.
 """
+PARTS = {
+    "tools": "Call greet with a name.",
+    "resources": "",
+    "prompts": "",
+    "skills": "InvokeSkill knows the skill welcome.",
+    "tests": "",
+}
+"""What a new folder may have, each with what a model is told of it."""
 SCHEMAS_EXAMPLES = """\b
 Examples:
   mcpdesk schemas sample_servers/hello --for openai
@@ -91,13 +100,18 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
 
 @click.command(name="new", epilog=NEW_EXAMPLES, short_help="Make a server folder.")
 @click.argument("name")
-def new_command(name: str) -> None:
+@click.option(
+    "--with", "parts", metavar="PARTS", default=",".join(PARTS), help=f"Some of {','.join(PARTS)}; else all."
+)
+def new_command(name: str, parts: str) -> None:
     """Make the server folder NAME, which may be a path, and say what to do next."""
-    place = checked_place(name)
-    files = make(place)
+    place, chosen = checked_place(name), checked_parts(parts)
+    files = make(place, chosen)
     told = shlex.quote(as_argument(name))
     lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
-    lines += [f"  mcpdesk {told}", f"  mcpdesk call {told} greet name=Ada"]
+    lines += [f"  mcpdesk {told}"]
+    lines += [f"  mcpdesk call {told} greet name=Ada"] if "tools" in chosen else []
+    lines += [f"  mcpdesk test {told}"] if "tests" in chosen else []
     print_text("\n".join(lines))
 
 
@@ -118,14 +132,28 @@ def checked_place(name: str) -> Path:
     return place
 
 
-def make(place: Path) -> list[str]:
+def checked_parts(text: str) -> frozenset[str]:
+    """The parts named in a text. Raises: DeskUserError for others, and for tests with nothing to test."""
+    chosen = frozenset(each.strip() for each in text.split(","))
+    if unknown := sorted(chosen - PARTS.keys()):
+        raise DeskUserError(
+            f"--with: {unknown[0]!r} is no part of a server.", f"Allowed: {', '.join(PARTS)}."
+        )
+    if chosen == {"tests"}:
+        raise DeskUserError(
+            "--with: tests alone have nothing to test.", "Add what they are for: tools,tests."
+        )
+    return chosen
+
+
+def make(place: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
     """Make a folder like the sample `starter` with a name of its own; nothing stays when that fails.
 
     Returns the relative paths of its files. Raises: DeskUserError when it cannot be written.
     """
     starter = paths.sample_servers() / "starter"
     found = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
-    files = [path.relative_to(starter) for path in found]
+    files = [path for each in found if _is_of(path := each.relative_to(starter), parts)]
     try:
         place.mkdir()
         try:
@@ -134,7 +162,13 @@ def make(place: Path) -> list[str]:
                 (place / path).write_bytes((starter / path).read_bytes())
             manifest = json.loads((starter / "mcp.json").read_text("utf-8"))
             title = place.name.replace("-", " ").replace("_", " ").capitalize()
-            text = json.dumps(manifest | {"name": place.name, "title": title}, indent=2, ensure_ascii=False)
+            manifest |= {"name": place.name, "title": title}
+            manifest["instructions"] = " ".join(
+                PARTS[each] for each in PARTS if each in parts and PARTS[each]
+            )
+            if "skills" not in parts:
+                del manifest["builtins"]
+            text = json.dumps(manifest, indent=2, ensure_ascii=False)
             (place / "mcp.json").write_text(f"{text}\n", "utf-8")
         except OSError:
             shutil.rmtree(place, ignore_errors=True)
@@ -143,6 +177,13 @@ def make(place: Path) -> list[str]:
         message = f"{place} cannot be written: {error.strerror}."
         raise DeskUserError(message, "Choose another place.") from None
     return list(map(str, files))
+
+
+def _is_of(path: Path, parts: Collection[str]) -> bool:
+    """Whether a file of the sample belongs to the parts; the cases of each are a file of its name."""
+    if path.parts[0] == "cases":
+        return "tests" in parts and path.stem in parts
+    return len(path.parts) == 1 or path.parts[0] in parts
 
 
 def as_argument(name: str) -> str:

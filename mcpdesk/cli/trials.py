@@ -219,7 +219,7 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
             lines.clear()
             return new
 
-        yield connected(transport, logged), 1
+        yield connected(transport, logged, reach.revision), 1
 
 
 def _run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.errors import CallError
+from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.testing.case_files import Case
 from mcpdesk.testing.case_run import CaseResult, ScriptedAnswers, run_case
 from mcpdesk.testing.load_run import mean_phases
@@ -51,11 +52,13 @@ class ConnectedServer:
 
 @asynccontextmanager
 async def connected(
-    transport: ClientTransport, logged: Callable[[], list[str]]
+    transport: ClientTransport, logged: Callable[[], list[str]], revision: str = ""
 ) -> AsyncIterator[ConnectedServer]:
     """Connect to any server. Raises: CallError when it cannot be reached."""
     answers = ScriptedAnswers()
-    connection = ServerConnection(transport, IDENTITY, questions=answers.handlers)
+    connection = ServerConnection(
+        transport, IDENTITY, questions=answers.handlers, revision=BY_NAME.get(revision)
+    )
     try:
         yield await _opened(connection, answers, logged)
     finally:

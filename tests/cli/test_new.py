@@ -39,11 +39,29 @@ def test_new_folder_passes_check_and_runs(mcpdesk: Run, tmp_path: Path) -> None:
 
 def test_commands_it_prints_work(mcpdesk: Run, tmp_path: Path) -> None:
     made = mcpdesk("new", str(tmp_path / "demo")).stdout
-    first, second = (shlex.split(line) for line in made.split("Next:\n")[1].splitlines())
+    first, second, third = (shlex.split(line) for line in made.split("Next:\n")[1].splitlines())
     assert first == ["mcpdesk", str(tmp_path / "demo")]
+    assert mcpdesk(*third[1:]).returncode == 0
     assert mcpdesk(*second[1:]).stdout == "Hello, Ada!\n"
     for line in made.split("\n\n")[0].splitlines()[1:]:
         assert (tmp_path / "demo" / line.strip()).is_file()
+
+
+@pytest.mark.parametrize("part", ["tools", "resources", "prompts", "skills"])
+def test_a_part_and_its_tests_stand_alone(mcpdesk: Run, tmp_path: Path, part: str) -> None:
+    place = tmp_path / "demo"
+    made = mcpdesk("new", str(place), "--with", f"tests, {part}")
+    assert made.returncode == 0, made.stderr
+    assert {each.name for each in place.iterdir()} == {"mcp.json", "cases", part}
+    checked, tested = mcpdesk("check", str(place)), mcpdesk("test", str(place))
+    assert (checked.returncode, tested.returncode) == (0, 0), checked.stdout + tested.stdout + tested.stderr
+    assert (" warning: " in checked.stdout, "greet" in made.stdout) == (False, part == "tools")
+
+
+@pytest.mark.parametrize("parts", ["tool", "tests", "", "tools,,prompts"])
+def test_parts_there_are_not_are_refused(mcpdesk: Run, tmp_path: Path, parts: str) -> None:
+    refused = mcpdesk("new", str(tmp_path / "demo"), "--with", parts)
+    assert refused.returncode == 2 and "--with: " in refused.stderr and not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

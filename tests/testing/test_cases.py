@@ -209,6 +209,19 @@ def test_any_server_runs_cases_and_only_some_of_them(run: Run, folder: Path) -> 
     assert run(*command).returncode == 2
 
 
+def test_a_server_elsewhere_is_spoken_to_in_the_revision_that_is_named(run: Run, tmp_path: Path) -> None:
+    server = "from mcp.server.mcpserver import Context, MCPServer\nserver = MCPServer('said')\n"
+    server += "@server.tool()\ndef spoken(ctx: Context) -> str:\n"
+    server += "    return ctx.request_context.protocol_version\nserver.run()\n"
+    (tmp_path / "server.py").write_text(server)
+    (tmp_path / "cases.yaml").write_text("- tool: spoken\n  expect: {contains: 2025-06-18}\n")
+    cases = ["--cases", str(tmp_path / "cases.yaml")]
+    command = ("--", sys.executable, str(tmp_path / "server.py"))
+    assert run(*cases, *command).returncode == 1
+    answer = run(*cases, "--revision", "2025-06-18", *command)
+    assert answer.returncode == 0, answer.stdout
+
+
 def test_a_token_goes_along_where_it_can(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wallet, secret = ROOT / "sample_servers" / "wallet", "a secret of at least 32 characters"
     monkeypatch.setenv("WALLET_SECRET", secret)

@@ -123,6 +123,11 @@ def load_folder(
     for item in whole.items:
         shelves[type(item)].append(item)
     loaded.unavailable = whole.broken
+    if manifest.requires:
+        from mcpdesk.hosting.folder.requirements import lack  # few have any
+
+        told = lack(manifest.requires)
+        context_problems += [f"{manifest.source('requires')}: {told}"] if told else []
     loaded.problems = (*context_problems, *remarks, *whole.remarks)
     return loaded
 

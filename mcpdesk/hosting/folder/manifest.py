@@ -120,6 +120,8 @@ class ManifestFile(ManifestPart):
     modes: dict[str, Mode] = {}
     commands: list[Any] = []
     """The commands as they stand in the file, unchecked: a mistake in one does not affect the others."""
+    requires: list[str] = []
+    """Packages that the folder's Python files import, as requirements such as `httpx>=0.27`."""
     settings: dict[str, Any] = {}
     """Settings by name; names and values have been checked."""
     schema: str = field(default="", name="$schema")
@@ -278,6 +280,8 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
             raise refuse(f"this name is not allowed; allowed: {NAME_RULE}", "modes", name)
     if file.icons:
         _check_icons(file.icons, refuse)
+    if file.requires:
+        _check_requirements(file.requires, refuse)
     _check_auth(file.auth, refuse)
     return file
 
@@ -365,6 +369,16 @@ def _check_icons(icons: list[Icon], refuse: Refuse) -> None:
             check_icons([msgspec.to_builtins(icon)])
         except ValueError as error:
             raise refuse(str(error).removeprefix("icons: "), "icons", number) from None
+
+
+def _check_requirements(requires: list[str], refuse: Refuse) -> None:
+    from mcpdesk.hosting.folder.requirements import requirement  # few have any
+
+    for number, text in enumerate(requires):
+        try:
+            requirement(text)
+        except ValueError as error:
+            raise refuse(str(error), "requires", number) from None
 
 
 def _check_auth(auth: Auth, refuse: Refuse) -> None:
