@@ -7,8 +7,9 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -20,6 +21,7 @@ from mcpdesk.plain_text import clean
 if TYPE_CHECKING:
     from mcpdesk.recorder.archive import Archive
     from mcpdesk.recorder.capture_diff import CaptureDiff, Change
+    from mcpdesk.recorder.redaction import Redactor
 
 EXPORT_EXAMPLES = """\b
 Examples:
@@ -27,6 +29,8 @@ Examples:
   mcpdesk export capture.jsonl --as jsonl --filter 'tool:greet status:error'
   mcpdesk export capture.jsonl --as har > traffic.har
   mcpdesk export capture.jsonl --as csv > calls-by-tool-and-client.csv
+  mcpdesk export capture.jsonl --as mermaid --filter 'peer:cursor'
+  mcpdesk export capture.jsonl --redact --output to-share.jsonl
 
 `mcpdesk settings` says where captures lie.
 """
@@ -43,7 +47,7 @@ Examples:
   mcpdesk prune --keep 20 --dry-run
   mcpdesk prune --older-than 12h --keep 5
 """
-FORMATS = ("har", "jsonl", "md", "cases", "csv", "json")
+FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", "cases", "csv", "json")
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
 LONGEST = 120
 """Characters of a value that a line shows."""
@@ -54,12 +58,23 @@ _PART = re.compile(r"(?P<stem>.+)\.\d+\.jsonl")
 
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--as", "ending", type=click.Choice(FORMATS), required=True, help="The format.")
+@click.option("--as", "ending", type=click.Choice(FORMATS), help="The format; with --redact else: capture.")
 @click.option("--output", type=click.Path(path_type=Path), help="A new file to write; else stdout.")
 @click.option("--filter", "query", default="", metavar="QUERY", help="These exchanges alone, as in Traffic.")
 @click.option("--with-secrets", is_flag=True, help="Mask nothing: tokens, keys and passwords stand as sent.")
-def export_command(file: Path, ending: str, output: Path | None, query: str, with_secrets: bool) -> None:
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="To hand on: mask secrets wherever they occur again, in texts and base64 as well.",
+)
+def export_command(
+    file: Path, ending: str | None, output: Path | None, query: str, with_secrets: bool, redact: bool
+) -> None:
     """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked.
+
+    `capture` is a capture again, redacted: `mcpdesk open` shows it, and `--mock` answers from it.
+
+    `mermaid` is a sequence diagram of its first 200 exchanges, `curl` its requests as commands.
 
     `cases` are its calls as test cases: what was asked, what was answered to questions, and what came.
 
@@ -68,31 +83,67 @@ def export_command(file: Path, ending: str, output: Path | None, query: str, wit
     from mcpdesk.recorder import export, recorded_cases
     from mcpdesk.recorder.index.query import parse
     from mcpdesk.recorder.index.view import View
+    from mcpdesk.recorder.redaction import redacted
+    from mcpdesk.recorder.sequence_diagram import mermaid
 
+    if ending is None and not redact:
+        raise DeskUserError("Which format?", f"Say --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    if with_secrets and (redact or ending == "capture"):
+        raise DeskUserError("--with-secrets does not go with a redacted capture.", "Copy the file as it is.")
     writers = {
         "har": export.har, "jsonl": export.json_lines, "md": export.report, "cases": recorded_cases.cases,
+        "mermaid": mermaid, "curl": export.curl_commands,
     }  # fmt: skip
-    if ending in ("csv", "json"):
-        if query:
-            raise DeskUserError(f"--filter does not go with --as {ending}.", "Statistics are of all calls.")
-        return _export_statistics(file, ending, output)
-    with opened(file) as archive:
-        index = archive.index
-        index.reveals_secrets = with_secrets
-        view = View(index, parse(query, time.time()))
-        view.advance(float("inf"))
-        numbers = export.with_parts(index, view.lines)
-        if ending == "cases":
-            numbers = recorded_cases.recordable(index, numbers)
-        pieces = writers[ending](index, numbers)
-        if output is None:
-            _to_stdout(pieces)
-        else:
-            _to_file(output.expanduser(), pieces)
-        left = len(numbers) - len(export.posted(index, numbers)) if ending == "har" else 0
-        print_message(
-            f"{len(numbers) - left:,} exchanges{f'; {left:,} did not pass over HTTP' if left else ''}"
-        )
+    ending = ending or "capture"
+    if ending in ("csv", "json") and query:
+        raise DeskUserError(f"--filter does not go with --as {ending}.", "Statistics are of all calls.")
+    with _redacted_copy(file) if redact and ending != "capture" else nullcontext(file) as source:
+        if ending in ("csv", "json"):
+            return _export_statistics(source, ending, output)
+        with opened(source) as archive:
+            index = archive.index
+            index.reveals_secrets = with_secrets
+            view = View(index, parse(query, time.time()))
+            view.advance(float("inf"))
+            numbers = export.with_parts(index, view.lines)
+            if ending == "cases":
+                numbers = recorded_cases.recordable(index, numbers)
+            if ending == "capture":
+                pieces = redacted(archive, _redactor(), numbers if query else None)
+            else:
+                pieces = writers[ending](index, numbers)
+            _write(pieces, output)
+            left = len(numbers) - len(export.posted(index, numbers)) if ending == "har" else 0
+            print_message(
+                f"{len(numbers) - left:,} exchanges{f'; {left:,} did not pass over HTTP' if left else ''}"
+            )
+
+
+@contextmanager
+def _redacted_copy(file: Path) -> Iterator[Path]:
+    """A capture with everything masked, from which other formats are written."""
+    from mcpdesk.recorder.redaction import redacted
+
+    with TemporaryDirectory(prefix="mcpdesk-") as folder:
+        copy = Path(folder) / file.name
+        with opened(file) as archive:
+            _to_file(copy, redacted(archive, _redactor()))
+        yield copy
+
+
+def _redactor() -> Redactor:
+    """Knows the keys of this desk, and the secrets in its environment."""
+    from mcpdesk.recorder.masking import is_secret
+    from mcpdesk.recorder.redaction import Redactor
+    from mcpdesk.settings import resolve
+
+    settings = resolve({}, os.environ).settings
+    known = [value for name, value in os.environ.items() if is_secret(name)]
+    known += [settings.api_key, *settings.request_state_secret.split(",")]
+    for path in settings.state_dir.glob("*-key"):
+        with suppress(OSError, ValueError):
+            known.append(path.read_text("ascii").strip())
+    return Redactor(known, [settings.api_key_header])
 
 
 def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
@@ -105,10 +156,7 @@ def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
         definitions = counted.definitions()
         rows = [row for subject in Subject for row in rows_of(counted, subject, definitions)]
     text = as_csv(rows) if ending == "csv" else as_json(rows)
-    if output is None:
-        _to_stdout(iter([text.encode()]))
-    else:
-        _to_file(output.expanduser(), iter([text.encode()]))
+    _write(iter([text.encode()]), output)
 
 
 @contextmanager
@@ -128,6 +176,13 @@ def opened(file: Path) -> Iterator[Archive]:
         yield archive
     finally:
         archive.close()
+
+
+def _write(pieces: Iterator[bytes], output: Path | None) -> None:
+    if output is None:
+        _to_stdout(pieces)
+    else:
+        _to_file(output.expanduser(), pieces)
 
 
 def _to_stdout(pieces: Iterator[bytes]) -> None:

@@ -9,10 +9,12 @@ from mcpdesk.protocol.methods import METHODS
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import message
+from mcpdesk.recorder.readable_message import message, unmasked
 
 LARGEST = 16 << 10
 """Bytes beyond which a frame is not decoded for a summary: its beginning has to do."""
+LARGEST_LIST = 512 << 10
+"""The same for the answer to a list, of which only the number is told."""
 LONGEST = 400
 """Characters of either part."""
 LEAST_PROGRESS = 0.001
@@ -37,6 +39,8 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     request = _value(index, exchange, exchange.request)
     if exchange.kind is ExchangeKind.NOTIFICATION:
         return Summary(_notice(exchange.method, request))
+    if listed := _counted(index, exchange):
+        return Summary(_asked(exchange, request)[:LONGEST], listed)
     answered, has_failed = _answer(exchange, _value(index, exchange, exchange.response))
     if exchange.response is None and exchange.ended is None and exchange.notifications:
         answered = _latest(index, exchange)
@@ -79,11 +83,28 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     result = value.get("result")
     if not isinstance(result, dict):
         return _short(result), False
+    return _result(result), result.get("isError") is True
+
+
+def _counted(index: Index, exchange: Exchange) -> str:
+    """How much a list has, which hides nothing; empty for other answers, and for those too large to read."""
+    if exchange.response is None or not exchange.method.endswith("/list"):
+        return ""
+    frame = index.frame(exchange.response)
+    if frame is None or frame.size > LARGEST_LIST:
+        return ""
+    try:
+        value = unmasked(index, exchange, exchange.response)
+    except ValueError:
+        return ""
+    result = value.get("result") if isinstance(value, dict) else None
+    if not isinstance(result, dict):
+        return ""
     for key in _LISTS:
         if isinstance(listed := result.get(key), list):
             more = "+" if result.get("nextCursor") else ""
-            return f"{len(listed)}{more} {_in_words(key, len(listed))}", False
-    return _result(result), result.get("isError") is True
+            return f"{len(listed)}{more} {_in_words(key, len(listed))}"
+    return ""
 
 
 def _result(result: dict[str, Any]) -> str:

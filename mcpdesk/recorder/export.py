@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, gaps_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import HeldMessage, held_messages, http, message
@@ -137,6 +137,15 @@ def curl(
     host = next((value for name, value in given if name.lower() == "host"), "127.0.0.1:3333")
     kept = [pair for pair in given if pair[0].lower() not in _OWN_HEADERS]
     return _command(method, f"http://{host}{path}", kept, body)
+
+
+def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
+    """The requests of clients as curl commands, each below a comment that says which it is."""
+    for number in numbers:
+        one = index.exchange(number)
+        if one.kind is ExchangeKind.REQUEST and one.direction is Direction.IN and one.request is not None:
+            told = " ".join(summary(one).split())
+            yield f"# {number}. {told}\n{curl(index, number)}\n\n".encode("utf-8", "replace")
 
 
 def summary(exchange: Exchange) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -27,7 +28,20 @@ _WORDS = (
     "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin"
 )
 _NAMES = frozenset(_WORDS.split())
-_ENDINGS = ("password", "passphrase", "secret", "apikey", "accesskey", "privatekey", "secretkey", "token")
+_ENDINGS = (
+    *(
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "apikey",
+        "accesskey",
+        "privatekey",
+        "secretkey",
+        "token",
+    ),
+    *("accountkey", "signingkey", "encryptionkey"),
+)
 _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
 _IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth"})
@@ -60,19 +74,33 @@ _ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
 _TOKEN = re.compile(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
         | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | (?:AKIA|ASIA)[0-9A-Z]{16}\b | sk-[A-Za-z0-9_-]{32,}+
-        | AIza[A-Za-z0-9_-]{35} | npm_[A-Za-z0-9]{36} )""",
+        | AIza[A-Za-z0-9_-]{35} | npm_[A-Za-z0-9]{36} | hf_[A-Za-z0-9]{30,}+ | pypi-[A-Za-z0-9_-]{40,}+
+        | [sr]k_(?:live|test)_[A-Za-z0-9]{16,}+ )""",
     re.VERBOSE,
 )
-"""Tokens that are known by how they begin: GitHub, GitLab, Slack, AWS, OpenAI and Anthropic, Google, npm."""
+"""Tokens known by how they begin: GitHub, GitLab, Slack, AWS, OpenAI, Anthropic, Google, npm, Stripe..."""
+_SIGN = re.compile(
+    r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
+)
+"""Without any of these a text holds nothing to hide, which most short ones show at once."""
 _HEADER = re.compile(r"((?:x-api-key|api-key|x-auth-token|cookie|set-cookie)\s*[:=]\s*)(\S+)", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
     """Whether a JSON key, a parameter or a header of that name holds something to hide."""
+    return _is_secret_name(name) if len(name) <= _LONGEST_NAME else _judge(name)
+
+
+def _judge(name: str) -> bool:
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     if plain in _HARMLESS:
         return False
     return plain in _NAMES or plain.endswith(_ENDINGS)
+
+
+_LONGEST_NAME = 100
+"""Characters of a name whose judgement is remembered."""
+_is_secret_name = lru_cache(4_096)(_judge)
 
 
 def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
@@ -89,6 +117,8 @@ def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -
 
 def mask_text(text: str) -> str:
     """Text with tokens, keys in addresses and commands, and secret-looking JSON members masked."""
+    if _SIGN.search(text) is None:
+        return text
     text = _mask_parameters(text)
     text = _mask_assigned(text) if "=" in text or "--" in text else text
     text = _TOKEN.sub(MASK, text)

@@ -42,11 +42,14 @@ def test_a_capture_is_exported_in_every_format_with_secrets_masked(mcpdesk: Run,
     capture = recorded(tmp_path / "a.jsonl", ("greet", "Ada", "hello", 0.1), is_secret=True)
     har = json.loads(mcpdesk("export", str(capture), "--as", "har").stdout)
     assert har["log"]["entries"][0]["request"]["url"] == "http://a.test/mcp/profiles"
-    for ending in ("har", "jsonl", "md"):
+    assert "tools/call greet" in mcpdesk("export", str(capture), "--as", "mermaid").stdout
+    for ending in ("har", "jsonl", "md", "curl"):
         masked = mcpdesk("export", str(capture), "--as", ending).stdout
         shown = mcpdesk("export", str(capture), "--as", ending, "--with-secrets").stdout
-        assert "hello" in masked and "s3cret" not in masked and "hunter2" not in masked
+        assert ("hello" in masked or ending == "curl") and "s3cret" not in masked and "hunter2" not in masked
         assert "Bearer s3cret-token" in shown and "hunter2" in shown
+    commands = mcpdesk("export", str(capture), "--as", "curl").stdout
+    assert commands.count("\ncurl -X POST ") == 2 and commands.startswith("# 0. ")
     out = tmp_path / "calls.jsonl"
     filtered = ("export", str(capture), "--as", "jsonl", "--filter", "tool:greet", "--output", str(out))
     assert "1 exchanges" in mcpdesk(*filtered).stderr

@@ -72,6 +72,11 @@ def test_a_failure_is_told_as_such(answer: bytes, told: str) -> None:
     assert summed(call(1, "x"), answer) == Summary("", told, has_failed=True)
 
 
+def test_a_long_list_is_counted_however_long_its_descriptions_are() -> None:
+    told = summed(request(1, "tools/list"), result(1, {"tools": [{"description": LONG}] * 3}))
+    assert told.answered == "3 tools" and not told.has_failed
+
+
 def test_the_handshake_names_who_speaks() -> None:
     params: dict[str, Any] = {
         "protocolVersion": "2025-11-25",

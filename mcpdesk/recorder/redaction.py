@@ -1,0 +1,284 @@
+"""A capture to hand on: every frame, header, address and mark with its secrets masked, and nothing else lost.
+
+Masking for the screen looks at one text at a time. Here all of a capture is read first: what is a secret in
+one place is masked wherever else it occurs, be it in JSON within a text, in base64 or percent-encoded.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import orjson
+from msgspec.structs import replace
+
+from mcpdesk.protocol.methods import METHODS
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.capture_lines import (
+    connection_line,
+    encoded,
+    frame_pieces,
+    header_line,
+    lost_line,
+    mark_line,
+    note_line,
+)
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, is_secret, mask_headers, mask_message, mask_text
+from mcpdesk.recorder.readable_message import is_deep
+from mcpdesk.recorder.record import Frame, HeldMark, HttpNote
+
+SHORTEST: Final = 6
+"""Characters of a secret that is looked for elsewhere: shorter ones are parts of too many words."""
+LONGEST: Final = 4_096
+_LARGEST_JSON = 8 << 20
+"""Bytes of a frame beyond which it is masked as a text."""
+_SESSION_HEADERS = ("mcp-session-id",)
+"""Who knows one may speak in that session, as long as it lasts."""
+_SPARED = frozenset({*METHODS, "2.0", MASK})
+_NAMED = re.compile(
+    r"""(?<![\w.-])(?P<name>[a-z_][\w.-]{1,60}+)(?:\\*"[ \t]*:[ \t]*|:[ \t]+|[ \t]+=[ \t]+)
+        (?P<value>(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?[^\s"'\\,;<>{}\[\]]++)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A value behind a name in a text, as in YAML, logs and headers: `password: ...`."""
+_COOKIES = re.compile(r"\b(?P<name>set-cookie|cookie)\s*[:=]\s*(?P<value>[^\n\"'\\]+)", re.IGNORECASE)
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_STRING_END = re.compile(rb'(?<!\\)(?:\\\\)*"')
+_BASE64 = re.compile(r"(?<![\w+/-])[\w+/-]{12,}+={0,2}", re.ASCII)
+_BASIC = re.compile(r"\bBasic\s+([\w+/=-]+)", re.IGNORECASE)
+_COOKIE = re.compile(r"=([^;\s]+)")
+
+
+class Redactor:
+    """Masks what passes through it. Whatever it hid once, it hides everywhere from `settle` on."""
+
+    def __init__(self, known: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
+        """`known` are secrets from elsewhere, `headers` names of further headers that carry some."""
+        self._known = set[str]()
+        self._headers = (*_SESSION_HEADERS, *headers)
+        self._schemas: dict[str, Any] = {}
+        """Input schemas by the names of tools, as a server listed them."""
+        self._pattern: re.Pattern[str] | None = None
+        self._is_settled = False
+        for secret in known:
+            self._learn(secret)
+
+    def settle(self) -> None:
+        """Enough was seen: what is known by now is masked in all that follows."""
+        self._is_settled = True
+        forms = {form for secret in self._known for form in (secret, quote(secret, ""), _escaped(secret))}
+        longest_first = sorted(forms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+
+    def message(self, data: bytes) -> bytes:
+        """The bytes of a frame. What is no JSON is masked as a text."""
+        try:
+            value = orjson.loads(data) if len(data) <= _LARGEST_JSON else None
+        except ValueError:
+            value = None
+        if not isinstance(value, dict | list) or is_deep(data, value):
+            return self.text(data.decode("utf-8", "replace")).encode()
+        parts = [self._message(part) for part in value] if isinstance(value, list) else self._message(value)
+        return orjson.dumps(parts)
+
+    def beginning(self, data: bytes) -> bytes:
+        """The bytes of a frame that was cut off, perhaps in the middle of a secret."""
+        masked = self.message(data)
+        cuts = (one[:length].encode() for one in self._known for length in range(len(one) - 1, 3, -1))
+        cut = next((piece for piece in cuts if masked.endswith(piece)), b"")
+        return masked.removesuffix(cut) + MASK.encode() if cut else masked
+
+    def note(self, note: HttpNote) -> HttpNote:
+        """Request or status line and headers."""
+        masked = mask_headers(note.headers, self._headers)
+        for (name, value), (_, shown) in zip(note.headers, masked, strict=True):
+            self._learn_hidden(value, shown)
+            if shown != value and name.lower().endswith("cookie"):
+                for found in _COOKIE.finditer(value):
+                    self._learn(found[1])
+        return HttpNote(self.text(note.line), tuple((name, self.text(value)) for name, value in masked))
+
+    def mark(self, mark: HeldMark) -> HeldMark:
+        """What became of a held message, with the message before and after."""
+        was, now = (text and self.message(text.encode()).decode() for text in (mark.was, mark.now))
+        return replace(mark, how=self.text(mark.how), was=was, now=now)
+
+    def text(self, text: str) -> str:
+        """A text, or JSON as a text."""
+        if text[:1] in ("{", "["):
+            try:
+                value = orjson.loads(text)
+            except ValueError:
+                value = None
+            if isinstance(value, dict | list) and not is_deep(text.encode("utf-8", "replace"), value):
+                masked = self._value(value)
+                return text if masked == value else orjson.dumps(masked).decode()
+        shown = mask_text(_COOKIES.sub(_without_value, _PRIVATE_KEY.sub(MASK, text)))
+        shown = _NAMED.sub(_without_value, shown)
+        self._learn_hidden(text, shown)
+        shown = self._pattern.sub(MASK, shown) if self._pattern is not None else shown
+        return _BASE64.sub(self._encoded, shown)
+
+    def _message(self, message: Any) -> Any:
+        """A JSON-RPC message; the arguments of a tool that was listed are masked as its schema says."""
+        if not isinstance(message, dict):
+            return self._value(message)
+        result, params = message.get("result"), message.get("params")
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict):
+                self._schemas[str(tool.get("name"))] = tool.get("inputSchema")
+        called = params.get("name") if isinstance(params, dict) else None
+        schema = self._schemas.get(str(called)) if message.get("method") == "tools/call" else None
+        return self._value(message, mask_message(message, schema))
+
+    def _value(self, value: Any, masked: Any = None) -> Any:
+        """A JSON value, with what stands in its strings; `masked` is its copy for the screen."""
+        masked = mask_message(value) if masked is None else masked
+        if masked == MASK:
+            self._learn_leaves(value)
+            return masked
+        if isinstance(value, dict):
+            if "value" in value and any(_is_name(value.get(key)) for key in ("name", "key", "header")):
+                masked = {**masked, "value": MASK}
+            return {self.text(key): item and self._value(value[key], item) for key, item in masked.items()}
+        if isinstance(value, list):
+            # `--token` and its value may be two words of a command, as a header may be a pair.
+            befores = (None, *(one if _is_option(one) else None for one in value[:-1]))
+            masked = [item if before is None else MASK for before, item in zip(befores, masked, strict=False)]
+            return [item and self._value(one, item) for one, item in zip(value, masked, strict=True)]
+        return self.text(value) if isinstance(value, str) else value
+
+    def _learn_leaves(self, value: Any) -> None:
+        """Learn what is masked as a whole: a text or number, or each in a container, but for plain words."""
+        if isinstance(value, dict | list):
+            for each in value.values() if isinstance(value, dict) else value:
+                if isinstance(each, dict | list) or not str(each).isalpha():
+                    self._learn_leaves(each)
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            self._learn(str(value))
+
+    def _learn_hidden(self, text: str, shown: str) -> None:
+        """Learn what stands in a text where its masked copy has a mask."""
+        if shown == text:
+            return
+        first, *pieces = shown.split(MASK)
+        at = len(first)
+        for piece in pieces[:-1]:
+            if piece:
+                if (end := text.find(piece, at + 1)) < 0:
+                    return
+                self._learn_word(text[at:end])
+                at = end + len(piece)
+        self._learn_word(text[at : len(text) - len(pieces[-1])])
+        for found in _BASIC.finditer(text):
+            self._learn(_decoded(found[1]).partition(":")[2])
+
+    def _learn_word(self, word: str) -> None:
+        """Learn a piece of a text, unless it may be prose: in `token: expired` nothing is a secret."""
+        if not (word.isalpha() and word.islower()):
+            self._learn(word)
+
+    def _learn(self, secret: str) -> None:
+        plain = unquote(secret.strip(" \t\r\n\"'\\"))
+        is_usable = SHORTEST <= len(plain) <= LONGEST and plain not in _SPARED and MASK not in plain
+        if is_usable and not self._is_settled:
+            self._known.add(plain)
+
+    def _encoded(self, found: re.Match[str]) -> str:
+        """What is base64 of a text with a secret in it."""
+        plain = _decoded(found[0])
+        return MASK if plain and self.text(plain) != plain else found[0]
+
+
+def redacted(archive: Archive, redactor: Redactor, numbers: Iterable[int] | None = None) -> Iterator[bytes]:
+    """The lines of a capture that holds what `archive` does, masked; of exchanges `numbers` alone, if given.
+
+    All of it is read for secrets first. Frames are numbered anew where others are left out.
+    """
+    index = archive.index
+    for at in range(archive.count):
+        redactor.message(archive.whole(at))
+        if (note := archive.note(at)) is not None:
+            redactor.note(note)
+    for mark in archive.marks:
+        redactor.mark(mark)
+    redactor.settle()
+    chosen: Iterable[int] = range(archive.count)
+    marks, connections = list(archive.marks), set(archive.connections)
+    gaps = {gap.before: gap for gap in archive.gaps}
+    if numbers is not None:
+        exchanges = [index.exchange(number) for number in numbers]
+        chosen = sorted({at for one in exchanges for at in _frames_of(one)})
+        marks = list(dict.fromkeys(mark for one in exchanges for mark in index.marks_of(one)))
+        connections, gaps = {one.connection for one in exchanges}, {}
+    first = archive.frame(0)
+    yield header_line(1, 0, first.time if first is not None else 0.0)
+    for known in archive.connections.values():
+        if known.number in connections:
+            told = {name: redactor.text(getattr(known, name)) for name in ("server", "peer", "principal")}
+            yield connection_line(replace(known, **told))
+    number = 0
+    for at in chosen:
+        if (gap := gaps.get(at)) is not None:
+            yield lost_line(number, number + gap.frames, redactor.text(gap.why))
+            number += gap.frames
+        if (frame := archive.frame(at)) is None:
+            continue
+        yield from _frame_line(redactor, frame, archive.whole(at), number)
+        if (note := archive.note(at)) is not None:
+            yield note_line(number, encoded(redactor.note(note)))
+        number += 1
+    yield from (mark_line(redactor.mark(mark)) for mark in marks)
+
+
+def _frames_of(exchange: Exchange) -> Iterator[int]:
+    yield from (at for at in (exchange.request, exchange.response) if at is not None)
+    yield from exchange.notifications
+
+
+def _frame_line(redactor: Redactor, frame: Frame, whole: bytes, number: int) -> Sequence[bytes]:
+    """The pieces of the line of one frame. Of one that was cut, `end` begins behind a whole string."""
+    is_cut, end = frame.size > len(whole), b""
+    data = redactor.beginning(whole) if is_cut else redactor.message(whole)
+    size = len(data)
+    if is_cut:
+        size = max(frame.size, len(data) + 1)
+        kept = _STRING_END.search(frame.end)
+        end = redactor.text(frame.end[kept.end() :].decode("utf-8", "replace")).encode() if kept else b""
+    masked = Frame(number, frame.time, frame.connection, frame.direction, data, size, end, frame.phases)
+    return frame_pieces(masked, data, is_json=False)
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and (is_secret(name) or name.lower() in SECRET_HEADERS)
+
+
+def _is_option(word: Any) -> bool:
+    """Whether the word behind this one in a list is a secret; names in `required` of a schema are none."""
+    if not isinstance(word, str):
+        return False
+    return is_secret(word) if word.startswith("--") and "=" not in word else word.lower() in SECRET_HEADERS
+
+
+def _without_value(found: re.Match[str]) -> str:
+    return found[0].removesuffix(found["value"]) + MASK if is_secret(found["name"]) else found[0]
+
+
+def _decoded(text: str) -> str:
+    """What base64 of a text says; empty when it is none."""
+    plain = text.rstrip("=").replace("+", "-").replace("/", "_")
+    try:
+        return urlsafe_b64decode(plain + "=" * (-len(plain) % 4)).decode()
+    except ValueError:
+        return ""
+
+
+def _escaped(text: str) -> str:
+    return orjson.dumps(text).decode()[1:-1]
