@@ -137,6 +137,7 @@ class Settings(Struct, frozen=True):
     search_timeout_ms: int
     read_private_urls: bool
     watch_polling: bool
+    log_format: str
     state_dir: Path
 
 
@@ -257,6 +258,9 @@ SETTINGS: tuple[Setting, ...] = (
             "Let ReadDocs read pages of private networks, besides those of this machine.", from_folder=False),
     Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "Look for changed files by polling, for network and container mounts."),
+    Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
+            "How serve and stdio log to stderr: as text, or as one JSON object a line.",
+            pattern="text|json", allowed="text or json"),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
             "Where captures, the key and histories are kept.", from_folder=False),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import signal
 import sys
@@ -24,6 +25,7 @@ from mcpdesk.errors import DeskUserError
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.journal import LogLine
     from mcpdesk.link.link_board import LinkBoard
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
@@ -42,6 +44,8 @@ SIGNALS = {
 CLIENT_LEFT = "the client has left"
 PARENT_DIED = "the program that started it has ended"
 PARENT_POLL_MS = 1000
+_TRACEBACK = re.compile(r"^(?:Traceback \(most recent|  File \")", re.MULTILINE)
+"""Where the traceback in a text begins: a whole one, or one cut to the author's lines."""
 IS_UNIX = hasattr(os, "fork")
 """Whether this is Linux or macOS, and not Windows."""
 
@@ -103,6 +107,7 @@ class JournalPrinter:
 
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
+        self._in_json = host.settings.log_format == "json"
         self._last = -1
         self._following = threading.Lock()
         host.on_stuck = self.follow
@@ -131,13 +136,26 @@ class JournalPrinter:
         with self._following:  # a thread follows when the loop is stuck
             for line in self._journal.lines(self._last):
                 self._last = line.number
+                if self._in_json:
+                    self._queue(json_line(line))
+                    continue
                 where = f" ({line.where})" if line.where else ""
                 self.say(f"{line.level} {line.source}: {line.text}{where}", line.time)
 
     def say(self, text: str, when: float | None = None) -> None:
         """Write one line with its time."""
+        self._queue(self._line(text, when))
+
+    def _line(self, text: str, when: float | None = None) -> str:
+        if self._in_json:
+            from mcpdesk.hosting.journal import LogLine
+
+            return json_line(LogLine(0, when or time.time(), "info", "mcpdesk", text))
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-        self._put(f"{stamp} {text}")
+        return _harmless(f"{stamp} {text}")
+
+    def _queue(self, line: str) -> None:
+        self._put(line)
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
             self._thread.start()
@@ -155,9 +173,36 @@ class JournalPrinter:
         with suppress(OSError, ValueError):  # its reader has gone
             while (line := self._lines.get()) is not None:
                 left_out, self._left_out = self._left_out, 0
-                note = f"[{left_out} lines left out: nobody read them in time]\n" if left_out else ""
-                sys.stderr.write(f"{note}{_harmless(line)}\n")
+                if left_out:
+                    told = f"[{left_out} lines left out: nobody read them in time]"
+                    sys.stderr.write(f"{self._line(told) if self._in_json else told}\n")
+                sys.stderr.write(f"{line}\n")
                 sys.stderr.flush()
+
+
+def json_line(line: LogLine) -> str:
+    """A line of the journal as one JSON object, of ASCII alone; what is not known is left out."""
+    import json
+    from datetime import UTC, datetime
+
+    message, traceback = line.text, ""
+    if found := _TRACEBACK.search(message):
+        message, traceback = message[: found.start()], message[found.start() :]
+        message = message or traceback.rstrip().rpartition("\n")[2]
+    members = {
+        "time": datetime.fromtimestamp(line.time, UTC).isoformat(timespec="milliseconds"),
+        "level": line.level,
+        "logger": line.source,
+        "message": message.rstrip("\n"),
+        "server": line.server,
+        "tool": line.tool,
+        "connection": line.call and line.call[0],
+        "request": line.call and line.call[1],
+        "trace": line.trace,
+        "where": line.where,
+        "traceback": traceback,
+    }
+    return json.dumps({name: value for name, value in members.items() if value not in ("", None)})
 
 
 def _harmless(text: str) -> str:

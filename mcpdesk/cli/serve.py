@@ -204,6 +204,7 @@ async def _drain(host: Host) -> str:
     stand. Streams that would never end are closed. A client whose call took too long gets an error, or is
     disconnected when that call ignores its cancellation.
     """
+    host.is_draining = True
     await host.send_pumps_away()
     for hosted in host.folders.values():
         hosted.stop()

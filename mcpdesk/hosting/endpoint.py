@@ -43,6 +43,10 @@ class FormerClient(Struct, frozen=True):
     mode: str
     caller: str
     capabilities: dict[str, Any]
+    tools_listed: int | None
+    """The version of the tools that it listed last; None: it never did."""
+    tools_version: int
+    """Their version when it left."""
 
 
 class PastCalls:
@@ -201,6 +205,8 @@ class HostedEndpoint:
                 conversation.dispatcher.server.mode,
                 conversation.principal.title,
                 conversation.terms.capabilities,
+                conversation.tools_listed,
+                conversation.dispatcher.server.tools.version,
             )
             if len(self.gone) > MOST_GONE:
                 del self.gone[next(iter(self.gone))]

@@ -25,6 +25,7 @@ from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.asks.approval_policies import policies_of
 from mcpdesk.server.calls.services import Services
@@ -74,6 +75,8 @@ class Host:
             frozenset({settings.api_key_header}),
             settings.capture_body_bytes,
         )
+        if settings.log_format == "json":
+            self.journal.origin_of = self._origin_of
         told = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
         self.holds = Holds(self.recording, told, lambda: self.by_name.values(), self.disconnect)
         self.services = Services(
@@ -99,6 +102,8 @@ class Host:
         self.heartbeat = Heartbeat(self._roots, self._tool_at, self._note_stuck)
         self.on_stuck: Callable[[], None] = lambda: None
         """Called on a thread of its own once the journal says that the loop is stuck."""
+        self.is_draining = False
+        """Whether it only finishes what is under way."""
         self.http: HttpService | None = None
         self.jobs: AsyncCalls  # There are none before it listens for HTTP.
         self._key = ""
@@ -134,6 +139,17 @@ class Host:
     def state_dir(self) -> Path:
         """The state folder."""
         return self.settings.state_dir
+
+    @property
+    def unready(self) -> str:
+        """Why no new client should be sent here: it ends or begins, or none of its servers is served."""
+        if self.is_draining:
+            return "it ends: running calls finish, new ones are refused"
+        refusals = [endpoint.refusal for endpoint in self.endpoints()]
+        if refusals and all(refusals) and not self.passed:
+            return refusals[0]
+        starting = [name for name in self.passed if self.upstreams[name].status.state == "connecting"]
+        return f"{', '.join(starting)} is not connected yet" if starting else ""
 
     @property
     def uptime_s(self) -> float:
@@ -432,6 +448,16 @@ class Host:
     def passed_clients(self) -> list[PassedClient]:
         """The clients of servers that are not ours. From any thread."""
         return [] if self.http is None else self.http.passed_clients()
+
+    def _origin_of(self, place: tuple[int, Id]) -> tuple[str, str]:
+        """Server and tool of the running call with that connection and id. From any thread."""
+        for name, endpoint in list(self.by_name.items()):
+            if (dialogue := endpoint.dialogues.get(place[0])) is not None:
+                calls = (call for call in dialogue.conversation.running if call.id == place[1])
+                return name, next(
+                    (str(each.params.get("name")) for each in calls if each.method == "tools/call"), ""
+                )
+        return "", ""
 
     def disconnect(self, connection: int) -> bool:
         """End the session or connection of a peer. Returns False when there is none of that number."""

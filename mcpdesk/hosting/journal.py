@@ -58,6 +58,8 @@ class LogLine(Struct, frozen=True):
     """The id of the trace its request belongs to."""
     call: tuple[int, Id] | None = None
     """Connection and id of the request it belongs to, where that is known."""
+    tool: str = ""
+    """The tool that request called, where somebody wants to know."""
 
 
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
@@ -80,6 +82,8 @@ class Journal:
         self._notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
         self._line_numbers = count()
         self._notice_numbers = count()
+        self.origin_of: Callable[[tuple[int, Id]], tuple[str, str]] | None = None
+        """Names server and tool of a running call; None: nobody wants to know the tool of a line."""
 
     def log(
         self,
@@ -96,7 +100,11 @@ class Journal:
         `call` are connection and id of the request it belongs to, where that is known.
         """
         cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
-        self.keep_line(LogLine(0, time.time(), level, source, cut, where, server, trace, call))
+        tool = ""
+        if call is not None and self.origin_of is not None:
+            found, tool = self.origin_of(call)
+            server = server or found
+        self.keep_line(LogLine(0, time.time(), level, source, cut, where, server, trace, call, tool))
 
     def keep_line(self, line: LogLine) -> None:
         """Keep a line, under a number of our own."""

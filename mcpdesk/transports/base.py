@@ -357,6 +357,10 @@ class Site(Protocol):
         """Seconds since the core started."""
 
     @property
+    def unready(self) -> str:
+        """Why no new client should be sent here; empty: it is ready."""
+
+    @property
     def capture(self) -> CaptureHealth:
         """Whether what is recorded reaches a file."""
 

@@ -20,8 +20,9 @@ from mcpdesk.hosting.journal import Journal
 from tests.support.patience import WITHIN_S
 
 
-def printer_of(journal: Journal) -> JournalPrinter:
-    return JournalPrinter(SimpleNamespace(journal=journal))  # type: ignore[arg-type]
+def printer_of(journal: Journal, log_format: str = "text") -> JournalPrinter:
+    settings = SimpleNamespace(log_format=log_format)
+    return JournalPrinter(SimpleNamespace(journal=journal, settings=settings))  # type: ignore[arg-type]
 
 
 def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,12 +134,18 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
     caller = threading.Thread(target=lambda: answers.append(post(url, "tools/call", call)))
     caller.start()
     service.says("waiting")
+    with urllib.request.urlopen(url.replace("/mcp/small", "/ready"), timeout=WITHIN_S) as answer:
+        assert json.load(answer) == {"status": "ready"}
     service.process.send_signal(signal.SIGTERM)
     service.says("finishing what is under way")
     refused = post(url, "tools/call", {"name": "greet", "arguments": {"name": "Ada"}})["result"]
     assert refused["isError"]
     assert refused["content"][0]["text"].startswith("greet was not called: the server is stopping")
     assert len(post(url, "tools/list", {})["result"]["tools"]) == 2
+    with pytest.raises(HTTPError) as unready:
+        urllib.request.urlopen(url.replace("/mcp/small", "/ready"), timeout=WITHIN_S)
+    with unready.value as answer:
+        assert answer.code == 503 and json.load(answer)["reason"].startswith("it ends")
     (folder / "boils").touch()
     caller.join(WITHIN_S)
     assert answers[0]["result"]["content"][0]["text"] == "brewed"
@@ -404,3 +410,47 @@ def test_the_tool_and_the_line_are_logged_meanwhile_and_the_call_timed_out(
     assert "not finished within its limit of 0.5 s" in answers[0]
     assert service.end() == 0
     assert not [each for each in service.lines if "holds up" in each and each != line]
+
+
+LOGS = '''
+import logging
+
+from mcpdesk import Context, tool
+
+
+@tool
+async def tell(ctx: Context) -> str:
+    """Log in three ways, then fail."""
+    await ctx.info("by the context")
+    logging.getLogger("shop").warning("by a logger\\nin two lines")
+    print("by a print")
+    raise KeyError("tea")
+'''
+
+
+def test_logs_are_one_json_object_a_line(serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "tools" / "logs.py").write_text(LOGS)
+    monkeypatch.setenv("MCPDESK_LOG_FORMAT", "json")
+    service = serve(str(folder), "--port", "0")
+    url = json.loads(service.says("serving small at"))["message"].rpartition(" ")[2]
+    post(url, "tools/call", {"name": "tell"})
+    service.says("KeyError")
+    assert service.end() == 0
+    assert service.process.stderr is not None
+    lines = [json.loads(line) for line in (*service.lines, *service.process.stderr)]
+    assert all(
+        line["time"].endswith("+00:00") and {"level", "logger", "message"} <= set(line) for line in lines
+    )
+    told = {line["message"]: line for line in lines if line.get("tool") == "tell"}
+    assert set(told) == {"by the context", "by a logger\nin two lines", "by a print", "KeyError: 'tea'"}
+    assert all((line["server"], line["request"]) == ("small", 1) for line in told.values())
+    assert (
+        told["by a logger\nin two lines"] | {"level": "warning", "logger": "shop"}
+        == told["by a logger\nin two lines"]
+    )
+    failed = told["KeyError: 'tea'"]
+    assert failed["level"] == "error" and failed["where"] == "tools/logs.py:13"
+    assert (
+        failed["traceback"].startswith('  File "tools/logs.py"')
+        and 'raise KeyError("tea")' in failed["traceback"]
+    )

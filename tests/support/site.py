@@ -82,6 +82,7 @@ class Served:
         self.holds = Holds(Recording(None), lambda text: None)
         self.rules = rules
         self.uptime_s = 1.5
+        self.unready = ""
         self.state_dir: Path | None = None
         self.capture = CaptureHealth(True)
         self.board: Callable[[], Board] | None = None

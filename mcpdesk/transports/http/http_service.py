@@ -45,6 +45,7 @@ PORTS_TRIED = 50
 _FACTS: dict[str, Callable[[Site], web.Response]] = {
     "/": site_routes.front,
     "/health": site_routes.health,
+    "/ready": site_routes.ready,
 }
 """What answers the front page and `FACT_PATHS`; `/metrics` needs more than the site and is answered below."""
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})

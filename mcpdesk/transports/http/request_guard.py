@@ -101,7 +101,7 @@ def _shown(value: str | None) -> str:
     return "(missing)" if value is None else repr(value[:100])
 
 
-FACT_PATHS = ("/health", "/status", "/metrics")
+FACT_PATHS = ("/health", "/ready", "/status", "/metrics")
 """Where facts about the core are read; `http_service` says what answers each."""
 SHARED = ("/mcp", "/v1/", "/jobs", *FACT_PATHS, "/.well-known/")
 """Paths that pages of listed origins may use. The dashboard is not among them."""

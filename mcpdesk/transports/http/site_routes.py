@@ -1,4 +1,4 @@
-"""Facts about a core: `/health`, `/status`, `/metrics`, the page at `/`, and who gives tokens (RFC 9728)."""
+"""Facts about a core: `/health`, `/ready`, `/status`, `/metrics`, the front page, token givers (RFC 9728)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 def health(site: Site) -> web.Response:
     """Return that the core is alive."""
     return json_answer(200, b'{"status":"ok"}')
+
+
+def ready(site: Site) -> web.Response:
+    """Return whether new requests should be sent here; 503 with the reason when they should not."""
+    if site.unready:
+        return json_answer(503, codec.encode({"status": "not ready", "reason": site.unready}))
+    return json_answer(200, b'{"status":"ready"}')
 
 
 def status(site: Site, passed: Iterable[str]) -> web.Response:

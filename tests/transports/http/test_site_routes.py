@@ -25,6 +25,19 @@ async def test_health_and_status_need_no_key() -> None:
     assert "secret" not in str(body)
 
 
+async def test_readiness_is_told_with_the_reason() -> None:
+    async with serving(Rules(api_key="secret")) as served:
+        for reason, status, said in (
+            ("", 200, {"status": "ready"}),
+            ("it ends", 503, {"status": "not ready", "reason": "it ends"}),
+        ):
+            served.unready = reason
+            async with served.client.get(f"{served.url}/ready") as answer:
+                assert (answer.status, await answer.json()) == (status, said)
+            async with served.client.get(f"{served.url}/health") as answer:
+                assert answer.status == 200
+
+
 async def test_a_server_that_wants_a_token_says_so() -> None:
     async with serving() as served:
         async with served.client.get(f"{served.url}/status") as answer:
