@@ -40,7 +40,7 @@ from mcpdesk.link.values import (
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
 
-MANY = 200
+MANY = 50
 """Peers from which on they are not all looked at for every picture."""
 MOST_LINES = 20
 """Calls of one client whose line is looked up."""
@@ -199,6 +199,7 @@ def _gone_view(endpoint: HostedEndpoint, gone: FormerClient) -> ClientView:
         errors=gone.errors,
         p50_s=gone.p50_s,
         p95_s=gone.p95_s,
+        tools=_tools(gone.tools_listed, gone.tools_version),
         mode=gone.mode,
         caller=gone.caller,
         seen=gone.closed,

@@ -322,7 +322,7 @@ ACTIONS: tuple[Action, ...] = (
     _app("palette", "ctrl+p", "palette", "Find any action by name.", priority=True),
     _app("show_help", "question_mark,f1", "help", "The keys of the focused pane."),
     _app("show_news", "exclamation_mark", "the last news",
-        "What the row at the bottom said lately, in full.", footer=False),
+        "What the row at the bottom said lately, in full, and the text that was copied last.", footer=False),
     _app("pick_theme", "t", "theme", "Choose a theme; the screen shows each as you pass.", footer=False),
     _app("ask_quit", "ctrl+q", "quit", "Asks first when something would be lost.", priority=True),
     _app("interrupt", "ctrl+c", "copy or quit",

@@ -106,7 +106,7 @@ class DeskApp(App[None]):
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
-        self._keys = KeyQueue(self, super().on_event, self._is_focus_about_to_move)
+        self._keys = KeyQueue(self, self._deliver, self._is_focus_about_to_move)
 
     @cached_property
     def destructive_calls(self) -> DestructiveCalls:
@@ -180,6 +180,12 @@ class DeskApp(App[None]):
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
             await self._keys.put(event)
         else:
+            await super().on_event(event)
+
+    async def _deliver(self, event: events.Event) -> None:
+        """Send a key on, unless it was meant for what was there before the dialog that just opened."""
+        ignores: Callable[[events.Event], bool] | None = getattr(self.screen, "ignores", None)
+        if ignores is None or not ignores(event):
             await super().on_event(event)
 
     def _is_focus_about_to_move(self) -> bool:
@@ -282,10 +288,10 @@ class DeskApp(App[None]):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def action_show_news(self) -> None:
-        """Show what was said lately, the newest first."""
+        """Show what was said lately, the newest first, and what was copied."""
         from mcpdesk.tui.screens.overlays import NewsScreen
 
-        self.push_screen(NewsScreen(self.told))
+        self.push_screen(NewsScreen(self.told, self.clipboard))
 
     def copy(self, text: str, what: str) -> None:
         """Put `text` on the clipboard through the terminal and say that `what` was copied."""

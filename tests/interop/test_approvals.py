@@ -51,7 +51,7 @@ class Screen:
 
     async def answers(self, *keys: str) -> None:
         """Wait for the dialog, press keys, and wait for its end."""
-        await self.until(lambda: isinstance(self.app.screen, QuestionScreen))
+        await self.until(lambda: isinstance(self.app.screen, QuestionScreen) and self.app.screen.takes_text)
         await self.pilot.pause()
         await self.pilot.press(*keys)
         await self.until(lambda: self.app.screen is self.app.main)

@@ -239,6 +239,10 @@ async def test_listed_tools_are_fresh_until_they_change(tmp_path: Path) -> None:
         (tmp_path / "tools/more.py").write_text("async def more() -> str:\n    return ''\n", encoding="utf-8")
         found.desk.reload("own")
         await until(lambda: found.others[0].tools is ToolsSeen.STALE)
+        found.desk.disconnect(found.others[0].connection)
+        await until(lambda: not found.others)
+        (left,) = [one for one in found.desk.view().clients if one.left is not None]
+        assert left.tools is ToolsSeen.STALE
 
 
 async def test_refused_requests_and_failed_tools_are_errors_of_a_client(tmp_path: Path) -> None:

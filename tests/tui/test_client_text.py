@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from mcpdesk.link.values import ClientDetail, ClientView, Parked, RunningCall, SessionView, ToolsSeen
+from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.tui.screens.clients import capabilities_text, client_text, era, title_of
 
 EMPTY = ClientDetail({}, None, 3600.0, (), (), False, (), ())
@@ -31,6 +35,13 @@ def test_a_client_that_said_little() -> None:
         "mode           review",
     ]
     assert title_of(client(revision="")) == "cursor · hello over http · nothing said yet"
+
+
+def test_calls_of_earlier_connections_are_told_apart() -> None:
+    used = [("echo", cast(CallTally, SimpleNamespace(calls=5, errors=0, at=lambda share: None)))]
+    told = client_text(client(calls=3), EMPTY, 120.0, used=used).plain
+    assert "(with earlier connections)" in told
+    assert "(with earlier" not in client_text(client(calls=5), EMPTY, 120.0, used=used).plain
 
 
 def test_everything_a_session_can_have() -> None:

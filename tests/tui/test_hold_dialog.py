@@ -153,3 +153,27 @@ async def test_f2_leaves_the_dialog_for_the_question_that_waits(tmp_path: Path) 
         await it.until(lambda: isinstance(it.app.screen, QuestionScreen))
         await it.until(lambda: "Who is there?" in it.shown())
         assert desk.held().rule == "tool:add"
+
+
+async def test_keys_are_for_the_first_message_that_comes_unless_the_filter_is_being_changed(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        await it.pilot.press("escape", "H")
+        await it.until(lambda: isinstance(it.app.screen, HoldDialog))
+        first = add(desk, 1)
+        await it.until(lambda: "→ request" in it.shown())
+        await it.pilot.press("r")
+        assert "3" in text(first)
+        await it.until(lambda: "none waits" in it.shown())
+        await it.pilot.press("escape", "H")
+        await it.until(lambda: isinstance(it.app.screen, HoldDialog) and "none waits" in it.shown())
+        await it.pilot.press("x")
+        second = add(desk, 2)
+        await it.until(lambda: "→ request" in it.shown())
+        await it.pilot.press("R")
+        assert not second.outcome.done() and "xR" in it.shown()

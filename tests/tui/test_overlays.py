@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from textual.widgets import Static
 
@@ -10,7 +12,10 @@ from mcpdesk.tui.screens.logs import LogList
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
 from mcpdesk.tui.screens.palette import action_choices, item_choices, theme_choices
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
+from mcpdesk.tui.traffic.hold_dialog import HoldDialog
 from mcpdesk.tui.widgets.menu import Menu
+from tests.support.desk import running_desk
+from tests.support.folders import write
 from tests.support.frame import StubPane, running_frame
 from tests.support.widgets import until
 from tests.support.workbench import bench, link_with, tool
@@ -101,6 +106,8 @@ async def test_the_palette_offers_what_the_focused_pane_can_do_first_then_items_
         assert {"Call user-profile", "Read resource://clock", "Render summarize"} <= labels
         assert "Call send-mail" not in labels
         assert {"Theme night", "Theme nord"} <= {choice.label for choice in theme_choices(app)}
+        app.main.server = "hello"
+        assert "Call user-profile on profiles" in {choice.label for choice in item_choices(app)}
         app.main.server = ""
         assert not list(item_choices(app))
 
@@ -119,6 +126,17 @@ async def test_what_is_chosen_in_the_palette_is_done() -> None:
         await pilot.pause()
         pane = app.main.pane
         assert isinstance(pane, StubPane) and pane.opened == [(ItemKind.TOOL, "place-order")]
+
+
+async def test_the_palette_offers_to_hold_messages_on_every_screen(tmp_path: Path) -> None:
+    folder = write(tmp_path / "near", {"tools/tools.py": "async def add(a: int) -> int:\n    return a\n"})
+    async with (
+        running_desk(folder) as desk,
+        bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
+    ):
+        await it.pilot.press("ctrl+p", *"hold", "enter")
+        await it.until(lambda: isinstance(it.app.screen, HoldDialog))
+        assert it.app.main.shown == "traffic"
 
 
 async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:
@@ -141,3 +159,12 @@ async def test_the_menu_of_themes_leaves_the_screen_in_sight_and_shows_the_theme
         await pilot.press("escape")
         await pilot.pause()
         assert app.theme == before
+
+
+async def test_the_last_news_show_what_a_terminal_may_not_have_taken() -> None:
+    async with running_frame() as (app, pilot):
+        app.copy("url: http://127.0.0.1\nkey: 42", "the configuration")
+        await pilot.press("exclamation_mark")
+        await pilot.pause()
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "copied the configuration" in text and "key: 42" in text

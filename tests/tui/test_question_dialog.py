@@ -93,6 +93,15 @@ async def test_declining_asks_for_a_reason_first() -> None:
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Declined. claude-code 2.1 goes on."])
 
 
+async def test_what_is_typed_as_a_question_comes_by_itself_answers_nothing() -> None:
+    async with asked(DATABASE, hands_off_s=60.0) as desk:
+        await desk.press("d", "2", "enter")
+        assert not desk.link.answers and not desk.link.declined and desk.marks == "( )( )( )"
+        assert "not taken for an answer" in desk.shown() and not desk.dialog.has_class("-declining")
+        await desk.press("escape", "a", "2", "enter")
+        assert desk.link.answers == [(desk.question.id, (Answer(("SQLite",)),))]
+
+
 async def test_later_keeps_what_was_chosen() -> None:
     async with asked(DATABASE, CHECKS) as desk:
         await desk.press("2", "enter", "3", "escape")

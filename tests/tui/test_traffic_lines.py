@@ -207,6 +207,7 @@ async def test_another_theme_draws_everything_anew() -> None:
         (Summary("a=" + "1" * 90, "fine"), 78, "▸ 2 → fine "),
         (Summary("a=" + "1" * 90, "2" * 90), 100, "▸ 2 → 2222222222…2222 "),
         (Summary("a=" + "1" * 90, "2" * 90), 140, "11 → 2222"),
+        (Summary("a=" + "1" * 90, "KeyError: " + "2" * 90, True), 100, "→ KeyError: 2222… "),
         (Summary("a=\x1b[2J", "b\nc"), 140, " a=␛[2J → b⏎c "),
         (Summary("a=1", "fine"), 24, "tools/call slow-… ✗ "),
     ],

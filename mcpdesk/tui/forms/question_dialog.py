@@ -31,6 +31,8 @@ LOOK_S = 0.1
 """Seconds between two updates from the core."""
 SOON_S = 60
 """Seconds before the deadline from which the dialog shows the time left."""
+HANDS_OFF_S = 0.7
+"""So long after it opened by itself, and after each key that comes meanwhile, typed text answers nothing."""
 _ENDINGS = {
     QuestionState.CANCELLED: "was closed by {by}",
     QuestionState.TIMED_OUT: "timed out",
@@ -69,9 +71,12 @@ class QuestionScreen(Dialog[None]):
     drafts: ClassVar[dict[int, tuple[Question, list[AnswerDraft]]]] = {}
     """Question id -> the question and its drafts, for questions that were postponed."""
 
-    def __init__(self, link: Link, question: Question, *, declining: bool = False) -> None:
-        """`declining` starts with the reason for declining."""
+    def __init__(
+        self, link: Link, question: Question, *, declining: bool = False, is_unasked: bool = False
+    ) -> None:
+        """`declining` starts with the reason for declining; `is_unasked`: nobody pressed a key to open it."""
         super().__init__()
+        self._open_to_keys = time.monotonic() + HANDS_OFF_S if is_unasked else 0.0
         self.link = link
         self.question = question
         kept, drafts = self.drafts.pop(question.id, (None, []))
@@ -103,6 +108,22 @@ class QuestionScreen(Dialog[None]):
 
     def on_resize(self) -> None:
         self._fit()
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether typed text answers by now: for a moment it may still be meant for what was on the screen."""
+        return time.monotonic() >= self._open_to_keys
+
+    def ignores(self, event: events.Event) -> bool:
+        """Whether a key is rather the rest of what somebody typed when the question came."""
+        is_text = isinstance(event, events.Paste) or (
+            isinstance(event, events.Key) and (event.is_printable or event.key in ("enter", "backspace"))
+        )
+        if self.takes_text or not is_text:
+            return False
+        self._open_to_keys = time.monotonic() + HANDS_OFF_S
+        self._note("What was typed as the question came is not taken for an answer.")
+        return True
 
     @property
     def _is_approval(self) -> bool:

@@ -122,7 +122,9 @@ def _client_facts(
         [f"last listed: {client.tools.value}" if client.tools != "never listed" else "never listed"],
     )
     if used:
-        yield "tools used", [" · ".join(_cut([_used(*each) for each in used]))]
+        told = " · ".join(_cut([_used(*each) for each in used]))
+        has_more = sum(tally.calls for _, tally in used) > client.calls
+        yield "tools used", [f"{told} (with earlier connections)" if has_more else told]
     if detail.session is not None:
         yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
     else:

@@ -68,12 +68,14 @@ COVERED_S = 1 / 2
 """Below a dialog: how often."""
 RESTING_BEATS = 3
 """At rest: beats a refresh, for what changes without a frame, such as time and the work of servers."""
-BUSY_FRAMES = 100
-"""Frames in one beat from which on clients have the first call on the processor."""
-BUSY_BEATS = 3
-"""The screen is then refreshed at every third beat, unless somebody types."""
-CATCH_UP_S = 0.02
-"""What a beat may spend on pairing frames that a busy time left unpaired."""
+BUSY_FRAMES, TYPING_FRAMES = 100, 25
+"""Frames in one beat from which on clients, or what a key does while somebody types, come first."""
+BUSY_SHARE, TYPING_SHARE = 0.08, 0.25
+"""The share of a core that the screen then takes."""
+BUSY_S = 0.5
+"""It is refreshed this often in any case."""
+CATCH_UP_S, PAUSE_S = 0.008, 0.002
+"""When it is quiet, so long at a time frames are paired that a busy time left; keys come in between."""
 TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
 
@@ -152,8 +154,10 @@ class ScreenRefresher:
         self._link = main.link
         self._frames = -1
         self._quiet_beats = 0
-        self._busy_beats = 0
+        self._looked = (-math.inf, 0.0)
+        """When the screen was last refreshed, and what its thread had used by then, both in seconds."""
         self._timer: Timer | None = None
+        self._is_catching_up = False
         self._is_slow = False
         """Whether the next beat is later than usual."""
         self._notice = -1
@@ -194,13 +198,29 @@ class ScreenRefresher:
         came = traffic.frame_count - self._frames
         self._frames += came
         is_calm, is_behind = self._main.is_calm, traffic.paired < self._frames
-        self._busy_beats = self._busy_beats + 1 if is_calm and came >= BUSY_FRAMES else 0
+        share = BUSY_SHARE if is_calm else TYPING_SHARE
+        is_busy = came >= (BUSY_FRAMES if is_calm else TYPING_FRAMES)
         self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
-        if came < BUSY_FRAMES and is_behind:
-            traffic.catch_up(CATCH_UP_S)
+        if came < BUSY_FRAMES and is_behind and not self._is_catching_up:
+            self._catch_up()
         resting_beats = max(0, self._quiet_beats - AWAKE_BEATS)
-        if self._busy_beats % BUSY_BEATS == 0 and resting_beats % RESTING_BEATS == 0:
+        if resting_beats % RESTING_BEATS == 0 and not (is_busy and self._has_had(share)):
+            self._looked = (time.monotonic(), time.thread_time())
             self.refresh()
+
+    def _catch_up(self) -> None:
+        is_behind = self._link.traffic.catch_up(CATCH_UP_S)
+        is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
+        # Textual draws a covered screen as a whole after each of its timers.
+        self._is_catching_up = is_behind and is_quiet and self._main.is_active
+        if self._is_catching_up:
+            self._main.set_timer(PAUSE_S, self._catch_up)
+
+    def _has_had(self, share: float) -> bool:
+        """Whether the last refresh and its drawing took so much that the next has to wait."""
+        at, used = self._looked
+        since = time.monotonic() - at
+        return since < BUSY_S and time.thread_time() - used > share * since
 
     def refresh(self) -> None:
         """Read the core's state once and bring everything visible up to date."""
@@ -227,7 +247,7 @@ class ScreenRefresher:
         if question is None or question.id in main.questions.opened:
             main.announce(None)
         elif main.may_open(question):
-            main.ask(question)
+            main.ask(question, is_unasked=question.peer != DESK)
         else:
             main.announce(question)
 
@@ -450,13 +470,13 @@ class MainScreen(Screen[None]):
         if self._banner.announce(question):
             self.app.bell()
 
-    def ask(self, question: Question) -> None:
-        """Open the question's dialog."""
+    def ask(self, question: Question, *, is_unasked: bool = False) -> None:
+        """Open the question's dialog. `is_unasked`: it opens by itself, whatever the person is doing."""
         self.questions.opened.add(question.id)
         self.announce(None)
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
-        self.app.push_screen(QuestionScreen(self.link, question))
+        self.app.push_screen(QuestionScreen(self.link, question, is_unasked=is_unasked))
 
     def action_open_question(self) -> None:
         """Open the question that the banner announces; without a banner, the one that has waited longest."""

@@ -115,16 +115,19 @@ class JumpScreen(Dialog["Widget | str | None"]):
             self.dismiss(name)
 
 
+_MOST_COPIED = 10_000
+"""Characters of a copied text that are shown."""
 _SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
 
 
 class NewsScreen(PageDialog):
-    """What was said in the row at the bottom, the newest first."""
+    """What was said in the row at the bottom, the newest first, and the text that was copied last."""
 
-    def __init__(self, told: Iterable[tuple[float, str, str]]) -> None:
+    def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "") -> None:
         """`told`: Unix time in seconds, severity and text, the oldest first."""
         super().__init__("The last news")
         self._told = list(told)
+        self._copied = copied
 
     def page(self) -> Content:
         lines = []
@@ -132,4 +135,9 @@ class NewsScreen(PageDialog):
             sign, style = _SIGNS.get(severity, ("·", ""))
             time = (f"{clock(when)[:8]} ", "$text-muted")
             lines.append(Content.assemble(time, (f"{sign} {clean(text)}", style)))
+        if self._copied:
+            lines.append(
+                Content.styled("\nCopied last, should the terminal not have taken it:", "$text-muted")
+            )
+            lines.append(Content(clean(self._copied[:_MOST_COPIED])))
         return Content("\n").join(lines or [Content("nothing yet")])

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from mcpdesk.link.values import ItemKind
-from mcpdesk.tui.actions import Action, Reachable, key_name, reachable
+from mcpdesk.tui.actions import BY_ID, SCREENS, Action, Reachable, key_name, reachable
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 if TYPE_CHECKING:
@@ -168,7 +168,12 @@ Command = Callable[[], Awaitable[object]]
 
 async def open_palette(app: DeskApp) -> None:
     """Let the person choose a command and run it."""
-    choices = [*action_choices(app), *item_choices(app), *theme_choices(app)]
+    choices = [
+        *action_choices(app),
+        *traffic_choices(app),
+        *item_choices(app),
+        *theme_choices(app),
+    ]
     command: Command | None = await app.push_screen_wait(Palette("Palette", choices, filtered=True))
     if command is not None:
         await command()
@@ -184,16 +189,33 @@ def action_choices(app: DeskApp) -> Iterator[Choice]:
             yield Choice(name_of(action), partial(_run, app, found), action.help or action.group, keys, told)
 
 
-def item_choices(app: DeskApp) -> Iterator[Choice]:
-    """One line a working item of the catalogue: `call user-profile`."""
-    if not app.server:
+def traffic_choices(app: DeskApp) -> Iterator[Choice]:
+    """What Traffic does for all that comes, found from the other screens as well: it is shown first."""
+    if app.main.shown == "traffic" or not app.link.view().servers:
         return
-    for item in app.link.catalogue(app.server).items:
+    for action in (BY_ID[f"traffic.{name}"] for name in ("hold", "faults", "export")):
+        told = f"{action.group} · {action.help}"
+        keys = f"{SCREENS['traffic'].keys} {key_name(action.keys)}"
+        yield Choice(name_of(action), partial(_run_in_traffic, app, action), action.help, keys, told)
+
+
+def item_choices(app: DeskApp) -> Iterator[Choice]:
+    """One line a working item: `Call user-profile`; those of other servers come last: `Call fetch on web`."""
+    if app.server:
+        others = [one.name for one in app.link.view().servers if one.name != app.server]
+        for server in (app.server, *others):
+            yield from _items_of(app, server, "" if server == app.server else f" on {server}")
+
+
+def _items_of(app: DeskApp, server: str, where: str) -> Iterator[Choice]:
+    for item in app.link.catalogue(server).items:
         if not item.problem or item.stale:
-            label = f"{VERBS[item.kind]} {item.name}"
+            label = f"{VERBS[item.kind]} {item.name}{where}"
             title = item.title if item.title != item.name else item.kind.value
             told = item.description or title
-            yield Choice(label, partial(_open, app, item.kind, item.name), told, help=f"{title} · {told}")
+            yield Choice(
+                label, partial(_open, app, server, item.kind, item.name), told, help=f"{title} · {told}"
+            )
 
 
 def theme_choices(app: DeskApp) -> Iterator[Choice]:
@@ -206,7 +228,14 @@ async def _run(app: DeskApp, found: Reachable) -> None:
     await app.run_action(found.action.name, default_namespace=found.owner)
 
 
-async def _open(app: DeskApp, kind: ItemKind, name: str) -> None:
+async def _run_in_traffic(app: DeskApp, action: Action) -> None:
+    await app.main.show_screen("traffic")
+    if app.main.pane is not None:
+        await app.run_action(action.name, default_namespace=app.main.pane)
+
+
+async def _open(app: DeskApp, server: str, kind: ItemKind, name: str) -> None:
+    app.main.server = server
     await app.main.show_screen("workbench")
     cast("WorkbenchPane", app.main.pane).open_item(kind, name)
 

@@ -129,7 +129,8 @@ class WorkbenchPane(Vertical):
             self._open(self._selected_item(item.kind, item.name))
 
     def open_item(self, kind: ItemKind, name: str) -> None:
-        """Open an item and go to its arguments."""
+        """Open an item of the server that is shown and go to its arguments."""
+        self._follow(self._link.view())
         if any((one.kind, one.name) == (kind, name) for one in self._link.catalogue(self.server).items):
             self._open(self._selected_item(kind, name), enter=True)
 

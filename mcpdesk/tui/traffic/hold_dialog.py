@@ -259,10 +259,14 @@ class HoldDialog(Dialog[bool]):
 
     def _show(self) -> None:
         """Show what is held now."""
-        view = self._shown = self._link.held()
+        before, view = self._shown, self._link.held()
+        self._shown = view
         self.set_class(not view.messages, "-empty")
         self.listing.show(view.messages)
         self._show_keys()
+        field = self.query_one(LineField)
+        if view.messages and not before.messages and field.has_focus and field.true_text == view.rule:
+            self.listing.focus()  # nobody changes the filter, and the keys that are told are the list's
 
     def _look(self) -> None:
         view = self._link.held()

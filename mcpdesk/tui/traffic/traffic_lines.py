@@ -316,20 +316,29 @@ _ROOM_FOR_BOTH = 20
 
 
 def _said(said: Summary, width: int) -> list[Cell]:
-    """`arguments → result`, the arguments cut first: in at most half of what there is, if both are long."""
+    """`arguments → result`, the arguments cut first: in at most half of what there is, if both are long.
+
+    What failed begins with what is wrong, so its end is cut, and it is given two thirds.
+    """
     asked, answered = one_line(said.asked), one_line(said.answered)
     if not answered:
         return [(f" {cut(asked, width)}", "traffic--muted")] if asked else []
     style = "traffic--bad" if said.has_failed else "traffic--good"
     if not asked or width < _ROOM_FOR_BOTH:
-        return [(_ARROW, "traffic--muted"), (cut(answered, width - 2), style)]
+        return [(_ARROW, "traffic--muted"), (_cut_answer(said, answered, width - 2), style)]
     room = width - len(_ARROW)
-    half = max(room // 2, room - cell_len(answered))
+    half = max(room // (3 if said.has_failed else 2), room - cell_len(answered))
     asked = cut(asked, half)
     return [
         (f" {asked}{_ARROW}", "traffic--muted"),
-        (cut(answered, room - cell_len(asked)), style),
+        (_cut_answer(said, answered, room - cell_len(asked)), style),
     ]
+
+
+def _cut_answer(said: Summary, answered: str, width: int) -> str:
+    if not said.has_failed or cell_len(answered) <= width:
+        return cut(answered, width)
+    return f"{set_cell_size(answered, max(0, width - 1)).rstrip()}…"
 
 
 def cut(text: str, width: int) -> str:
@@ -423,10 +432,13 @@ class TrafficStrips:
         self.rules: ColourRules | None = None
         """What colours whole lines."""
         self._summaries: dict[tuple[object, ...], Summary] = {}
+        self._drawn: dict[int, tuple[object, Strip]] = {}
+        """The lines of exchanges that are over, each with what it was drawn from."""
 
     def forget_styles(self) -> None:
         """Look the styles up again: the theme or the focus changed."""
         self._styles.clear()
+        self._drawn.clear()
 
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
@@ -436,6 +448,7 @@ class TrafficStrips:
             self._width, self._raw, self._has_bars, self._had_zero = width, raw, bars, has_zero
             columns = bar_columns(width - 2) if bars else columns_for(width - 2, raw=raw, keeps_time=has_zero)
             self._columns = columns
+            self._drawn.clear()
 
     @property
     def columns(self) -> list[str]:
@@ -472,20 +485,34 @@ class TrafficStrips:
     def exchange(self, number: int, *, cursor: bool, marked: bool, fold: Fold = Fold.CLOSED) -> Strip:
         """The line of an exchange."""
         exchange = self._index.exchange(number)
-        if exchange.ended is None or exchange.asked_at is not None:
-            self.has_clock = True
-        columns = self._columns[:-1] if self._has_bars else self._columns
+        is_running = exchange.ended is None or exchange.asked_at is not None
+        self.has_clock = self.has_clock or is_running
         said = NOTHING_SAID if self._has_bars else self._summary(exchange)
+        how = "" if marked else self._how_changed(exchange)
+        rule = self.rules.rule_of(exchange) if self.rules is not None else None
+        look = (exchange, said, cursor, marked, fold, how, rule, self.zero)
+        kept = self._drawn.get(number)
+        if kept is not None and kept[0] == look:
+            return kept[1]
+        columns = self._columns[:-1] if self._has_bars else self._columns
         cells = exchange_cells(exchange, columns, time(), marked=marked, said=said, fold=fold, zero=self.zero)
-        if self._index.marks and not marked:
-            hows = [mark.how for mark in self._index.marks_of(exchange) if mark.was]
-            if hows:
-                cells[0] = (cells[0][0][1:], cells[0][1])
-                cells.insert(0, _BY_RULE if any(FAULT in how for how in hows) else _BY_HAND)
+        if how:
+            cells[0] = (cells[0][0][1:], cells[0][1])
+            cells.insert(0, _BY_RULE if FAULT in how else _BY_HAND)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
-        rule = self.rules.rule_of(exchange) if self.rules is not None else None
-        return self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))
+        strip = self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))
+        if not is_running and not self._has_bars:
+            if len(self._drawn) >= _MOST_SUMMARIES:
+                self._drawn.clear()
+            self._drawn[number] = (look, strip)
+        return strip
+
+    def _how_changed(self, exchange: Exchange) -> str:
+        """How messages of an exchange were changed at the desk; empty where none was."""
+        if not self._index.marks:
+            return ""
+        return " ".join(mark.how for mark in self._index.marks_of(exchange) if mark.was)
 
     def _colour(self, rule: ColourRule | None) -> Style | None:
         """The colour of a rule, as a style."""

@@ -7,7 +7,7 @@ layout. It reads the index when `update_lines` is called, never by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
@@ -105,15 +105,16 @@ class TrafficList(Widget, can_focus=True):
         listing: TrafficList
         exchange: int | None
 
-    @dataclass
-    class Shifted(Message):
-        """Following, pausing, marks, the order, or whether raw frames are shown, changed."""
+    def __init__(
+        self, index: Index, *, compact: bool = False, shifted: Callable[[], None] = lambda: None
+    ) -> None:
+        """`compact` leaves the column titles out, for a strip of few lines.
 
-        listing: TrafficList
-
-    def __init__(self, index: Index, *, compact: bool = False) -> None:
-        """`compact` leaves the column titles out, for a strip of few lines."""
+        `shifted` is called when following, pausing, marks, the order, or whether raw frames are shown,
+        changed: at once, so that what it changes elsewhere is drawn together with the lines.
+        """
         super().__init__()
+        self.shifted = shifted
         self.index = index
         self.compact = compact
         self.node: Node = EVERYTHING
@@ -267,7 +268,7 @@ class TrafficList(Widget, can_focus=True):
         if self.following and self.paused:
             self._resume()
         self._place_lines()
-        self.post_message(self.Shifted(self))
+        self.shifted()
 
     def action_pause(self) -> None:
         """Add no more lines, or add all that came meanwhile."""
@@ -277,7 +278,7 @@ class TrafficList(Widget, can_focus=True):
             self.paused = True
             self.view.hold()
         self._place_lines()
-        self.post_message(self.Shifted(self))
+        self.shifted()
 
     def action_mark(self) -> None:
         """Mark the selected exchange, or take its mark away, and go on to the next line."""
@@ -285,7 +286,7 @@ class TrafficList(Widget, can_focus=True):
             self.marks ^= {chosen}
             self.action_cursor(1)
             self.refresh()
-            self.post_message(self.Shifted(self))
+            self.shifted()
 
     def action_next_mark(self, by: int) -> None:
         """Go to the next or previous marked exchange."""
@@ -318,7 +319,7 @@ class TrafficList(Widget, can_focus=True):
         self._rebuild(not self.view.raw)
         if chosen is not None and not self.following:
             self.select(chosen)
-        self.post_message(self.Shifted(self))
+        self.shifted()
 
     def action_sort(self) -> None:
         """Sort by the next column, after the last one as the lines came."""
@@ -349,7 +350,7 @@ class TrafficList(Widget, can_focus=True):
         self.waterfall.is_on = not self.waterfall.is_on
         self._place_lines()
         self.refresh_bindings()
-        self.post_message(self.Shifted(self))
+        self.shifted()
 
     def action_zoom(self, by: int) -> None:
         """Make the time axis shorter, around the selected exchange, or longer."""
@@ -452,7 +453,7 @@ class TrafficList(Widget, can_focus=True):
     def _stop_following(self) -> None:
         if self.following:
             self.following = False
-            self.post_message(self.Shifted(self))
+            self.shifted()
 
     def _sort(self, column: str | None, is_falling: bool | None = None) -> None:
         """Show the lines by a column, from the first, or as they came, where the selected one is."""
@@ -466,7 +467,7 @@ class TrafficList(Widget, can_focus=True):
             self._offset = 0
             self._go(0)
         self._place_lines(reveal=True)
-        self.post_message(self.Shifted(self))
+        self.shifted()
 
     def _scroll(self, offset: int, event: events.Event | Message) -> None:
         """Show other lines; at the end following goes on if it was on."""

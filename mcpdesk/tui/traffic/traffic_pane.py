@@ -106,7 +106,7 @@ class TrafficPane(FilterPane):
         yield CompletionLine(self.link.traffic)
         yield Static(classes="wrong", markup=False)
         with Container(classes="panes"):
-            yield TrafficList(self.link.traffic)
+            yield TrafficList(self.link.traffic, shifted=self._shifted)
             yield TrafficDetail(
                 self.link.traffic, self._schema_of, self._awaited_by, self._logged_by, self._rules
             )
@@ -349,8 +349,7 @@ class TrafficPane(FilterPane):
             self.detail.focus_first()
         self.call_after_refresh(self.listing.on_resize)
 
-    @on(TrafficList.Shifted)
-    def shifted(self) -> None:
+    def _shifted(self) -> None:
         """Show at once that following, pausing or the bars changed."""
         # Not by a class of the pane: the styles of everything in it would be found anew.
         self.query_one(".legend").display = self.listing.waterfall.is_on and not self.listing.view.raw
