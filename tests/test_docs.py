@@ -21,6 +21,7 @@ from mcpdesk.tui.actions import ACTIONS
 from mcpdesk.version import __version__
 from tests.cli.conftest import Service
 from tests.support import manifest_schema
+from tests.support.reference_pages import PAGES
 from tests.support.settings_page import page as settings_page
 from tests.support.terminal import Desk
 
@@ -128,15 +129,21 @@ def test_picture_is_there() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for text in (README, CONTRIBUTING, *(page.read_text() for page in (ROOT / "docs").glob("*.md"))):
-        for target in re.findall(r"\]\(([^)#:]+)\)", text):
-            assert (ROOT / target).exists(), target
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{target} in {page}"
 
 
 def test_page_of_the_settings_is_up_to_date() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == settings_page(), (
         "run: python -m tests.support.settings_page > docs/settings.md"
     )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_made_from_the_program_is_up_to_date(name: str) -> None:
+    made = PAGES[name]()
+    assert (ROOT / "docs" / name).read_text() == made, "run: python -m tests.support.reference_pages"
 
 
 def test_every_command_is_in_the_documents() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,22 @@ async def until_written(url: str, job: str) -> None:
             await asyncio.sleep(0.01)
 
 
+async def until_kept(state: Path, job: str) -> None:
+    """Wait until the end of a job is on disk. No call waits for that, so a kill may come first."""
+    async with asyncio.timeout(WITHIN_S):
+        while not any(_is_kept(file, job) for file in state.rglob("*.sqlite")):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def _is_kept(file: Path, job: str) -> bool:
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as data:
+            rows = data.execute("SELECT record FROM jobs WHERE id = ?", (job,)).fetchall()
+    except sqlite3.Error:
+        return False  # another file, or one that is being written
+    return any(b"completed" in record for (record,) in rows)
+
+
 @pytest.mark.slow
 async def test_the_limit_of_a_job_is_its_own(start: Start) -> None:
     _, url = start(API_KEY="sesame", TOOL_TIMEOUT_MS="100", JOB_TIMEOUT_MS="1500")
@@ -147,12 +165,13 @@ async def test_what_is_refused_at_once_is_refused_as_a_job_in_the_same_words(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_jobs_are_known_after_a_restart(start: Start, number: signal.Signals) -> None:
+async def test_jobs_are_known_after_a_restart(start: Start, number: signal.Signals, tmp_path: Path) -> None:
     service, url = start(API_KEY="sesame", DRAIN_TIMEOUT_S="0")
     done, running = await begin(url, "draw"), await begin(url, "forever")
     before = await over(url, done)
     assert before["status"] == "succeeded"
     await until_written(url, running)
+    await until_kept(tmp_path / "state", done)
     service.end(number)
     _, url = start()
     assert (await fetch(f"{url}/jobs/{done}", headers=KEY)).json == before

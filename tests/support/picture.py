@@ -1,7 +1,8 @@
 """Draws the pictures in the README from the running program: `python -m tests.support.picture [PORT]`.
 
 A real core hosts the bundled sample, a client calls a tool over HTTP, a person calls another on the desk.
-With `any` instead of a port, the other picture: a server of Node's, which npx fetches.
+With `any` instead of a port, the other picture: a server of Node's, which npx fetches. With `gallery`, those
+of `docs/gallery.md`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,15 @@ from tests.support.patience import WITHIN_S
 
 PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
 ANY_SERVER = PICTURE.with_name("any-server.svg")
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
+SHOTS = (
+    ("traffic", ("escape", "escape", "2"), "tools/call", "night"),
+    ("exchange", ("up", "enter"), "plan-trip", "night"),
+    ("statistics", ("escape", "6"), "withdraw-cash", "night"),
+    ("help", ("1", "question_mark"), "what the save changed", "night"),
+    ("light", ("escape", "2"), "tools/call", "paper"),
+)
+"""Of each picture of the gallery: name, keys that lead to it from the one before, words it shows, theme."""
 EVERYTHING = UpstreamPlan(
     "server-everything", CommandTarget(("npx", "-y", "@modelcontextprotocol/server-everything"))
 )
@@ -61,6 +71,29 @@ async def draw_any() -> str:
             await until(pilot, lambda: shows(pilot, "is 42"))
             await pilot.pause(0.5)
             return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mcpdesk"))
+
+
+async def draw_gallery() -> AsyncIterator[tuple[str, str]]:
+    """Names and pictures of the gallery: the desk after a client and a person have used it."""
+    async with running_desk(sample_servers() / "desk", http=True) as link:
+        app = DeskApp(link, theme="night")
+        async with app.run_test(size=SIZE) as pilot:
+            await asyncio.to_thread(be_a_client, link)
+            await be_a_person(pilot, link)
+            for name, keys, words, theme in SHOTS:
+                app.theme = theme
+                await press(pilot, *keys)
+                await until(pilot, partial(shows, pilot, words))
+                await pilot.pause(0.5)
+                picture = app.export_screenshot(title="mcpdesk")
+                yield name, re.sub(r"terminal-\d+", "terminal", picture)
+
+
+async def keep_gallery() -> None:
+    """Write the gallery."""
+    GALLERY.mkdir(exist_ok=True)
+    async for name, picture in draw_gallery():
+        (GALLERY / f"{name}.svg").write_text(picture)
 
 
 async def be_a_person(pilot: Pilot[None], link: RunningDesk) -> None:
@@ -129,6 +162,8 @@ def finished_calls(link: RunningDesk) -> int:
 
 if __name__ == "__main__" and sys.argv[1:] == ["any"]:
     ANY_SERVER.write_text(asyncio.run(draw_any()))
+elif __name__ == "__main__" and sys.argv[1:] == ["gallery"]:
+    asyncio.run(keep_gallery())
 elif __name__ == "__main__":
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(asyncio.run(draw(port=int(sys.argv[1]) if sys.argv[1:] else PORT)))

@@ -1,0 +1,185 @@
+"""The pages of `docs/` made from the program's own tables; run as a module, it writes them."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcpdesk.cli.main import COMMANDS, EPILOG, program
+from mcpdesk.settings import SETTINGS
+from mcpdesk.tui.actions import ACTIONS, key_name
+from tests.support.manifest_schema import manifest_schema
+
+DOCS = Path(__file__).parents[2] / "docs"
+MADE = "<!-- Made from {}: python -m tests.support.reference_pages -->"
+KEYS = """\
+# Keys
+
+{made}
+
+`?` on the desk shows those of the pane you are in, `f1` does so where letters type, and `ctrl+p` finds every
+action by its name. `^p` is ctrl+p, `⇧↑` is shift+up.
+"""
+COMMANDS_HEAD = """\
+# Commands
+
+{made}
+
+`mcpdesk COMMAND --help` shows the same in the terminal. Without a command, `mcpdesk` opens the desk on the
+servers that follow.
+
+```text
+{examples}
+```
+
+[Exit codes](any-server.md#in-the-shell) are the same everywhere unless a command says otherwise.
+"""
+FLAGS = {f"--{setting.name.replace('_', '-')}" for setting in SETTINGS}
+MANIFEST = """\
+# mcp.json
+
+{made}
+
+The file `mcp.json` in a server folder says what the folder cannot say by itself. Every member is optional.
+[`mcp.schema.json`](mcp.schema.json) is the same for editors: `"$schema": "PATH/mcp.schema.json"` in the file
+makes them complete it.
+"""
+
+
+def cell(text: str) -> str:
+    """A text in a table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def code(text: str) -> str:
+    """Code in a table."""
+    quotes = "``" if "`" in text else "`"
+    return f"{quotes} {text} {quotes}" if "`" in text else quotes + text.replace("|", "\\|") + quotes
+
+
+def table(head: str, *rows: tuple[str, ...]) -> str:
+    """A table; nothing without rows."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    columns = head.count("|") + 1
+    return "\n".join(["", f"| {head} |", "|" + " --- |" * columns, *lines, ""]) if rows else ""
+
+
+def keys_page() -> str:
+    """Every action by its group."""
+    parts = [KEYS.format(made=MADE.format("mcpdesk/tui/actions.py"))]
+    for group in dict.fromkeys(action.group for action in ACTIONS):
+        rows = [
+            (
+                " ".join(code(key_name(key)) for key in action.keys.split(",")),
+                cell(action.title),
+                cell(action.help),
+            )
+            for action in ACTIONS
+            if action.group == group
+        ]
+        parts.append(f"\n## {group}\n{table('keys | does | in a sentence', *rows)}")
+    return "".join(parts)
+
+
+def commands_page() -> str:
+    """Every command with its options."""
+    made = MADE.format("the commands' own help")
+    parts = [COMMANDS_HEAD.format(made=made, examples=verbatim(EPILOG))]
+    root = click.Context(program, info_name="mcpdesk")
+    for name in COMMANDS:
+        command = program.get_command(root, name)
+        assert command is not None
+        ctx = click.Context(command, parent=root, info_name=name)
+        usage = " ".join(command.collect_usage_pieces(ctx))
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        records = (each.get_help_record(ctx) for each in options if not FLAGS.intersection(each.opts))
+        rows = [(code(record[0]), cell(record[1])) for record in records if record]
+        parts += [
+            f"\n## mcpdesk {name}\n\n```text\nmcpdesk {name} {usage}\n```\n",
+            *prose(command.help or ""),
+        ]
+        parts.append(table("option | does", *rows))
+        if any(FLAGS.intersection(each.opts) for each in options):
+            parts.append("\nEach of the [settings](settings.md) is an option, too.\n")
+        if command.epilog:
+            parts.append(f"\n```text\n{verbatim(command.epilog)}\n```\n")
+    return "".join(parts)
+
+
+def prose(text: str) -> Iterator[str]:
+    """The paragraphs of a help text; what must keep its lines is a block."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b"):
+            yield f"\n```text\n{verbatim(paragraph)}\n```\n"
+        else:
+            yield f"\n{paragraph.replace('<', '&lt;').replace('*', chr(92) + '*')}\n"
+
+
+def verbatim(text: str) -> str:
+    """A text without the marks that keep click from wrapping it."""
+    return textwrap.dedent(text.replace("\b\n", "").replace("\b", "")).strip()
+
+
+def manifest_page() -> str:
+    """Every member of `mcp.json`."""
+    schema = manifest_schema()
+    parts = [MANIFEST.format(made=MADE.format("mcpdesk/hosting/folder/manifest.py"))]
+    for title, name in OBJECTS.items():
+        parts.append(members(title, schema["$defs"][name] if name else schema, schema["$defs"]))
+    parts.append("\nOf the [settings](settings.md) a folder may have those that concern it alone.\n")
+    return "".join(parts)
+
+
+OBJECTS = {
+    "members": "",
+    "auth": "Auth",
+    "jwt": "Jwt",
+    "needs": "Needs",
+    "mode": "Mode",
+    "command": "Command",
+}
+"""Heading -> the object of the schema that it is about."""
+
+
+def members(title: str, schema: dict[str, Any], others: dict[str, Any]) -> str:
+    """A table of one object."""
+    required = schema.get("required", ())
+    rows = [
+        (
+            code(key) + (" (required)" if key in required else ""),
+            kind(each, others),
+            cell(each.get("description", "")),
+        )
+        for key, each in schema["properties"].items()
+    ]
+    return f"\n## {title}\n{table('member | is | what it says', *rows)}"
+
+
+def kind(schema: dict[str, Any], others: dict[str, Any]) -> str:
+    """What a value may be, in words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        title = next((title for title, object_ in OBJECTS.items() if object_ == name), "")
+        return f"[{title}](#{title})" if title else kind(others[name], others)
+    if "anyOf" in schema:
+        return " or ".join(kind(each, others) for each in schema["anyOf"] if each.get("type") != "null")
+    if "enum" in schema:
+        return ", ".join(code(str(each)) for each in schema["enum"])
+    if schema.get("type") == "array":
+        return f"a list: {kind(schema.get('items', {}), others)}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"by name: {kind(schema['additionalProperties'], others)}"
+    names = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false"}
+    return names.get(str(schema.get("type")), "object")
+
+
+PAGES = {"keys.md": keys_page, "commands.md": commands_page, "mcp-json.md": manifest_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page())
