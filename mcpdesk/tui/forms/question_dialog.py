@@ -111,7 +111,7 @@ class QuestionScreen(Dialog[None]):
 
     @property
     def takes_text(self) -> bool:
-        """Whether typed text answers by now: for a moment it may still be meant for what was on the screen."""
+        """Whether typed text answers by now; at first it may be meant for what was on the screen before."""
         return time.monotonic() >= self._open_to_keys
 
     def ignores(self, event: events.Event) -> bool:
