@@ -63,7 +63,7 @@ def traffic_figures(
         (
             "tool_answer_seconds",
             "summary",
-            "From the request of a call to its answer, waiting for people included.",
+            "From the request of a call to its answer, without waiting for clients and people.",
             (sample for labels, tally in told for sample in _seconds(labels, tally)),
         ),
         (

@@ -182,7 +182,7 @@ ACTIONS: tuple[Action, ...] = (
     _traffic_list("reverse", "less_than_sign", "reverse", "Sort the other way round.", footer=False),
     _traffic_list("zero", "z", "zero",
         "Mark this exchange as the time from which all are counted; again shows the clock.", footer=False),
-    _traffic_list("raw", "b", "raw frames", "Every frame for itself, or exchanges."),
+    _traffic_list("raw", "b", "raw frames", "Every frame for itself, or exchanges.", footer=False),
 
     _traffic("filter", "slash", "filter",
         "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( )."),

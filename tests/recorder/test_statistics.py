@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import statistics
@@ -108,8 +109,21 @@ def test_an_operation_in_rounds_is_one_call() -> None:
     recording.frame(1, OUT, text(2, "done"), at=OPENED + 10)
     settle(recording)
     (tally,) = recording.index.statistics.sums(Subject.TOOL).values()
-    assert tally.calls == 1 and tally.slowest_s == pytest.approx(10)
+    assert tally.calls == 1 and tally.slowest_s == pytest.approx(2), "eight seconds were the client's"
     assert tally.received == len(call(1, "order")) + len(retry(2, "order", "state", size={"cups": 1}))
+
+
+def test_what_a_call_waited_for_a_person_is_no_part_of_what_it_took() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for at, person_s in enumerate((0, 30, 0)):
+        recording.frame(1, IN, call(at, "Bash"), at=OPENED + 60 * at)
+        answered = OPENED + 60 * at + person_s + 0.5
+        phases = Phases(answered, handler=500_000, person=person_s * 1_000_000)
+        recording.frame(1, OUT, text(at, "done"), at=answered, phases=phases)
+    settle(recording)
+    (tally,) = recording.index.statistics.sums(Subject.TOOL).values()
+    assert (tally.calls, tally.slowest_s) == (3, pytest.approx(0.5))
 
 
 def test_pictures_and_files_cost_no_text_tokens() -> None:

@@ -91,6 +91,11 @@ class Operations:
         """The operation that begins with `row`; None when it is an exchange and nothing else."""
         return self._of.get(row)
 
+    def client_s(self, row: int) -> float:
+        """Seconds for which the operation that begins with `row` waited for its client."""
+        operation = self._of.get(row)
+        return 0.0 if operation is None else operation.waited
+
     def start(self, row: int) -> LinkedExchanges:
         """The operation of a row, begun if need be; that of its whole if it is a part."""
         whole = self.whole.get(row, row)
@@ -431,6 +436,7 @@ class Pairing:
         status = _status(head)
         elapsed = self.table.answer(row, frame, status)
         self.table.tokens[row] = head.tokens
+        elapsed -= self.operations.client_s(row)
         self.table.slow[row] = self._slow_calls.is_slow(self.table.label[row], elapsed)
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)

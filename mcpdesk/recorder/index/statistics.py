@@ -87,7 +87,7 @@ class CallTally:
         self.tokens = 0
         """About what a model pays for the results."""
         self.total_s = 0.0
-        """Of all calls that were answered."""
+        """Of all calls that were answered, without waiting for clients and people."""
         self.seen = 0.0
         """Unix time in seconds at which the last of them began."""
         self.shortest_s, self.slowest_s = float("inf"), 0.0
@@ -333,8 +333,12 @@ class CallStatistics:
         return found
 
     def _count(self, start: int, stop: int) -> None:
-        """Count the requests of peers among some rows that are over and part of no other."""
+        """Count the requests of peers among some rows that are over and part of no other.
+
+        What a call waited for its client or for people is no part of what it took.
+        """
         table, whole, found = self._index.table, self._index.operations.whole, self._found
+        client_s, person_s = self._index.operations.client_s, table.person_s
         connections = self._index.connections
         columns = (
             table.kind, table.direction, table.status, table.connection, table.label,
@@ -351,7 +355,9 @@ class CallStatistics:
             info = connections.get(connection)
             server, peer = (info.server, info.peer) if info is not None else ("", "")
             tally = found.get((server, peer, label)) or self._find(server, peer, label)
-            took_s = max(0.0, ended - began) if status in _TIMED else None
+            took_s = None
+            if status in _TIMED:
+                took_s = max(0.0, ended - began - client_s(row) - person_s.get(row, 0.0))
             if label in self._list_labels and status == _OK:
                 self._lists.append(row)
             tally.add(status, began, took_s, asked, size - asked, tokens)

@@ -59,6 +59,8 @@ class Table:
         self.under: ColumnValues[int] = self._column("q")
         """The row of the call that a notification belongs to; -1 where it stands for itself."""
         self.id: ColumnValues[Id | None] = self._column("")
+        self.person_s: dict[int, float] = {}
+        """Seconds a row waited for people, where it did."""
         self.labels: dict[int, Label] = {}
         """By code. A code is never used again."""
         self.revisions: list[str] = [""]
@@ -79,6 +81,8 @@ class Table:
         self.base = base
         for column in self._columns:
             column.drop(base)
+        for row in [row for row in self.person_s if row < base]:
+            del self.person_s[row]
         unused = frozenset(self.labels.keys() - {self.label[row] for row in range(base, len(self))})
         for code in unused:
             del self._label_of[self.labels.pop(code)]
@@ -116,12 +120,16 @@ class Table:
         return len(self.kind) - 1
 
     def answer(self, row: int, frame: Frame, status: Status) -> float:
-        """Enter the response of a row; returns the seconds it took."""
+        """Enter the response of a row; returns the seconds it took without those it waited for people."""
         self.status[row] = _STATUS_CODES[status]
         self.response[row] = frame.number
         self.size[row] += frame.size
         self.ended[row] = frame.time
-        return frame.time - self.started[row]
+        took = frame.time - self.started[row]
+        if frame.phases is None or not frame.phases.person:
+            return took
+        self.person_s[row] = frame.phases.person / 1e6
+        return max(0.0, took - self.person_s[row])
 
     def end(self, row: int, time: float, status: Status) -> None:
         """End a row without a response."""
@@ -142,6 +150,8 @@ class Table:
         self.slow[row] |= self.slow[last]
         self.size[row] += size
         self.tokens[row] = self.tokens[last]
+        if last in self.person_s:
+            self.person_s[row] = self.person_s.get(row, 0.0) + self.person_s[last]
 
     def method(self, row: int) -> str:
         """The method of a row."""

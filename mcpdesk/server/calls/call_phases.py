@@ -55,6 +55,14 @@ class MeasuredCall(Protocol):
     waits: Waits | None
 
 
+def waited_s(call: MeasuredCall) -> float:
+    """For how many seconds a call waited for its client and for people up to now."""
+    if call.waits is None:
+        return 0.0
+    call.waits.count()
+    return call.waits.client_s + call.waits.person_s
+
+
 def measured(call: MeasuredCall) -> Phases:
     """The phases of a call whose answer is ready now."""
     now, waits = monotonic(), call.waits

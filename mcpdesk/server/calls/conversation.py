@@ -34,7 +34,7 @@ from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.asks.client_requests import AskingCall, ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
-from mcpdesk.server.calls.call_phases import measured
+from mcpdesk.server.calls.call_phases import measured, waited_s
 from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.running_call import Call, progress_token
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count
@@ -272,7 +272,7 @@ class Conversation:
             if call.method != "subscriptions/listen":
                 if self.latency is None:
                     self.latency = Latency()
-                self.latency.add(time.monotonic() - call.started)
+                self.latency.add(time.monotonic() - call.started - waited_s(call))
             if call.stop:
                 call.undo_cancellation()
             else:
