@@ -168,6 +168,11 @@ class ServerView:
         """Its folder, its command or its URL."""
         return self.folder if self.upstream is None else self.upstream.place
 
+    @property
+    def is_started(self) -> bool:
+        """Whether a client can start it, rather than only reach its URL."""
+        return self.upstream is None or "://" not in self.place
+
 
 QUIET_S = 60.0
 """A client without an open connection counts as connected so long after it was last heard of."""

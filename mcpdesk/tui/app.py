@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.cells import cell_len
 from textual import events, work
 from textual.actions import SkipAction
 from textual.app import App
@@ -53,6 +54,8 @@ LEAVE_S = 5.0
 """After so many seconds what keeps the screen from closing is cancelled."""
 NEWS_S = 20.0
 """How long the toast after a failure of the screen stays."""
+NEWS_FRAME = 3
+"""Cells of the row of news that are no text."""
 MOST_TOLD = 100
 """News that are kept to be read again."""
 MENU_GROUP = "menu"
@@ -284,8 +287,11 @@ class DeskApp(App[None]):
         markup: bool = True,
     ) -> None:
         """Show news in their row, which has one line, and keep them to be read in full."""
-        self.told.append((time.time(), severity, message))
-        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+        now = time.time()
+        others = sum(now - at < self.NOTIFICATION_TIMEOUT for at, _, _ in self.told)
+        self.told.append((now, severity, message))
+        line = news_line(message, others, self.size.width - NEWS_FRAME)
+        super().notify(line, title=title, severity=severity, timeout=timeout, markup=False)
 
     def action_show_news(self) -> None:
         """Show what was said lately, the newest first, and what was copied."""
@@ -353,6 +359,18 @@ class DeskApp(App[None]):
             self.exit()
         self._interrupted = now
         self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=INSIST_S)
+
+
+def news_line(message: str, others: int, width: int) -> str:
+    """News on one line of `width` cells, with the key that shows what has no room: its rest or others."""
+    line = one_line(message)
+    if others:
+        hint = f" · ! shows {others} more"
+    elif cell_len(line) > width:
+        hint = " · ! shows all"
+    else:
+        return line
+    return one_line(line, max(width - cell_len(hint), 1)) + hint
 
 
 NEEDS_SERVER = frozenset(

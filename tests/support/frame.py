@@ -38,7 +38,7 @@ class StubPane(Vertical):
     def open_item(self, kind: ItemKind, name: str) -> None:
         self.opened.append((kind, name))
 
-    def set_filter(self, query: str) -> None:
+    def show_only(self, query: str) -> None:
         self.query_text = query
 
 
@@ -67,5 +67,5 @@ async def running_frame(
 
 
 def toasts(app: DeskApp) -> list[str]:
-    """The texts of all toasts so far that have not gone."""
-    return [notification.message for notification in app._notifications]
+    """The whole texts of all toasts so far that have not gone."""
+    return [text for _, _, text in app.told][len(app.told) - len(app._notifications) :]

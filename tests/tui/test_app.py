@@ -266,8 +266,10 @@ async def test_news_take_the_row_of_the_keys_and_no_other() -> None:
             return [strip.text for strip in app.screen._compositor.render_strips()]
 
         app.notify("first " * 40, markup=False)
+        await until(pilot, lambda: "first first" in rows()[-1])
+        assert "… · ! shows all" in rows()[-1] and not any("first" in row for row in rows()[:-1])
         app.notify("second news", markup=False)
-        await until(pilot, lambda: "second news" in rows()[-1])
-        assert "first" in rows()[-1] and not any("first" in row for row in rows()[:-1])
+        await until(pilot, lambda: "second news · ! shows 1 more" in rows()[-1])
+        assert not any("first" in row for row in rows())
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: sum(row.count("first") for row in rows()[:-1]) == 40)

@@ -154,8 +154,11 @@ async def test_nothing_found_says_how_to_see_all() -> None:
 @pytest.mark.slow
 async def test_another_pane_can_set_the_filter() -> None:
     async with running() as (_, pilot, pane):
-        pane.set_filter('peer:"desk"')
+        pane.open_exchange(2)
         await pilot.pause()
+        pane.show_only('peer:"desk"')
+        await pilot.pause()
+        assert not pane.detail.display
         await pane.workers.wait_for_complete()
         assert len(pane.listing.view.lines) == 1 and pane.query_one(Input).display
 

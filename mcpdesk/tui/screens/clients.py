@@ -203,7 +203,7 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column("tools", lambda one, _: one.tools.value, lambda one: one.tools),
     Column("caller", lambda one, _: one_line(one.caller, 24) or "–", lambda one: one.caller, MUTED),
 )
-GIVING_WAY = ("era", "server", "caller", "tools", "p50", "transport", "p95", "revision", "since")
+GIVING_WAY = ("era", "caller", "tools", "p50", "transport", "p95", "server", "revision", "since")
 """Columns that are left out where there is little room, the first one first."""
 SEEN_STYLES = {
     PRESENCES[Presence.CONNECTED]: "lines--good",
@@ -274,6 +274,8 @@ class ClientsPane(ColumnSection[ClientView]):
         return (row.connection,)
 
     def lacks(self, column: Column[ClientView]) -> bool:
+        if column.name == "server":
+            return len({(client.server, client.mode) for client in self.rows}) < 2
         return column.name == "caller" and not any(client.caller for client in self.rows)
 
     def style_of(self, column: Column[ClientView], cell: str) -> str:
@@ -315,7 +317,7 @@ class ClientsPane(ColumnSection[ClientView]):
         if client is None:
             return
         await self.app.main.show_screen("traffic")
-        cast("TrafficPane", self.app.main.pane).set_filter(f"peer:{quoted(client.name)}")
+        cast("TrafficPane", self.app.main.pane).show_only(f"peer:{quoted(client.name)}")
 
     @work
     async def action_disconnect(self) -> None:
@@ -338,9 +340,9 @@ class ClientsPane(ColumnSection[ClientView]):
             return Content("\n".join(map(clean, server.problems)))
         place = server.place if server.upstream is None else f"-- {server.place}"
         lessons = [("Claude Code", self.link.client_config(server.name, "claude-code"))]
-        if is_started(server):
+        if server.is_started:
             lessons.append(("Any client that starts its servers itself", f"mcpdesk stdio {place}"))
-        if server.url or not is_started(server):
+        if server.url or not server.is_started:
             lessons.append(("By hand", self.link.client_config(server.name, "curl")))
         lines = []
         for title, command in lessons:
@@ -379,18 +381,13 @@ CONFIG_TARGETS = (
 """First those that connect to the running server, then those that start or find one by a command."""
 
 
-def is_started(server: ServerView) -> bool:
-    """Whether a client can start it, rather than only reach its URL."""
-    return server.upstream is None or "://" not in server.place
-
-
 def targets_for(server: ServerView) -> list[ConfigTarget]:
     """The clients that can reach a server: a URL needs a listener, and only curl can use a Unix socket."""
-    is_served = server.url.startswith("http") or not is_started(server)
+    is_served = server.url.startswith("http") or not server.is_started
     return [
         one
         for one in CONFIG_TARGETS
-        if (is_started(server) if one.over == "stdio" else is_served or (one.name == "curl" and server.url))
+        if (server.is_started if one.over == "stdio" else is_served or (one.name == "curl" and server.url))
     ]
 
 

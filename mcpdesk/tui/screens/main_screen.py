@@ -528,10 +528,11 @@ class MainScreen(Screen[None]):
 
         servers = self.link.view().servers
         choices = [Choice(one.name, one.name, _server_hint(one)) for one in servers]
-        choices.append(Choice("add a server", "", "a folder, a URL, a program, a file", "N"))
+        choices.append(Choice("add a server", "", "a folder, a URL, a program, a file"))
         names = [one.name for one in servers]
         cursor = names.index(self.server) if self.server in names else 0
-        chosen = await self.app.push_screen_wait(Menu("Servers", choices, cursor=cursor))
+        menu = Menu("Servers", choices, filtered=True, cursor=cursor)
+        chosen = await self.app.push_screen_wait(menu)
         if chosen:
             self.server = chosen
         elif chosen is not None:

@@ -196,7 +196,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             return
         await self.app.main.show_screen("traffic")
         query = "" if row.name == ALL else f"{_FILTERS[self.subject]}:{quoted(row.name)}"
-        cast("TrafficPane", self.app.main.pane).set_filter(query)
+        cast("TrafficPane", self.app.main.pane).show_only(query)
 
     @work
     async def action_export(self) -> None:

@@ -156,6 +156,11 @@ class TrafficPane(FilterPane):
         self.filter_field.true_text = query
         self.set_class(bool(query), "-filtering")
 
+    def show_only(self, query: str) -> None:
+        """Show what matches and the newest of it, without the details of what was looked at before."""
+        self.remove_class("-detail")
+        self.set_filter(query)
+
     def open_exchange(self, number: int) -> None:
         """Select an exchange and show its details, as if it had been opened in the list."""
         self.listing.select(number)
@@ -505,9 +510,14 @@ def how_to_connect(link: Link, view: CoreView, width: int) -> list[Cell]:
     lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
     if not view.servers:
         return lines
+    if width <= 0:  # it is not laid out yet
+        return []
     server = view.servers[0]
     lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
-    for title, client in (("Claude Code", "claude-code"), ("by hand", "curl")):
+    lessons = [("Claude Code", "claude-code")]
+    if server.url or not server.is_started:  # a URL is there as soon as the port is open
+        lessons.append(("by hand", "curl"))
+    for title, client in lessons:
         lines += [("", ""), (f"  {title}", "traffic--muted")]
         command = shown_command(link.client_config(server.name, client), view.api_key, width - 5)
         lines += [(f"    {line}", "traffic--peer") for line in command]
