@@ -72,6 +72,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
         "painted after a small capture": QUICK,
         "jump to start": QUICK,
         "jump to end": QUICK,
+        "sort": QUICK,
         "word": SECOND,
         "memory": SMALL,
     }
@@ -109,6 +110,8 @@ def _measured(path: Path, small: Path) -> dict[str, float]:
         looks["waterfall"] = screen.press("w", "▬ server")
         looks["next in the waterfall"] = median(screen.press("k", "▬") for _ in range(LOOKS))
         screen.press("w", "final")
+        looks["sort"] = screen.press(">", r"of them sorted")
+        screen.press("f", "final")
         screen.press("/", "filter: words")
         looks["word"] = screen.press("docs/999984", rf"  ?1 of {FRAMES // 2:,} exchanges  ")
         memory = psutil.Process(screen.pid).memory_info().rss / (1 << 20)
