@@ -10,6 +10,7 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from mcpdesk.paths import package_themes
+from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.themes import DEFAULT, ThemeError, load_theme, load_themes, readable
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.frame import running_frame, toasts
@@ -127,6 +128,26 @@ async def test_the_chosen_line_of_a_menu_with_a_filter_is_seen_in_every_theme(th
         chosen, other = (next(iter(menu.listing.render_line(y))).style for y in (0, 1))
         assert chosen is not None and other is not None
         assert chosen.reverse or (chosen.bgcolor != other.bgcolor and chosen.bgcolor is not None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(OURS))
+async def test_no_letters_have_the_colour_of_what_is_behind_them(name: str) -> None:
+    async with running_frame(panes=PANES) as (app, pilot):
+        app.theme = name
+        for screen in "123456":
+            await pilot.press("escape", "escape", screen)
+            await pilot.pause(0.2)
+            for strip in app.screen._compositor.render_strips():
+                for segment in strip:
+                    style = segment.style
+                    is_seen = (
+                        style is None
+                        or style.color is None
+                        or style.color.is_default
+                        or style.color != style.bgcolor
+                    )
+                    assert is_seen or not segment.text.strip(" █▁▂▃▄▅▆▇▕▔"), (screen, segment)
 
 
 @pytest.mark.slow

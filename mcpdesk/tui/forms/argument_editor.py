@@ -92,7 +92,8 @@ class Arguments(Vertical):
 
     DEFAULT_CSS = """
     Arguments > ContentSwitcher { height: 1fr; }
-    Arguments > .hint { height: 1; width: 1fr; padding: 0 1; color: $text-muted; }
+    Arguments > .hint { height: 1; width: 1fr; padding: 0 1; color: $text-muted;
+        text-wrap: nowrap; text-overflow: ellipsis; }
     """
     form = query_one(Form)
     editor = query_one(JsonEditor)

@@ -195,6 +195,7 @@ class CallButton(Chip):
 
     DEFAULT_CSS = """
     CallButton { dock: right; background: $primary 15%; }
+    CallButton:ansi { background: $primary; color: $block-cursor-foreground; }
     CallButton:focus { text-style: bold reverse; }
     """
 

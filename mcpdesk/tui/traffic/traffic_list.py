@@ -67,6 +67,7 @@ class TrafficList(Widget, can_focus=True):
             background: $block-cursor-blurred-background;
             text-style: $block-cursor-blurred-text-style;
         }
+        &:ansi > .traffic--cursor { color: $block-cursor-blurred-foreground; }
         &:focus > .traffic--cursor {
             background: $block-cursor-background;
             color: $block-cursor-foreground;
