@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,11 @@ from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.link.local import LocalLink
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.patience import WITHIN_S
+
+# pytest makes a syntax tree of every module of ours that it imports, which two threads cannot do at the same
+# time (see `mcpdesk.hosting.folder.namespace`): what the screen imports late is imported before a core runs.
+for late in ("screens.workbench", "traffic.traffic_pane", "screens.activity", "screens.logs"):
+    import_module(f"mcpdesk.tui.{late}")
 
 START_S = 20.0
 

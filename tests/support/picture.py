@@ -2,7 +2,7 @@
 
 A real core hosts the bundled sample, a client calls a tool over HTTP, a person calls another on the desk.
 With `any` instead of a port, the other picture: a server of Node's, which npx fetches. With `gallery`, those
-of `docs/gallery.md`.
+of `docs/gallery.md`; with `screens`, every screen at three sizes in `tests/golden/screens`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,26 @@ SHOTS = (
     ("light", ("escape", "2"), "tools/call", "paper"),
 )
 """Of each picture of the gallery: name, keys that lead to it from the one before, words it shows, theme."""
+SCREENS = PICTURE.with_name("screens")
+SIZES = ((80, 24), (120, 40), (200, 60))
+QUESTION = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
+EVERY_SCREEN = (
+    ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
+    ("traffic", ("2",), ("tools/call", "withdraw-cash", "waterfall")),
+    ("exchange", ("up", "enter"), ("request", "handler", "waterfall")),
+    ("waterfall", ("escape", "escape", "w"), ("shaping", "handler")),
+    ("hold", ("w", "H"), ("Held messages", "begins to hold")),
+    ("activity", ("escape", "escape", "3"), ("No question was asked yet", "next part")),
+    ("clients", ("4",), ("last seen", "notebook 2.1", "capabilities")),
+    ("logs", ("5",), ("withdraw", "level debug+")),
+    ("statistics", ("6",), ("all calls", "p95", "calls a second")),
+    ("help", ("question_mark",), ("Keys", "esc close")),
+    ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
+    ("servers", ("escape", "S"), ("Servers", "add a server")),
+    ("asking", ("escape", "1", "slash", *"AskUser", "enter"), ("AskUserQuestion", "questions_json")),
+    ("question", ("slash", "escape", "enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
+)
+"""Of each screen and dialog: name, keys that lead to it from the one before, words it shows at every size."""
 EVERYTHING = UpstreamPlan(
     "server-everything", CommandTarget(("npx", "-y", "@modelcontextprotocol/server-everything"))
 )
@@ -96,8 +116,40 @@ async def keep_gallery() -> None:
         (GALLERY / f"{name}.svg").write_text(picture)
 
 
-async def be_a_person(pilot: Pilot[None], link: RunningDesk) -> None:
-    """Find a tool, fill its form in and call it."""
+async def draw_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], str]]:
+    """Names of all screens at one size, the words they have to show, and their pictures."""
+    async with running_desk(sample_servers() / "desk", http=True) as link:
+        app = DeskApp(link, theme="night")
+        async with app.run_test(size=size) as pilot:
+            await asyncio.to_thread(be_a_client, link)
+            await be_a_person(pilot, link, ("3 days in Lisbon",))
+            for name, keys, words in EVERY_SCREEN:
+                await press(pilot, *keys)
+                for each in words:
+                    await until(pilot, partial(shows, pilot, each))
+                picture = app.export_screenshot(title=f"mcpdesk, {name}, {size[0]}x{size[1]}")
+                yield name, words, re.sub(r"terminal-\d+", "terminal", picture)
+
+
+async def keep_screens() -> None:
+    """Write the pictures of all screens."""
+    SCREENS.mkdir(exist_ok=True)
+    for size in SIZES:
+        async for name, _, picture in draw_screens(size):
+            screen_file(name, size).write_text(picture)
+
+
+def screen_file(name: str, size: tuple[int, int]) -> Path:
+    """Where the picture of a screen is kept."""
+    return SCREENS / f"{name}-{size[0]}x{size[1]}.svg"
+
+
+WIDE = ("3 days in Lisbon", "notebook 2.1", "withdraw-cash")
+"""What a wide workbench shows after the calls of a client and a person."""
+
+
+async def be_a_person(pilot: Pilot[None], link: RunningDesk, seen: tuple[str, ...] = WIDE) -> None:
+    """Find a tool, fill its form in and call it, until the words of `seen` are on the screen."""
     await until(pilot, lambda: shows(pilot, "brew-coffee"))
     await press(pilot, "slash")
     await until(pilot, lambda: isinstance(pilot.app.focused, Input))
@@ -108,7 +160,7 @@ async def be_a_person(pilot: Pilot[None], link: RunningDesk) -> None:
     await until(pilot, lambda: isinstance(pilot.app.focused, Input))
     await press(pilot, *"Lisbon", "ctrl+r")
     await until(pilot, lambda: finished_calls(link) == 3)
-    for words in ("3 days in Lisbon", "notebook 2.1", "withdraw-cash"):
+    for words in seen:
         await until(pilot, partial(shows, pilot, words))
     await pilot.pause(0.5)
 
@@ -164,6 +216,8 @@ if __name__ == "__main__" and sys.argv[1:] == ["any"]:
     ANY_SERVER.write_text(asyncio.run(draw_any()))
 elif __name__ == "__main__" and sys.argv[1:] == ["gallery"]:
     asyncio.run(keep_gallery())
+elif __name__ == "__main__" and sys.argv[1:] == ["screens"]:
+    asyncio.run(keep_screens())
 elif __name__ == "__main__":
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(asyncio.run(draw(port=int(sys.argv[1]) if sys.argv[1:] else PORT)))

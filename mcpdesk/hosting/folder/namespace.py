@@ -13,6 +13,7 @@ import importlib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from itertools import count
@@ -28,6 +29,22 @@ ROOT = "mcpdesk_folders"
 FOREIGN = sys.stdlib_module_names | {"mcpdesk"}
 
 _numbers = count(1)
+
+
+_TRIES = 5
+"""Python before 3.11.8 and 3.12.2 counts the depth of the syntax trees of all threads together, and fails when
+two of them make one at the same time (CPython's issue 106905). At another try the same source compiles."""
+
+
+def _compiled(data: bytes, path: Path) -> tuple[ast.Module, CodeType]:
+    """The syntax tree and the code of a file. Raises: SyntaxError, ValueError."""
+    for _ in range(_TRIES):
+        with suppress(SystemError):
+            tree = ast.parse(data, str(path))
+            break
+    else:
+        tree = ast.parse(data, str(path))
+    return tree, compile(tree, str(path), "exec", dont_inherit=True)
 
 
 class SourceFile(Struct, frozen=True):
@@ -120,8 +137,7 @@ class Namespace:
             from mcpdesk.hosting.folder.requirements import check_script  # few have any
 
             check_script(data, path.relative_to(self.folder).as_posix())
-        tree = ast.parse(data, str(path))
-        code: CodeType = compile(tree, str(path), "exec", dont_inherit=True)
+        tree, code = _compiled(data, path)
         module.__dict__["__builtins__"] = self._builtins
         exec(code, module.__dict__)
         depends = frozenset(self._imported(tree, path))
