@@ -32,8 +32,8 @@ _numbers = count(1)
 
 
 _TRIES = 5
-"""Python before 3.11.8 and 3.12.2 counts the depth of the syntax trees of all threads together, and fails when
-two of them make one at the same time (CPython's issue 106905). At another try the same source compiles."""
+"""Python before 3.11.8 and 3.12.2 counts the depth of the syntax trees of all threads together, and fails
+when two make one at the same time (CPython's issue 106905). At another try the same source compiles."""
 
 
 def _compiled(data: bytes, path: Path) -> tuple[ast.Module, CodeType]:
