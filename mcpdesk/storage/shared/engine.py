@@ -1,0 +1,264 @@
+"""The engine: a Valkey or Redis server in which several replicas keep what they share.
+
+Every command is bounded in time, and fails at once while the engine is known to be away; a watcher finds out
+when it is back. Scripts may run twice when an answer was lost, so each of them is written to be repeated.
+All keys have one hash tag, the name of the deployment, so that they lie in one slot of a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
+
+from mcpdesk.errors import DeskUserError, StorageError
+
+T = TypeVar("T")
+Client: TypeAlias = Any
+"""A `redis.asyncio.Redis`, or the client of a cluster, which has the same commands."""
+
+PATIENCE_S = 1.0
+"""How long one command, and one attempt to connect, may take."""
+WATCH_S = 0.5
+"""Time between two looks at whether the engine answers."""
+READ_BLOCK_MS = 1_000
+"""How long a blocking read of a stream waits for an entry."""
+SHARED_URL = re.compile(r"(rediss?|unix|redis\+sentinel|redis\+cluster)://.+")
+MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
+
+
+class EngineAway(StorageError):
+    """The engine cannot be used now; the message says which it is and why. Nothing, or all, was done."""
+
+
+class EngineStatus(Struct, frozen=True):
+    """Whether the engine answers."""
+
+    is_up: bool
+    reason: str
+    """Why it does not; empty while it does."""
+    since: float
+    """Unix time at which that began."""
+
+
+class Engine:
+    """One connection pool to the engine. Used on the loop on which it was started."""
+
+    def __init__(
+        self, url: str, name: str = "mcpdesk", tell: Callable[[str], object] = lambda told: None
+    ) -> None:
+        """Replicas with the same `name` share. `tell` is told when the engine is away, and when it is back.
+
+        Raises: DeskUserError for an URL that cannot be used, and where redis-py is not installed.
+        """
+        self.shown = shown(url)
+        """The URL without its password."""
+        self.name = name
+        self.on_back: list[Callable[[], object]] = []
+        """Called each time the engine answers again after it was away."""
+        self._tell = tell
+        self._commands = connect(url, PATIENCE_S)
+        self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * PATIENCE_S)
+        self._scripts: dict[str, Any] = {}
+        self._status = EngineStatus(True, "", time.time())
+        self._offset_s = 0.0
+        self._watch_aio: asyncio.Task[None] | None = None
+
+    @property
+    def status(self) -> EngineStatus:
+        """How it stands. Safe from any thread."""
+        return self._status
+
+    def key(self, *parts: str) -> str:
+        """The key of a thing: `{mcpdesk}:session:ab12`."""
+        return ":".join((f"{{{self.name}}}", *parts))
+
+    def clock(self) -> float:
+        """Unix time by the engine's clock, as far as known: what replicas compare is taken from here."""
+        return time.time() + self._offset_s
+
+    async def start(self) -> None:
+        """Begin to watch it. It need not be there yet."""
+        await self._look()
+        self._watch_aio = asyncio.create_task(self._watch())
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._watch_aio is not None:
+            self._watch_aio.cancel()
+            await asyncio.gather(self._watch_aio, return_exceptions=True)
+        await close(self._commands)
+        await close(self._readers)
+
+    async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Run commands. Raises: EngineAway, at once while the engine is away."""
+        if not self._status.is_up:
+            raise self._away(self._status.reason)
+        return await self._attempt(work, self._commands)
+
+    async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
+        """Run a Lua script, which must be one that may run twice. Raises: EngineAway."""
+        prepared = self._scripts.get(source)
+        if prepared is None:
+            prepared = self._scripts[source] = self._commands.register_script(source)
+        return await self.run(lambda client: prepared(keys=list(keys), args=list(arguments), client=client))
+
+    async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
+        """Entries of a stream behind an id, waiting up to a second for the first. Raises: EngineAway."""
+        found = await self._attempt(
+            lambda client: client.xread({key: after}, count=1_000, block=READ_BLOCK_MS), self._readers
+        )
+        return [(identifier.decode(), fields) for identifier, fields in _entries(found)]
+
+    async def entries(self, key: str, after: str, last: str = "+") -> list[tuple[str, dict[bytes, bytes]]]:
+        """Entries of a stream behind an id that are there now. Raises: EngineAway."""
+        found = await self.run(lambda client: client.xrange(key, f"({after}", last))
+        return [(identifier.decode(), fields) for identifier, fields in found]
+
+    async def _attempt(self, work: Callable[[Client], Awaitable[T]], client: Client) -> T:
+        from redis.exceptions import RedisError
+
+        try:
+            return await work(client)
+        except (RedisError, OSError, TimeoutError) as error:
+            reason = _reason(error)
+            if _is_absence(error):
+                self._note(EngineStatus(False, reason, time.time()))
+            raise self._away(reason) from error
+
+    def _away(self, reason: str) -> EngineAway:
+        return EngineAway(f"{self.shown} cannot be used: {reason}")
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        """Find out whether it answers, and what its clock says."""
+        with contextlib.suppress(EngineAway):
+            before = time.time()
+            seconds, micros = await self._attempt(lambda client: client.time(), self._commands)
+            self._offset_s = seconds + micros / 1e6 - (before + time.time()) / 2
+            self._note(EngineStatus(True, "", time.time()))
+
+    def _note(self, status: EngineStatus) -> None:
+        was_up = self._status.is_up
+        if status.is_up == was_up:
+            return
+        self._status = status
+        self._tell(
+            f"{self.shown} answers again" if status.is_up else f"{self.shown} is away: {status.reason}"
+        )
+        if status.is_up:
+            for listener in self.on_back:
+                listener()
+
+
+def shown(url: str) -> str:
+    """An engine's URL without user and password."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2] + parts.path
+    return f"{parts.scheme}://{place}"
+
+
+def connect(url: str, timeout_s: float) -> Client:
+    """A client of the engine: `redis://`, `rediss://`, `unix://` as redis-py takes them, `redis+cluster://`
+    the same for a cluster, and `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE[/DB]`.
+
+    Raises: DeskUserError.
+    """
+    try:
+        from redis.asyncio import Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+        from redis.exceptions import ConnectionError as ConnectionLost
+    except ImportError:
+        raise DeskUserError(f"`shared` cannot be used: {MISSING}.") from None
+    # One repetition: a connection that was idle while the engine was restarted is only then found broken.
+    options: dict[str, Any] = {
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": min(timeout_s, PATIENCE_S),
+        "retry": Retry(NoBackoff(), 1, (ConnectionLost,)),
+        "protocol": 2,
+    }
+    try:
+        if url.startswith("redis+sentinel://"):
+            return _by_sentinel(url, options)
+        if url.startswith("redis+cluster://"):
+            from redis.asyncio.cluster import RedisCluster
+
+            return RedisCluster.from_url("redis://" + url.partition("://")[2], **options)
+        return Redis.from_url(url, **options)
+    except ValueError as error:
+        raise DeskUserError(f"shared: {shown(url)} cannot be used: {error}.") from None
+
+
+async def close(client: Client) -> None:
+    """Close a client's connections, those to its sentinels included."""
+    pool = getattr(client, "connection_pool", None)
+    manager = getattr(pool, "sentinel_manager", None)
+    for each in (client, *getattr(manager, "sentinels", ())):
+        with contextlib.suppress(OSError, *_redis_errors()):  # one that broke cannot be closed any better
+            await each.aclose()
+
+
+def _redis_errors() -> tuple[type[Exception], ...]:
+    from redis.exceptions import RedisError
+
+    return (RedisError,)
+
+
+def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
+    from redis.asyncio import sentinel
+
+    parts = urlsplit(url)
+    account, _, hosts = parts.netloc.rpartition("@")
+    service, _, number = parts.path.strip("/").partition("/")
+    if not service:
+        raise ValueError("the name of the service is missing: redis+sentinel://HOST:PORT/SERVICE")
+    user, _, password = account.partition(":")
+    places = [each.rpartition(":") for each in hosts.split(",")]
+    addresses = [(host or port, int(port) if host else 26379) for host, _, port in places]
+    more: dict[str, Any] = dict(parse_qsl(parts.query))
+    if account:
+        more |= {"username": unquote(user) or None, "password": unquote(password) or None}
+    if number:
+        more["db"] = int(number)
+    make: Any = sentinel.Sentinel
+    return make(addresses, sentinel_kwargs=options).master_for(service, **options, **more)
+
+
+def _entries(found: Any) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
+    """The entries of one stream in an answer to XREAD, which is a list or, by RESP3, a mapping."""
+    if not found:
+        return ()
+    if isinstance(found, dict):
+        ((_, batches),) = found.items()
+        return batches[0] if batches and isinstance(batches[0], list) else batches
+    entries: Sequence[tuple[bytes, dict[bytes, bytes]]] = found[0][1]
+    return entries
+
+
+def _is_absence(error: Exception) -> bool:
+    """Whether an error says that the engine is not there, and not that it refuses this one command."""
+    from redis import exceptions
+
+    refusals = (exceptions.ResponseError, exceptions.DataError)
+    absences = (exceptions.ReadOnlyError, exceptions.AuthenticationError, exceptions.AuthorizationError)
+    return isinstance(error, absences) or not isinstance(error, refusals)
+
+
+def _reason(error: Exception) -> str:
+    from redis import exceptions
+
+    if isinstance(error, TimeoutError | exceptions.TimeoutError):
+        return f"it did not answer within {PATIENCE_S:g} s"
+    text = str(error).replace("\n", " ")
+    return text[:300] or type(error).__name__

@@ -1,0 +1,155 @@
+"""A server's state in the engine, with the interface of the state file.
+
+What a state file has fits into some kilobytes: it lies in the engine whole, as an SQLite database with a
+version. Work runs on a copy in memory; what it wrote counts if the version is still the one it began from,
+else it runs again on the newer one. So every function written for the file does the same here, as one
+transaction among all replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from mcpdesk.errors import StorageError
+from mcpdesk.storage.database import MIGRATIONS, Work
+from mcpdesk.storage.shared.engine import Engine
+
+T = TypeVar("T")
+
+MOST_BYTES = 16 << 20
+"""How large the state of one server may become."""
+ATTEMPTS = 50
+"""How often work is begun anew because another replica was quicker."""
+PAGE_BYTES = 1024
+
+STORE = """
+local version, writer = unpack(redis.call('HMGET', KEYS[1], 'version', 'writer'))
+version = version or '0'
+if writer == ARGV[3] then return tonumber(version) end
+if version ~= ARGV[1] then return -1 end
+redis.call('HSET', KEYS[1], 'version', version + 1, 'writer', ARGV[3], 'data', ARGV[2])
+return version + 1
+"""
+"""Write a new version if the one it was made from is still there. Returns its number, or -1."""
+LOAD = """
+local version = redis.call('HGET', KEYS[1], 'version') or '0'
+if version == ARGV[1] then return {tonumber(version), false} end
+return {tonumber(version), redis.call('HGET', KEYS[1], 'data') or ''}
+"""
+"""The version that is there, and its bytes unless it is the one that is known."""
+
+
+class EngineDatabase:
+    """The state of one server, shared by all replicas. Used on the loop of its engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        server: str,
+        changed: Callable[[], object] = lambda: None,
+        migrations: Sequence[str] = MIGRATIONS,
+    ) -> None:
+        """`changed` is called whenever this replica has written something."""
+        self._engine = engine
+        self._key = engine.key("state", server)
+        self.place = f"the state of {server} in {engine.shown}"
+        self._changed = changed
+        self._migrations = migrations
+        self._connection: sqlite3.Connection | None = None
+        self._version = -1
+        self._lock = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
+        self._is_closed = False
+
+    async def run(self, work: Work[T]) -> T:
+        """Run `work(connection)` as one transaction and return what it returns, written.
+
+        Raises: StorageError, EngineAway among them; whatever `work` raises.
+        """
+        if self._is_closed:
+            raise StorageError(f"{self.place} is closed: the server stops")
+        # Whoever is cancelled does not leave a half-done exchange to the next one.
+        return await asyncio.shield(self._run(work))
+
+    def close(self) -> None:
+        """Let go of the copy. Harmless when done twice."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._thread.submit(self._forget)
+            self._thread.shutdown()
+
+    async def _run(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            for _ in range(ATTEMPTS):
+                version, data = await self._engine.script(LOAD, [self._key], [self._version])
+                result, image = await loop.run_in_executor(self._thread, self._transact, version, data, work)
+                if image is None:
+                    return result
+                if await self._store(version, image):
+                    self._changed()
+                    return result
+        raise StorageError(f"{self.place} is changed by others all the time: try again")
+
+    async def _store(self, version: int, image: bytes) -> bool:
+        if len(image) > MOST_BYTES:
+            self._version = -1
+            raise StorageError(f"{self.place} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
+        self._version = -1  # until it is known what became of it
+        stored = await self._engine.script(STORE, [self._key], [version, image, os.urandom(12).hex()])
+        if stored < 0:
+            return False
+        self._version = stored
+        return True
+
+    def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:
+        """Run work on a version; the bytes of a new one if it wrote something."""
+        if version != self._version or self._connection is None:
+            self._open(data or b"")
+            self._version = version
+        connection = self._connection
+        assert connection is not None
+        before = connection.total_changes
+        try:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                result = work(connection)
+        except sqlite3.Error as error:
+            raise StorageError(f"{self.place} cannot be used: {error}") from error
+        is_changed = connection.total_changes != before
+        return result, connection.serialize() if is_changed else None
+
+    def _open(self, data: bytes) -> None:
+        self._forget()
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            if data:
+                connection.deserialize(data)
+            connection.execute("PRAGMA foreign_keys = ON")
+            self._migrate(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise StorageError(f"{self.place} cannot be read: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        (done,) = connection.execute("PRAGMA user_version").fetchone()
+        if done > len(self._migrations):
+            raise StorageError(f"{self.place} was written by a newer mcpdesk: update this replica")
+        for script in self._migrations[done:]:
+            connection.executescript(script)
+        connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

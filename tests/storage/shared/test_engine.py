@@ -1,0 +1,156 @@
+"""The engine: bounded waits, plain errors, events that are heard once it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.storage.shared.engine import PATIENCE_S, Engine, EngineAway, connect, shown
+from mcpdesk.storage.shared.event_bus import EventBus
+from tests.support.desk import until
+from tests.support.engine import EngineServer, deployment, engine_server, needs_engine
+from tests.support.patience import WITHIN_S
+
+pytestmark = needs_engine
+
+
+@pytest.fixture
+def server() -> Iterator[EngineServer]:
+    with engine_server() as made:
+        yield made
+
+
+@pytest.fixture
+async def engine(server: EngineServer, tmp_path: Path) -> AsyncIterator[Engine]:
+    made = Engine(server.url, deployment(tmp_path))
+    await made.start()
+    yield made
+    await made.close()
+
+
+async def test_an_engine_that_ended_is_an_error_at_once_and_used_again_when_it_is_back(
+    server: EngineServer, engine: Engine
+) -> None:
+    back = asyncio.Event()
+    engine.on_back.append(back.set)
+    await engine.run(lambda client: client.set("a", "b"))
+    server.kill()
+    with pytest.raises(EngineAway, match=rf"redis://127.0.0.1:{server.port}/0 cannot be used"):
+        await engine.run(lambda client: client.get("a"))
+    assert not engine.status.is_up and engine.status.reason
+    server.start()
+    async with asyncio.timeout(WITHIN_S):
+        await back.wait()
+    assert await engine.run(lambda client: client.get("a")) is None
+    assert engine.status.is_up
+
+
+async def test_an_engine_that_hangs_is_waited_for_once_only(server: EngineServer, engine: Engine) -> None:
+    server.send(signal.SIGSTOP)
+    try:
+        with pytest.raises(EngineAway, match=f"did not answer within {PATIENCE_S:g} s"):
+            await engine.run(lambda client: client.get("a"))
+        began = time.monotonic()
+        with pytest.raises(EngineAway):
+            await engine.run(lambda client: client.get("a"))
+        assert time.monotonic() - began < PATIENCE_S / 2
+    finally:
+        server.send(signal.SIGCONT)
+    await until(lambda: engine.status.is_up)
+
+
+async def test_full_memory_is_told_and_what_reads_goes_on(server: EngineServer, engine: Engine) -> None:
+    await engine.run(lambda client: client.set("a", "b"))
+    server.ask("CONFIG", "SET", "maxmemory", "1mb")
+    with pytest.raises(EngineAway, match="command not allowed"):
+        await engine.run(lambda client: client.set("big", b"x" * (2 << 20)))
+    assert await engine.run(lambda client: client.get("a")) == b"b"
+    assert engine.status.is_up
+
+
+async def test_a_password_is_needed_and_never_shown(server: EngineServer, tmp_path: Path) -> None:
+    server.ask("CONFIG", "SET", "requirepass", "swordfish")
+    stranger = Engine(server.url.replace("//", "//:guess@"), deployment(tmp_path))
+    with pytest.raises(EngineAway) as told:
+        await stranger.run(lambda client: client.get("a"))
+    assert "guess" not in str(told.value) and "swordfish" not in str(told.value)
+    await stranger.close()
+    known = Engine(server.url.replace("//", "//:swordfish@"), deployment(tmp_path))
+    assert await known.run(lambda client: client.get("a")) is None
+    await known.close()
+
+
+async def test_its_clock_is_that_of_the_engine(engine: Engine) -> None:
+    seconds, _ = await engine.run(lambda client: client.time())
+    assert abs(engine.clock() - seconds) < 2
+
+
+async def test_events_reach_the_others_in_order_and_not_their_sender(engine: Engine) -> None:
+    one, two = EventBus(engine, "one"), EventBus(engine, "two")
+    heard: list[tuple[str, Any]] = []
+    for bus, name in ((one, "one"), (two, "two")):
+        bus.listen("changed", lambda facts, name=name: heard.append((name, facts["number"])))  # type: ignore[misc]
+        await bus.start()
+    for number in range(100):
+        one.tell("changed", number=number)
+    one.tell("unknown", number=0)
+    two.tell("changed", number=-1)
+    await until(lambda: len(heard) == 101)
+    assert [number for name, number in heard if name == "two"] == list(range(100))
+    assert [number for name, number in heard if name == "one"] == [-1]
+    await one.close()
+    await two.close()
+
+
+async def test_events_told_while_the_engine_is_away_are_heard_when_it_is_back(
+    server: EngineServer, engine: Engine
+) -> None:
+    one, two = EventBus(engine, "one"), EventBus(engine, "two")
+    heard: list[int] = []
+    two.listen("changed", lambda facts: heard.append(facts["number"]))
+    await one.start()
+    await two.start()
+    server.kill()
+    await until(lambda: not engine.status.is_up)
+    one.tell("changed", number=1)
+    server.start()
+    one.tell("changed", number=2)
+    await until(lambda: heard == [1, 2])
+    await one.close()
+    await two.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("redis://user:secret@host:6379/2?x=1", "redis://host:6379/2"),
+        ("rediss://host", "rediss://host"),
+        ("unix:///run/valkey.sock", "unix:///run/valkey.sock"),
+        ("redis+sentinel://:pw@a:1,b:2/main/3", "redis+sentinel://a:1,b:2/main/3"),
+    ],
+)
+def test_urls_are_shown_without_their_secrets(url: str, seen: str) -> None:
+    assert shown(url) == seen
+
+
+@pytest.mark.parametrize("url", ["http://host", "redis://host:port", "redis+sentinel://host:26379"])
+def test_urls_that_cannot_be_used_are_refused(url: str) -> None:
+    with pytest.raises(DeskUserError, match="cannot be used"):
+        connect(url, 1.0)
+
+
+async def test_sentinels_are_asked_for_the_master(server: EngineServer, tmp_path: Path) -> None:
+    config = tmp_path / "sentinel.conf"
+    config.write_text(f"sentinel monitor main 127.0.0.1 {server.port} 1\n")
+    with engine_server([str(config), "--sentinel"]) as sentinel:
+        engine = Engine(f"redis+sentinel://127.0.0.1:{sentinel.port}/main/1", deployment(tmp_path))
+        await engine.run(lambda client: client.set("a", "b"))
+        await engine.close()
+    assert "keys=1" in server.ask("INFO", "keyspace")

@@ -1,0 +1,90 @@
+"""A real Valkey or Redis server for tests, on a Unix socket or a port of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import WITHIN_S
+from tests.support.ports import free_port
+
+PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server") or ""
+NONE_HERE = "neither valkey-server nor redis-server is installed: what is shared by replicas was not tested"
+needs_engine = pytest.mark.skipif(not PROGRAM, reason=NONE_HERE)
+
+
+class EngineServer:
+    """One server that keeps nothing on disk."""
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it, also again after `kill`."""
+        line = [PROGRAM, *self._options, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        self._process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + WITHIN_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, as SIGSTOP."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once; what it had is gone."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def ask(self, *words: str) -> str:
+        """What it answers to one command, as text."""
+        with socket.create_connection(("127.0.0.1", self.port), WITHIN_S) as connection:
+            parts = b"".join(b"$%d\r\n%b\r\n" % (len(word.encode()), word.encode()) for word in words)
+            connection.sendall(b"*%d\r\n%b" % (len(words), parts))
+            return connection.recv(1 << 16).decode()
+
+
+@contextmanager
+def engine_server(options: Sequence[str] = ()) -> Iterator[EngineServer]:
+    """Run one for a block."""
+    server = EngineServer(options)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
+    """One server for all tests of a process; they use different names of deployments."""
+    del tmp_path_factory
+    if not PROGRAM:
+        pytest.skip(NONE_HERE)
+    with engine_server() as server:
+        yield server
+
+
+def deployment(path: Path) -> str:
+    """A name of a deployment of a test's own, made of its folder."""
+    return f"test-{path.parent.name}-{path.name}"
