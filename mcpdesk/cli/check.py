@@ -1,4 +1,4 @@
-"""`mcpdesk check`: mistakes in what a server offers, its cost, and what differs from its contract."""
+"""`mcpdesk check`: mistakes in what a server offers, its cost, what clients do with it, and its contract."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -50,6 +51,7 @@ Examples:
   mcpdesk check sample_servers/hello
   mcpdesk check ~/servers/profiles --strict --json
   mcpdesk check sample_servers/hello --lock --max-tokens 2000 --junit report.xml
+  mcpdesk check ~/servers/profiles --client cursor --client claude-code
   mcpdesk check -- npx -y @modelcontextprotocol/server-everything
 
 Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at all, 3 cannot connect,
@@ -68,6 +70,10 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.option(
     "--max-tokens", type=click.IntRange(1), metavar="N", help="The most that the tools may cost together."
 )
+@click.option("--clients", "all_clients", is_flag=True, help="Tell what known clients do with what is found.")
+@click.option(
+    "--client", "clients", multiple=True, metavar="NAME", help="The same for one client; repeatable."
+)
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report, too.")
 @click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -80,6 +86,8 @@ def check_command(
     lock_file: Path | None,
     update: bool,
     max_tokens: int | None,
+    all_clients: bool,
+    clients: tuple[str, ...],
     junit: Path | None,
     sarif: Path | None,
     as_json: bool,
@@ -93,6 +101,9 @@ def check_command(
 
     Below that: every item with its place and the size of its definition, which is what a model reads, and
     sums: of all tools, of all items, of the tools of each mode.
+
+    With --clients what known clients do with it, each with the source of that and its date. What does not
+    work with a client is a warning, what it only leaves out or asks is a note.
 
     With --lock every difference from the contract in the lock file, of a folder in it, else in the current
     directory, is breaking, compatible or wording; a breaking one is a mistake.
@@ -110,18 +121,25 @@ def check_command(
         differences = _differences(place, report.items, is_faulty, update)
     if max_tokens is not None:
         remarks += _over_budget(report.tools, max_tokens)
-    told = [*remarks, *differences]
+    of_clients = list[_Remark]()
+    is_for_clients = all_clients or bool(clients)
+    if is_for_clients:
+        of_clients = _of_clients(report, () if all_clients else clients, strict)
+    told = [*remarks, *of_clients, *differences]
     if junit is not None:
         write_report(junit, _junit(told, report.items))
     if sarif is not None:
         write_report(sarif, _sarif(told, target if is_folder else ""))
     if as_json:
         facts = {"findings": [each.facts("level") for each in remarks]}
+        if is_for_clients:
+            facts["clients"] = [{**each.facts("level"), **each.origin} for each in of_clients]
         if is_locked:
             facts["contract"] = [each.facts("verdict") for each in differences]
         print_json({**facts, **_facts(report)})
     else:
-        lines = [*map(str, told), *([""] if told else [])]
+        parts = [list(map(str, [*remarks, *differences])), list(_client_lines(of_clients))]
+        lines = [line for part in parts if part for line in (*part, "")]
         print_text("\n".join([*lines, *aligned(list(_rows(report)))]))
     return TOOL_ERROR if any(each.is_mistake for each in told) else OK
 
@@ -134,6 +152,10 @@ class _Remark(NamedTuple):
     place: str
     subject: str
     is_mistake: bool
+    rule: str = ""
+    """What reports call it, where that is more than the word."""
+    origin: Mapping[str, str] = MappingProxyType({})
+    """Of what is said of a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.place, self.word, self.subject, self.message) if part)
@@ -147,6 +169,51 @@ def _remark(finding: Finding, strict: bool) -> _Remark:
     counted = ("error", "warning") if strict else ("error",)
     level = str(finding.level)
     return _Remark(level, finding.message, finding.place, finding.subject, level in counted)
+
+
+def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[_Remark]:
+    """What known clients do with what is offered. Raises: DeskUserError for a client nothing is known of."""
+    from mcpdesk.hosting.folder.known_clients import OfferedItem, Offering, claims, client_findings
+
+    known = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
+    asked = [name.lower().replace(" ", "-") for name in names]
+    if unknown := [name for name, word in zip(names, asked, strict=True) if word not in known]:
+        raise DeskUserError(f"Nothing is known of the client {unknown[0]!r}.", f"Known: {', '.join(known)}.")
+    items = tuple(
+        OfferedItem(each.kind.value, each.name, each.definition, each.source) for each in report.items
+    )
+    offering = Offering(report.server, report.instructions, items, report.asks)
+    return [
+        _remark(each.finding(), strict)._replace(
+            rule=each.claim.id,
+            origin={
+                "client": each.claim.client,
+                "version": each.claim.version,
+                "fact": each.fact.told,
+                "effect": each.effect,
+                "source": each.claim.source,
+                "date": each.claim.date,
+            },
+        )
+        for each in client_findings(offering, [known[word] for word in asked])
+    ]
+
+
+def _client_lines(remarks: Sequence[_Remark]) -> Iterator[str]:
+    """What clients do, a line for those that do the same; and by number, where that was said."""
+    sources = dict[str, int]()
+    groups = dict[tuple[str, str], list[str]]()
+    for remark in remarks:
+        number = sources.setdefault(f"{remark.origin['date']} {remark.origin['source']}", len(sources) + 1)
+        told = str(remark._replace(message=remark.origin["fact"]))
+        effect = f"{remark.origin['effect']} [{number}]"
+        groups.setdefault((told, effect), []).append(remark.origin["client"])
+    for (told, effect), clients in groups.items():
+        yield f"{told}; {', '.join(clients)}: {effect}"
+    if sources:
+        yield ""
+    for source, number in sources.items():
+        yield f"[{number}] {source}"
 
 
 def _over_budget(tools: Sequence[CatalogueItem], most: int) -> Iterator[_Remark]:
@@ -215,8 +282,9 @@ _SARIF_LEVELS = {"error": "error", "warning": "warning", ContractVerdict.BREAKIN
 
 def _sarif(remarks: Sequence[_Remark], folder: str) -> str:
     """A result for each remark, at its line of a file below `folder`. Source: SARIF 2.1.0."""
-    rules = sorted({each.word for each in remarks})
-    driver = {"name": "mcpdesk", "version": __version__, "rules": [{"id": rule} for rule in rules]}
+    rules = {each.rule or each.word: each.origin.get("source", "") for each in remarks}
+    listed = [{"id": rule, **({"helpUri": uri} if uri else {})} for rule, uri in sorted(rules.items())]
+    driver = {"name": "mcpdesk", "version": __version__, "rules": listed}
     run = {"tool": {"driver": driver}, "results": [_sarif_result(each, folder) for each in remarks]}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
@@ -225,7 +293,7 @@ def _sarif(remarks: Sequence[_Remark], folder: str) -> str:
 def _sarif_result(remark: _Remark, folder: str) -> dict[str, Any]:
     told = ": ".join(part for part in (remark.subject, remark.message) if part)
     result: dict[str, Any] = {
-        "ruleId": remark.word,
+        "ruleId": remark.rule or remark.word,
         "level": _SARIF_LEVELS.get(remark.word, "note"),
         "message": {"text": told},
     }
@@ -247,6 +315,10 @@ class _Report(NamedTuple):
     tools: list[CatalogueItem]
     modes: dict[str, list[CatalogueItem]]
     """The tools of each mode."""
+    server: str
+    instructions: str
+    asks: Mapping[str, str]
+    """What a folder's files ask of clients, with the place."""
 
 
 def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
@@ -257,16 +329,19 @@ def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
 
     with client(target, reach) as server:
         agreement, offers, problems = server.offers(timeout_s)
-    found = lint_offers(str(agreement.server.get("name", "")), agreement.instructions, offers, problems)
+    name = str(agreement.server.get("name", ""))
+    found = lint_offers(name, agreement.instructions, offers, problems)
     items = [
         CatalogueItem(ItemKind(each.kind), each.name, each.title, definition=each.definition)
         for each in offers
     ]
-    return _Report(found, items, [item for item in items if item.kind == "tool"], {})
+    tools = [item for item in items if item.kind == "tool"]
+    return _Report(found, items, tools, {}, name, agreement.instructions, {})
 
 
 def _checked(folder: str) -> _Report:
     """Raises: DeskError when the folder cannot be hosted."""
+    from mcpdesk.hosting.folder.known_clients import asked_of_clients
     from mcpdesk.hosting.folder.lint import lint
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.link.local_catalogue import ServerCatalogue
@@ -281,7 +356,8 @@ def _checked(folder: str) -> _Report:
     modes = {
         name: [tool for tool in tools if tool.name in mode.tools] for name, mode in manifest.modes.items()
     }
-    return _Report(findings, items, tools, modes)
+    asks = asked_of_clients(place)
+    return _Report(findings, items, tools, modes, server.name, server.instructions, asks)
 
 
 def _facts(report: _Report) -> Mapping[str, Any]:

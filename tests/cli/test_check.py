@@ -257,3 +257,55 @@ def test_any_server_has_a_lock(mcpdesk: Run, folder: Path, tmp_path: Path) -> No
     finished = mcpdesk("check", *lock, *command)
     assert finished.returncode == 0
     assert "compatible: tool echo: is new" in finished.stdout
+
+
+def test_what_known_clients_do_is_told_with_its_source(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
+    long_name = "say_it_again_and_again_and_again_and_again_until_it_is_heard"
+    (folder / "tools" / "again.py").write_text(
+        f'async def {long_name}(ctx) -> str:\n    """Say it."""\n    return (await ctx.sample("x")).text\n'
+    )
+    plain = mcpdesk("check", str(folder))
+    assert plain.returncode == 0 and "Cursor" not in plain.stdout
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "report.sarif"
+    reports = ("--junit", str(junit), "--sarif", str(sarif))
+    finished = mcpdesk("check", str(folder), "--client", "Cursor", "--client", "vs-code", *reports)
+    assert finished.returncode == 0, finished.stderr
+    lines = finished.stdout.splitlines()
+    name = long_name.replace("_", "-")
+    [cut] = [line for line in lines if "Cursor: leaves out a tool from 60" in line]
+    assert cut.startswith(f"tools/again.py:1: warning: tool {name}: with its server it is ")
+    number = cut.rpartition(" ")[2]
+    assert f"{number} 2026-02-27 https://github.com/ComposioHQ/composio/issues/2788" in lines
+    assert any(line.startswith("note: sampling is asked for in tools/again.py:3; Cursor: ") for line in lines)
+    assert "Claude Code" not in "".join(line for line in lines if line.startswith("note"))
+    [case] = [each for each in ElementTree.parse(junit).getroot() if each.attrib["name"] == name]
+    assert "Cursor: leaves out" in (case.findtext("system-out") or "")
+    [run] = json.loads(sarif.read_text())["runs"]
+    [result] = [each for each in run["results"] if each["ruleId"] == "cursor/called"]
+    assert result["level"] == "warning"
+    rules = {rule["id"]: rule.get("helpUri") for rule in run["tool"]["driver"]["rules"]}
+    assert rules["cursor/called"] == "https://github.com/ComposioHQ/composio/issues/2788"
+    assert mcpdesk("check", str(folder), "--clients", "--strict").returncode == 1
+    refused = mcpdesk("check", str(folder), "--client", "netscape")
+    assert refused.returncode == 2 and "Nothing is known of the client 'netscape'" in refused.stderr
+    assert "Known: claude-code, claude-desktop, cursor" in refused.stderr
+
+
+def test_what_clients_do_with_any_server_comes_as_json(mcpdesk: Run, tmp_path: Path) -> None:
+    path = tmp_path / "habits.py"
+    path.write_text(HABITS)
+    looked = json.loads(mcpdesk("check", "--clients", "--json", "--", sys.executable, str(path)).stdout)
+    [refused] = [each for each in looked["clients"] if each["subject"] == "tool good one"]
+    assert refused == {
+        "level": "warning",
+        "place": "",
+        "subject": "tool good one",
+        "message": "its name is no [A-Za-z0-9_-]{1,128}, with 8 characters; "
+        "Claude Code: sends it on as it is, and every request is refused",
+        "client": "Claude Code",
+        "version": "",
+        "fact": "its name is no [A-Za-z0-9_-]{1,128}, with 8 characters",
+        "effect": "sends it on as it is, and every request is refused",
+        "source": "https://github.com/microsoft/wassette/issues/56",
+        "date": "2025-08-03",
+    }

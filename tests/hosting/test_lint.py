@@ -117,11 +117,11 @@ def test_prompts_templates_and_large_resources_are_looked_at(look: Look) -> None
 
 
 def test_servers_with_much_to_say_or_offer_are_told(look: Look) -> None:
-    many = {place: text for n in range(41) for place, text in tool(name=f"t{n}").items()}
+    many = {place: text for n in range(81) for place, text in tool(name=f"t{n}").items()}
     found = look(many, instructions="i" * 3000)
     assert found == [
         "mcp.json:1: warning: the instructions have 3000 bytes; Claude Code cuts them at 2048",
-        "warning: 41 tools; Cursor offers 40 of all servers. Modes can be smaller",
+        "warning: 81 tools; Cursor takes 80 of all servers. Modes can be smaller",
     ]
 
 

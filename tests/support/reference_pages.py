@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from mcpdesk.cli.main import COMMANDS, EPILOG, program
+from mcpdesk.hosting.folder.known_clients import claims
 from mcpdesk.settings import SETTINGS
 from mcpdesk.tui.actions import ACTIONS, key_name
 from tests.support.manifest_schema import manifest_schema
@@ -178,7 +179,59 @@ def kind(schema: dict[str, Any], others: dict[str, Any]) -> str:
     return names.get(str(schema.get("type")), "object")
 
 
-PAGES = {"keys.md": keys_page, "commands.md": commands_page, "mcp-json.md": manifest_page}
+CLIENTS = """\
+# What known clients do
+
+{made}
+
+`mcpdesk check TARGET --clients` tells which of these concern a server, `--client NAME` those of one client.
+Each was reported by somebody, on a day and often of a version: clients change, so look at the source before
+you rename a tool. What is not here is not known, which does not mean that it works.
+"""
+ABOUT = {
+    "called": "a tool that is called `{form}` there, with more than {most} characters",
+    "tool_name": "a tool whose name is no `{pattern}`",
+    "description": "a tool's description of more than {most} characters",
+    "instructions": "instructions of more than {most} characters",
+    "tool_count": "more than {most} tools",
+    "root_keyword": "an input schema with {words} at the top",
+    "parameter_name": "a parameter whose name is no `{pattern}`",
+    "array_items": "a list without `items` in an input schema",
+    "reference": "`$ref` in an input schema",
+    "open_object": "`additionalProperties` with a schema",
+    "output_type": 'an output schema without `"type": "object"`',
+    "structured_output": "a tool with an output schema",
+    "unsaid_hint": "a tool that does not say `{hint}`",
+    "lacks": "{features}",
+}
+"""What each check of a claim looks for."""
+
+
+def clients_page() -> str:
+    """Every claim about a client."""
+    parts = [CLIENTS.format(made=MADE.format("mcpdesk/hosting/folder/known_clients.json"))]
+    for client in dict.fromkeys(claim.client for claim in claims()):
+        rows = []
+        for claim in claims():
+            if claim.client != client:
+                continue
+            rule = {key: getattr(claim.rule, key) for key in claim.rule.__struct_fields__}
+            rule |= {key: ", ".join(rule[key]) for key in ("words", "features")}
+            about = ABOUT[claim.check].format(**rule)
+            about = about.replace("that is called `{tool}` there, with", "with a name of")
+            effect = claim.effect.replace("{feature}", "it" if "," not in rule["features"] else "them")
+            version = f" ({claim.version})" if claim.version else ""
+            rows.append((about.replace("|", "\\|"), cell(effect), f"[{claim.date}]({claim.source}){version}"))
+        parts.append(f"\n## {client}\n{table('what is offered | what it does | source', *rows)}")
+    return "".join(parts)
+
+
+PAGES = {
+    "known-clients.md": clients_page,
+    "keys.md": keys_page,
+    "commands.md": commands_page,
+    "mcp-json.md": manifest_page,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -30,8 +30,8 @@ OPENAI_CHARACTERS = 1024
 API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What model APIs take as the name of a tool."""
 API_NAME_LENGTH = 64
-MANY_TOOLS = 40
-"""Cursor offers a model no more than that, of all servers together."""
+MANY_TOOLS = 80
+"""Cursor warns of more, of all servers together."""
 BUILT_IN = "built-in"
 LARGE_RESOURCE = 1 << 20
 
@@ -83,7 +83,7 @@ def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding
         told = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"
         yield Finding(Level.WARNING, told, source)
     if tools > MANY_TOOLS:
-        told = f"{tools} tools; Cursor offers {MANY_TOOLS} of all servers. Modes can be smaller"
+        told = f"{tools} tools; Cursor takes {MANY_TOOLS} of all servers. Modes can be smaller"
         yield Finding(Level.WARNING, told)
 
 

@@ -1,0 +1,326 @@
+"""What known clients do with what a server offers: claims about them, each with its source and date.
+
+The claims are data, in `known_clients.json` beside this module: what a client does, how that is recognised in
+an offer, where it was said, and when. Clients change; a claim is as good as its source was on that day.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk.hosting.folder.lint import NAMED, Finding, Level
+from mcpdesk.paths import PACKAGE
+
+CLAIMS = PACKAGE / "hosting" / "folder" / "known_clients.json"
+FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sampling", "list_roots": "roots"}
+"""A context's method -> what the client has to support for it."""
+LARGEST = 1 << 20
+"""A Python file of more bytes is not searched for questions."""
+DEEPEST = 12
+"""Schemas are followed so far."""
+
+
+class Rule(Struct, frozen=True):
+    """What a check needs to know of the client; each check uses what it names."""
+
+    most: int = 0
+    form: str = ""
+    """What the client calls a tool, with `{server}` and `{tool}`."""
+    pattern: str = ""
+    words: tuple[str, ...] = ()
+    hint: str = ""
+    features: tuple[str, ...] = ()
+
+
+class Claim(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one client does with one thing."""
+
+    client: str
+    check: str
+    """A key of `CHECKS`: how it is recognised."""
+    level: Level
+    effect: str
+    """What the client does, to follow its name and a colon; `{feature}` is filled in."""
+    source: str
+    """The URL where that is said."""
+    date: str
+    """The day of that report, or on which that page was read, as `2026-11-26`."""
+    version: str = ""
+    """Of the client or model, where the source names it."""
+    rule: Rule = Rule()
+
+    @property
+    def id(self) -> str:
+        """The client and the check in one word, as rules of SARIF are named."""
+        return f"{self.client.lower().replace(' ', '-')}/{self.check}"
+
+
+class OfferedItem(NamedTuple):
+    """A tool, resource, template or prompt."""
+
+    kind: str
+    name: str
+    definition: Mapping[str, Any]
+    """As a client gets it."""
+    place: str = ""
+
+
+class Offering(Struct, frozen=True):
+    """All that a server offers, and what it asks of clients as far as that is known."""
+
+    server: str
+    instructions: str
+    items: tuple[OfferedItem, ...]
+    asks: Mapping[str, str] = {}
+    """`elicitation`, `sampling` or `roots` -> the place in a Python file where it is asked for."""
+
+    def of(self, *kinds: str) -> list[OfferedItem]:
+        """The items of these kinds."""
+        return [item for item in self.items if item.kind in kinds]
+
+
+class Fact(NamedTuple):
+    """Something in an offer that a claim is about."""
+
+    told: str
+    item: OfferedItem | None = None
+    feature: str = ""
+
+
+class ClientFinding(NamedTuple):
+    """What a client does with something that is offered."""
+
+    claim: Claim
+    fact: Fact
+
+    @property
+    def effect(self) -> str:
+        """What the client does."""
+        return self.claim.effect.format(feature=self.fact.feature)
+
+    def finding(self) -> Finding:
+        """The same as a finding like any other."""
+        item = self.fact.item
+        told = f"{self.fact.told}; {self.claim.client}: {self.effect}"
+        subject = f"{item.kind} {item.name}" if item else ""
+        return Finding(self.claim.level, told, item.place if item else "", subject)
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """All claims, by client."""
+    return msgspec.json.decode(CLAIMS.read_bytes(), type=tuple[Claim, ...])
+
+
+def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[ClientFinding]:
+    """What clients, all or those named, do with what is offered; what does not work comes first."""
+    found = [
+        ClientFinding(claim, fact)
+        for claim in claims()
+        if not clients or claim.client in clients
+        for fact in CHECKS[claim.check](claim.rule, offering)
+    ]
+    return sorted(found, key=lambda each: list(Level).index(each.claim.level))
+
+
+def asked_of_clients(folder: Path) -> dict[str, str]:
+    """What the Python files of a server folder ask of clients: feature -> where first, as `tools/a.py:3`."""
+    found = dict[str, str]()
+    for path in sorted(folder.rglob("*.py")):
+        place = path.relative_to(folder)
+        if any(part.startswith((".", "_")) for part in place.parts[:-1]) or path.stat().st_size > LARGEST:
+            continue
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, RecursionError):
+            continue  # told by the loader
+        for feature, line in _asked_in(tree):
+            found.setdefault(feature, f"{place.as_posix()}:{line}")
+    return found
+
+
+def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Calls of a context's methods that ask; the context is a parameter of the function that calls."""
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        given = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+                    if name in given and method in FEATURES:
+                        yield FEATURES[method], node.lineno
+
+
+def _called(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        called = rule.form.format(server=offering.server, tool=tool.name)
+        if len(called) > rule.most:
+            said = f"with its server it is {called}," if called != tool.name else "its name has"
+            yield Fact(f"{said} {len(called)} characters", tool)
+
+
+def _tool_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        if not re.fullmatch(rule.pattern, tool.name, re.DOTALL):
+            yield Fact(f"its name is no {rule.pattern}, with {len(tool.name)} characters", tool)
+
+
+def _description(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        size = len(str(tool.definition.get("description") or ""))
+        if size > rule.most:
+            yield Fact(f"its description has {size:,} characters", tool)
+
+
+def _instructions(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    if len(offering.instructions) > rule.most:
+        yield Fact(f"the instructions have {len(offering.instructions):,} characters")
+
+
+def _tool_count(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    if (count := len(offering.of("tool"))) > rule.most:
+        yield Fact(f"{count} tools")
+
+
+def _root_keyword(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        if there := [word for word in rule.words if word in _input(tool)]:
+            yield Fact(f"its input schema has {', '.join(there)} at the top", tool)
+
+
+def _parameter_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        properties = _input(tool).get("properties")
+        names = properties if isinstance(properties, Mapping) else ()
+        if odd := [str(name) for name in names if not re.fullmatch(rule.pattern, str(name))]:
+            yield Fact(f"parameters called {_named(map(repr, odd))}", tool)
+
+
+def _array_items(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        odd = [path for path, part in _parts(_input(tool)) if _is_of(part, "array") and "items" not in part]
+        if odd:
+            yield Fact(f"lists without items: {_named(odd)}", tool)
+
+
+def _reference(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        if odd := [path or "the arguments" for path, part in _parts(_input(tool)) if "$ref" in part]:
+            yield Fact(f"its input schema has $ref in {_named(odd)}", tool)
+
+
+def _open_object(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    names = [
+        tool.name
+        for tool in offering.of("tool")
+        if any(isinstance(part.get("additionalProperties"), Mapping) for _, part in _parts(_input(tool)))
+    ]
+    yield from _together("tools with an object whose members have a schema but no names", names)
+
+
+def _output_type(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    for tool in offering.of("tool"):
+        schema = tool.definition.get("outputSchema")
+        if isinstance(schema, Mapping) and schema.get("type") != "object":
+            yield Fact('its output schema has no "type": "object"', tool)
+
+
+def _structured_output(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    names = [tool.name for tool in offering.of("tool") if "outputSchema" in tool.definition]
+    yield from _together("tools with structured output", names)
+
+
+def _unsaid_hint(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    names = [
+        tool.name
+        for tool in offering.of("tool")
+        if rule.hint not in (tool.definition.get("annotations") or {})
+    ]
+    yield from _together(f"tools that do not say {rule.hint}", names)
+
+
+def _lacks(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    tasks = [
+        tool.name
+        for tool in offering.of("tool")
+        if (tool.definition.get("execution") or {}).get("taskSupport") in ("optional", "required")
+    ]
+    there = {
+        "resources": _counted(len(offering.of("resource", "template")), "resource"),
+        "prompts": _counted(len(offering.of("prompt")), "prompt"),
+        "tasks": f"tools that can be tasks: {_named(tasks)}" if tasks else "",
+        **{feature: f"{feature} is asked for in {place}" for feature, place in offering.asks.items()},
+    }
+    for feature in rule.features:
+        if told := there.get(feature, ""):
+            yield Fact(told, feature=feature)
+
+
+CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
+    "called": _called,
+    "tool_name": _tool_name,
+    "description": _description,
+    "instructions": _instructions,
+    "tool_count": _tool_count,
+    "root_keyword": _root_keyword,
+    "parameter_name": _parameter_name,
+    "array_items": _array_items,
+    "reference": _reference,
+    "open_object": _open_object,
+    "output_type": _output_type,
+    "structured_output": _structured_output,
+    "unsaid_hint": _unsaid_hint,
+    "lacks": _lacks,
+}
+"""How what a claim is about is found in an offer."""
+
+
+def _input(tool: OfferedItem) -> Mapping[str, Any]:
+    schema = tool.definition.get("inputSchema")
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _parts(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A schema and all in it, each with its path, as `filters.sort` or `items[]`."""
+    if not isinstance(schema, Mapping) or depth > DEEPEST:
+        return
+    yield trail, schema
+    for key in ("properties", "$defs", "definitions"):
+        inner = schema.get(key)
+        for name, part in inner.items() if isinstance(inner, Mapping) else ():
+            yield from _parts(part, f"{trail}.{name}" if trail else str(name), depth + 1)
+    for key in ("anyOf", "oneOf", "allOf"):
+        options = schema.get(key)
+        for part in options if isinstance(options, list) else ():
+            yield from _parts(part, trail, depth + 1)
+    yield from _parts(schema.get("items"), f"{trail}[]", depth + 1)
+
+
+def _is_of(schema: Mapping[str, Any], kind: str) -> bool:
+    said = schema.get("type")
+    return said == kind or (isinstance(said, list) and kind in said)
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count > 1)}" if count else ""
+
+
+def _together(what: str, names: Sequence[str]) -> Iterator[Fact]:
+    """One fact about many tools."""
+    if names:
+        yield Fact(f"{what}: {_named(names)}")
+
+
+def _named(names: Sequence[str] | Iterator[str]) -> str:
+    listed = list(dict.fromkeys(names))
+    more = f" and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
+    return ", ".join(listed[:NAMED]) + more
