@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ Examples:
   mcpdesk new profiles
   mcpdesk new ~/servers/profiles
   mcpdesk new profiles --with tools,tests
+  mcpdesk new shop --from-openapi shop.yaml --tags orders,customers
 
 The folder has a tool, a resource, a prompt, a skill and test cases. Change them while the desk shows them.
 """
@@ -103,9 +104,27 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
 @click.option(
     "--with", "parts", metavar="PARTS", default=",".join(PARTS), help=f"Some of {','.join(PARTS)}; else all."
 )
-def new_command(name: str, parts: str) -> None:
+@click.option(
+    "--from-openapi",
+    "document",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With tools that call the service an OpenAPI document (3.0 or 3.1, JSON or YAML) describes.",
+)
+@click.option(
+    "--tags", default="", metavar="TAGS", help="Of the document's operations those with these tags."
+)
+@click.option("--operations", default="", metavar="IDS", help="Of its operations those with these ids.")
+def new_command(name: str, parts: str, document: Path | None, tags: str, operations: str) -> None:
     """Make the server folder NAME, which may be a path, and say what to do next."""
-    place, chosen = checked_place(name), checked_parts(parts)
+    place = checked_place(name)
+    if document is not None:
+        if parts != ",".join(PARTS):
+            raise DeskUserError("--with is for folders of examples.", "Leave it out with --from-openapi.")
+        return _new_from_openapi(place, name, document, tags, operations)
+    if tags or operations:
+        raise DeskUserError("--tags and --operations choose from a document.", "Add --from-openapi FILE.")
+    chosen = checked_parts(parts)
     files = make(place, chosen)
     told = shlex.quote(as_argument(name))
     lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
@@ -113,6 +132,36 @@ def new_command(name: str, parts: str) -> None:
     lines += [f"  mcpdesk call {told} greet name=Ada"] if "tools" in chosen else []
     lines += [f"  mcpdesk test {told}"] if "tests" in chosen else []
     print_text("\n".join(lines))
+
+
+MOST_OPERATIONS = 80
+"""Cursor warns of more tools."""
+
+
+def _new_from_openapi(place: Path, name: str, file: Path, tags: str, operations: str) -> None:
+    from mcpdesk.hosting.openapi.api_document import read_document, tag_counts
+    from mcpdesk.hosting.openapi.api_folder import make_api_folder
+
+    document = read_document(file, _words(tags), _words(operations))
+    if (count := len(document.operations)) > MOST_OPERATIONS:
+        raise DeskUserError(
+            f"{count:,} operations are more than the {MOST_OPERATIONS} tools that a model can choose from.",
+            f"Choose with --tags or --operations. Tags: {tag_counts(document)}.",
+        )
+    folder = make_api_folder(document, place.name)
+    write_folder(place, {path: text.encode() for path, text in folder.files.items()})
+    told = shlex.quote(as_argument(name))
+    lines = [told, *(f"  {path}" for path in folder.files), ""]
+    lines += [f"{len(folder.tools)} tools call {document.title}."]
+    if folder.left_out:
+        lines += ["Left out:", *(f"  {each}" for each in folder.left_out)]
+    lines += ["", "Next:", *(f"  export {each}=..." for each in folder.variables)]
+    lines += [f"  mcpdesk test {told}", f"  mcpdesk {told}"]
+    print_text("\n".join(lines))
+
+
+def _words(text: str) -> list[str]:
+    return [each for each in (part.strip() for part in text.split(",")) if each]
 
 
 def checked_place(name: str) -> Path:
@@ -154,29 +203,32 @@ def make(place: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
     starter = paths.sample_servers() / "starter"
     found = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
     files = [path for each in found if _is_of(path := each.relative_to(starter), parts)]
+    content = {str(path): (starter / path).read_bytes() for path in files}
+    manifest = json.loads(content["mcp.json"])
+    title = place.name.replace("-", " ").replace("_", " ").capitalize()
+    manifest |= {"name": place.name, "title": title}
+    manifest["instructions"] = " ".join(PARTS[each] for each in PARTS if each in parts and PARTS[each])
+    if "skills" not in parts:
+        del manifest["builtins"]
+    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    write_folder(place, content | {"mcp.json": f"{text}\n".encode()})
+    return list(map(str, files))
+
+
+def write_folder(place: Path, content: Mapping[str, bytes]) -> None:
+    """Make a folder of these files; nothing stays when that fails. Raises: DeskUserError."""
     try:
         place.mkdir()
         try:
-            for path in files:
+            for path, data in content.items():
                 (place / path).parent.mkdir(parents=True, exist_ok=True)
-                (place / path).write_bytes((starter / path).read_bytes())
-            manifest = json.loads((starter / "mcp.json").read_text("utf-8"))
-            title = place.name.replace("-", " ").replace("_", " ").capitalize()
-            manifest |= {"name": place.name, "title": title}
-            manifest["instructions"] = " ".join(
-                PARTS[each] for each in PARTS if each in parts and PARTS[each]
-            )
-            if "skills" not in parts:
-                del manifest["builtins"]
-            text = json.dumps(manifest, indent=2, ensure_ascii=False)
-            (place / "mcp.json").write_text(f"{text}\n", "utf-8")
+                (place / path).write_bytes(data)
         except OSError:
             shutil.rmtree(place, ignore_errors=True)
             raise
     except OSError as error:
         message = f"{place} cannot be written: {error.strerror}."
         raise DeskUserError(message, "Choose another place.") from None
-    return list(map(str, files))
 
 
 def _is_of(path: Path, parts: Collection[str]) -> bool:

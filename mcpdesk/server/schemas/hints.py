@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from types import GenericAlias, NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct, field
@@ -181,7 +181,9 @@ def described(hint: Any, description: str) -> Any:
 
 
 def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A hint without its `Annotated` metadata, and the metadata."""
+    """A hint without its `Annotated` metadata, and the metadata; of a key that may be absent, its own."""
+    if get_origin(hint) in (NotRequired, Required):
+        (hint,) = get_args(hint)
     if get_origin(hint) is Annotated:
         base, *notes = get_args(hint)
         return base, tuple(notes)

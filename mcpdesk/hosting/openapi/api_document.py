@@ -1,0 +1,379 @@
+"""An OpenAPI document (3.0 or 3.1, JSON or YAML) as the operations in it, with every local `$ref` followed.
+
+Knows nothing of Python code or server folders. The document is a stranger's: its size, its depth and its
+references are bounded, and an operation that cannot be understood is left out with a reason, not guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import yaml
+from msgspec import Struct
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.plain_text import clean
+
+MOST_BYTES = 16 << 20
+"""Of a document."""
+METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
+OPEN_DOCUMENT = re.compile(r"3\.[01](?:\.\d+)?(?:-\S*)?")
+JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json(?:\s*;.*)?|\*/\*", re.IGNORECASE)
+FORM_TYPE = "application/x-www-form-urlencoded"
+LONGEST_CHAIN = 32
+"""The most references that lead to one another."""
+LISTED = 12
+"""The most names in one message."""
+IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
+"""Header parameters that the specification says to ignore."""
+
+
+class NotUsable(Exception):
+    """An operation cannot be offered as a tool; the message says why."""
+
+
+class ApiParameter(Struct, frozen=True):
+    """One parameter of an operation."""
+
+    name: str
+    place: str
+    """`path`, `query`, `header` or `cookie`."""
+    schema: Mapping[str, Any]
+    description: str = ""
+    is_required: bool = False
+    style: str = ""
+    explode: bool = True
+    is_json: bool = False
+    """Whether its value goes as JSON text."""
+
+
+class ApiBody(Struct, frozen=True):
+    """What an operation sends."""
+
+    kind: str
+    """`json`, `form` or `text`."""
+    content_type: str
+    schema: Mapping[str, Any]
+    description: str = ""
+    is_required: bool = False
+
+
+class ApiKey(Struct, frozen=True):
+    """One way in which a service is told who calls."""
+
+    name: str
+    """In the document."""
+    place: str
+    """`header`, `query`, `cookie`, `bearer` or `basic`."""
+    parameter: str = ""
+    """What the key is called there."""
+
+
+class Operation(Struct, frozen=True):
+    """One operation of a service."""
+
+    id: str
+    """Its `operationId`, else its method and path."""
+    method: str
+    path: str
+    tag: str = ""
+    summary: str = ""
+    description: str = ""
+    parameters: tuple[ApiParameter, ...] = ()
+    body: ApiBody | None = None
+    keys: tuple[str, ...] = ()
+    """Names of what it needs of `ApiDocument.keys`."""
+
+
+class ApiDocument(Struct, frozen=True):
+    """A service, as far as it is described."""
+
+    title: str
+    version: str
+    description: str
+    url: str
+    """Where the service is; empty where the document does not say."""
+    tags: Mapping[str, str]
+    """Description of each."""
+    keys: Mapping[str, ApiKey]
+    operations: tuple[Operation, ...]
+    left_out: tuple[str, ...]
+    """One sentence about each operation that was not taken."""
+    resolve: Callable[[Any], Any]
+    """Follows the references of a schema."""
+
+
+def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str] = ()) -> ApiDocument:
+    """Read a document; of its operations those with one of the tags or ids, or all that are not deprecated.
+
+    Raises: DeskUserError for what is no such document, and for tags and operations that are not in it.
+    """
+    root = _content(file)
+    reader = _Reader(root)
+    found, left_out = list[Operation](), list[str]()
+    asked = set(tags) | set(operations)
+    known_tags, known_ids = dict[str, int](), dict[str, None]()
+    for path, method, item, raw in reader.raw_operations():
+        id_ = _id_of(raw, method, path)
+        tag = _text(next(iter(_list(raw.get("tags"))), ""))
+        known_tags[tag] = known_tags.get(tag, 0) + 1
+        known_ids[id_] = None
+        if asked and not (tag in tags or id_ in operations):
+            continue
+        if raw.get("deprecated") is True and id_ not in operations:
+            left_out.append(f"{id_} is deprecated")
+            continue
+        try:
+            found.append(reader.operation(id_, method, path, tag, item, raw))
+        except NotUsable as reason:
+            left_out.append(f"{id_} {reason}")
+    for what, given, known in (("tag", tags, known_tags), ("operation", operations, known_ids)):
+        if missing := [each for each in given if each not in known]:
+            raise DeskUserError(
+                f"{file} has no {what} {missing[0]!r}.", f"It has: {_few([each for each in known if each])}."
+            )
+    if not found:
+        raise DeskUserError(
+            f"{file} has no operation that can be a tool.",
+            "; ".join(left_out[:LISTED]) or "Its paths are empty.",
+        )
+    info = _mapping(root.get("info"))
+    return ApiDocument(
+        title=_text(info.get("title")) or file.stem,
+        version=_text(info.get("version")) or "0.1.0",
+        description=_text(info.get("description")),
+        url=_url_of(root.get("servers")),
+        tags={
+            _text(each.get("name")): _text(each.get("description"))
+            for each in map(_mapping, _list(root.get("tags")))
+        },
+        keys=reader.keys(),
+        operations=tuple(found),
+        left_out=tuple(left_out),
+        resolve=reader.resolve,
+    )
+
+
+def tag_counts(document: ApiDocument) -> str:
+    """The tags of the operations, each with how many it has."""
+    counts = dict[str, int]()
+    for each in document.operations:
+        counts[each.tag] = counts.get(each.tag, 0) + 1
+    return _few([f"{tag or '(none)'} {count}" for tag, count in counts.items()])
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+def _content(file: Path) -> Mapping[str, Any]:
+    """Raises: DeskUserError."""
+    try:
+        size = file.stat().st_size
+        data = file.read_bytes() if size <= MOST_BYTES else b""
+    except OSError as error:
+        raise DeskUserError(f"{file} cannot be read: {error.strerror}.", "Download it first.") from None
+    if size > MOST_BYTES:
+        raise DeskUserError(f"{file} has {size:,} bytes; a document may have {MOST_BYTES:,}.")
+    try:
+        content = json.loads(data) if data.lstrip()[:1] == b"{" else yaml.load(data, _SafeLoader)
+    except json.JSONDecodeError as error:
+        raise DeskUserError(f"{file}:{error.lineno}: no JSON: {error.msg}.") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise DeskUserError(f"{file}: no YAML: {str(error).partition(chr(10))[0]}.") from None
+    version = content.get("openapi") if isinstance(content, Mapping) else None
+    if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
+        said = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
+        told = said or (f"openapi is {version!r}" if version else "it has no member openapi")
+        raise DeskUserError(f"{file} is no OpenAPI document of 3.0 or 3.1: {told}.", "Convert it first.")
+    return content
+
+
+class _SafeLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads what JSON can say: a date stays a text, as it was written."""
+
+
+_SafeLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class _Reader:
+    """Reads the parts of one document."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+
+    def resolve(self, value: Any) -> Any:
+        """A value, or the one that its `$ref` leads to. Raises: NotUsable."""
+        for _ in range(LONGEST_CHAIN):
+            reference = value.get("$ref") if isinstance(value, Mapping) else None
+            if reference is None:
+                return value
+            value = self._at(str(reference))
+        raise NotUsable(f"refers in a circle: {reference}")
+
+    def _at(self, reference: str) -> Any:
+        if not reference.startswith("#/"):
+            raise NotUsable(f"refers to another file: {_text(reference)[:80]}")
+        found: Any = self._root
+        for part in reference[2:].split("/"):
+            name = unquote(part).replace("~1", "/").replace("~0", "~")
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if found is None:
+            raise NotUsable(f"refers to what is not there: {_text(reference)[:80]}")
+        return found
+
+    def raw_operations(self) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
+        """Path, method, path item and operation of all that is in the document."""
+        for path, item in _mapping(self._root.get("paths")).items():
+            try:
+                item = _mapping(self.resolve(item))
+            except NotUsable:
+                continue
+            for method, operation in item.items():
+                if method in METHODS and isinstance(operation, Mapping):
+                    yield str(path), str(method), item, operation
+
+    def operation(
+        self, id_: str, method: str, path: str, tag: str, item: Mapping[str, Any], raw: Mapping[str, Any]
+    ) -> Operation:
+        """One operation. Raises: NotUsable."""
+        given = dict[tuple[str, str], ApiParameter]()
+        for each in (*_list(item.get("parameters")), *_list(raw.get("parameters"))):
+            parameter = self._parameter(_mapping(self.resolve(each)))
+            if parameter.place != "header" or parameter.name.lower() not in IGNORED_HEADERS:
+                given[parameter.place, parameter.name] = parameter
+        missing = set(re.findall(r"\{([^{}]+)\}", path)) - {name for place, name in given if place == "path"}
+        if missing:
+            raise NotUsable(f"does not describe {{{min(missing)}}} of its path")
+        return Operation(
+            id=id_,
+            method=method.upper(),
+            path=path,
+            tag=tag,
+            summary=_text(raw.get("summary")),
+            description=_text(raw.get("description")),
+            parameters=tuple(given.values()),
+            body=self._body(raw.get("requestBody")),
+            keys=self._needed_keys(raw.get("security", self._root.get("security"))),
+        )
+
+    def _parameter(self, raw: Mapping[str, Any]) -> ApiParameter:
+        name, place = str(raw.get("name", "")), str(raw.get("in", ""))
+        if place not in ("path", "query", "header", "cookie"):
+            raise NotUsable(f"has a parameter in {_text(place)!r}")
+        if place in ("header", "cookie") and not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise NotUsable(f"has a {place} called {_text(name)!r}")
+        content = next(iter(_mapping(raw.get("content")).items()), None)
+        if content is not None and not JSON_TYPE.fullmatch(content[0]):
+            raise NotUsable(f"has a parameter of {_text(content[0])}")
+        schema = self._schema(content[1].get("schema") if content else raw.get("schema"))
+        style = str(raw.get("style") or ("form" if place in ("query", "cookie") else "simple"))
+        return ApiParameter(
+            name=name,
+            place=place,
+            schema=schema,
+            description=_text(raw.get("description") or schema.get("description")),
+            is_required=place == "path" or raw.get("required") is True,
+            style=style,
+            explode=bool(raw.get("explode", style == "form")),
+            is_json=content is not None,
+        )
+
+    def _body(self, raw: Any) -> ApiBody | None:
+        if raw is None:
+            return None
+        body = _mapping(self.resolve(raw))
+        offered = {str(name): _mapping(each) for name, each in _mapping(body.get("content")).items()}
+        kinds = [(kind, name) for kind, fits in _BODY_KINDS.items() for name in offered if fits(name)]
+        if not kinds:
+            if body.get("required") is True and offered:
+                raise NotUsable(f"takes {_few(list(map(_text, offered)))}")
+            return None
+        kind, content_type = kinds[0]
+        schema = self._schema(offered[content_type].get("schema"))
+        is_required = body.get("required") is True
+        sent = "application/json" if content_type == "*/*" else content_type
+        return ApiBody(kind, sent, schema, _text(body.get("description")), is_required)
+
+    def _schema(self, raw: Any) -> Mapping[str, Any]:
+        self.resolve(raw)
+        return raw if isinstance(raw, Mapping) else {}
+
+    def keys(self) -> dict[str, ApiKey]:
+        """What the document says of keys; those of a kind that is not known are not in it."""
+        schemes = _mapping(_mapping(self._root.get("components")).get("securitySchemes"))
+        found = dict[str, ApiKey]()
+        for name, raw in schemes.items():
+            try:
+                scheme = _mapping(self.resolve(raw))
+            except NotUsable:
+                continue
+            kind, way = str(scheme.get("type")), str(scheme.get("scheme", "")).lower()
+            if kind == "apiKey" and scheme.get("in") in ("header", "query", "cookie"):
+                found[str(name)] = ApiKey(str(name), str(scheme["in"]), str(scheme.get("name", "")))
+            elif kind in ("oauth2", "openIdConnect") or (kind == "http" and way == "bearer"):
+                found[str(name)] = ApiKey(str(name), "bearer")
+            elif kind == "http" and way == "basic":
+                found[str(name)] = ApiKey(str(name), "basic")
+        return found
+
+    def _needed_keys(self, raw: Any) -> tuple[str, ...]:
+        """The first alternative whose keys are all known; none where nothing is asked, or may be."""
+        alternatives = [list(_mapping(each)) for each in _list(raw)]
+        if not alternatives or [] in alternatives:
+            return ()
+        known = self.keys()
+        for names in alternatives:
+            if all(name in known for name in names):
+                return tuple(map(str, names))
+        raise NotUsable(
+            f"asks for {_few(list(map(_text, alternatives[0])))}, which is of no kind that is known"
+        )
+
+
+_BODY_KINDS: dict[str, Callable[[str], bool]] = {
+    "json": lambda name: JSON_TYPE.fullmatch(name) is not None,
+    "form": lambda name: name.partition(";")[0].strip().lower() == FORM_TYPE,
+    "text": lambda name: name.partition(";")[0].strip().lower() == "text/plain",
+}
+"""The kinds of bodies that can be sent, the best first."""
+
+
+def _id_of(raw: Mapping[str, Any], method: str, path: str) -> str:
+    return _text(raw.get("operationId")) or f"{method} {_text(path)}"
+
+
+def _url_of(servers: Any) -> str:
+    """The first server's URL with the defaults of its variables; empty where that is no address."""
+    server = _mapping(next(iter(_list(servers)), None))
+    url = _text(server.get("url"))
+    for name, variable in _mapping(server.get("variables")).items():
+        url = url.replace(f"{{{name}}}", _text(_mapping(variable).get("default")))
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    is_address = parts.scheme in ("http", "https") and parts.netloc and "{" not in url
+    return url.rstrip("/") if is_address else ""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    """A text of the document without control characters."""
+    return clean(str(value)).strip() if isinstance(value, str | int | float) else ""

@@ -1,0 +1,413 @@
+"""A server folder whose tools call a service: the text of its files, made of an OpenAPI document.
+
+The files are for a person to keep and change. Whatever the document says is only ever a text, a name made of
+letters, or a number in them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from mcpdesk.hosting.openapi.api_document import ApiBody, ApiDocument, ApiParameter, NotUsable, Operation
+from mcpdesk.hosting.openapi.api_types import (
+    MODELS,
+    WIDTH,
+    Hint,
+    TypeWriter,
+    docstring,
+    import_lines,
+    one_line,
+    quoted,
+    snake,
+    unique,
+    words,
+)
+from mcpdesk.hosting.openapi.service_module import service_module
+
+SERVICE = "service"
+LONGEST_CALLED = 57
+"""Characters of a tool's name and its server's together, so that known clients take it."""
+MOST_FIELDS = 20
+"""Members of a body that become parameters of their own."""
+LONGEST_TITLE = 60
+
+
+class ApiFolder(Struct, frozen=True):
+    """The files of a server folder, and what is not in them."""
+
+    files: Mapping[str, str]
+    """Path in the folder -> text, `mcp.json` first."""
+    tools: tuple[str, ...]
+    left_out: tuple[str, ...]
+    variables: tuple[str, ...]
+    """Environment variables without which some tools are not offered."""
+
+
+class ToolParameter(Struct, frozen=True):
+    """A parameter of a tool's function, and where its value goes."""
+
+    name: str
+    """In Python."""
+    wire_name: str
+    place: str
+    """`path`, `query`, `header`, `cookie`, `field` (of the body) or `body`."""
+    hint: Hint
+    is_required: bool
+    description: str
+    default: str = ""
+    """As a Python literal; empty: None."""
+    value: str = ""
+    """The expression that is sent, where it is not the parameter itself."""
+
+
+def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
+    """The files of the folder `name` for a service."""
+    types = TypeWriter(document.resolve)
+    prefix = "_".join(words(name)).upper()
+    variables = {key: _variable(prefix, key, document) for key in document.keys}
+    needs_url = () if document.url else (f"{prefix}_URL",)
+    modules = dict[str, _ToolModule]()
+    taken, tools, left_out = set[str](), list[str](), list(document.left_out)
+    for operation in document.operations:
+        stem = _stem(operation.tag)
+        function = unique(snake(_spoken_id(operation), "call"), taken, max(8, LONGEST_CALLED - len(name)))
+        try:
+            text, imports, case = _function(
+                function, operation, types, [*needs_url, *_of(variables, operation)]
+            )
+        except NotUsable as reason:
+            left_out.append(f"{operation.id} {reason}")
+            continue
+        taken.add(function)
+        tools.append(function.replace("_", "-"))
+        module = modules.setdefault(stem, _ToolModule(operation.tag, document.tags.get(operation.tag, "")))
+        module.functions.append(text)
+        module.imports |= imports
+        module.cases += case
+    used = {key for each in document.operations for key in each.keys}
+    files = {
+        "mcp.json": _manifest(document, name),
+        f"{SERVICE}.py": service_module(
+            document, f"{prefix}_URL", {key: variables[key] for key in variables if key in used}
+        ),
+        "context.py": CONTEXT,
+        **({f"{MODELS}.py": text} if (text := types.module()) else {}),
+        **{f"tools/{stem}.py": module.text() for stem, module in modules.items()},
+        "resources/about.md": _about(document, left_out),
+        "cases/offline.yaml": _cases(document, [case for each in modules.values() for case in each.cases]),
+    }
+    needed = [*needs_url, *(variables[key] for key in variables if key in used)]
+    return ApiFolder(files, tuple(tools), tuple(left_out), tuple(dict.fromkeys(needed)))
+
+
+class _ToolModule:
+    """One file of tools while it is written."""
+
+    def __init__(self, tag: str, description: str) -> None:
+        self._about = f"{tag}: {description}" if description else f"Operations of {tag or 'the service'}."
+        self.functions = list[str]()
+        self.imports = {"mcpdesk.Context", "mcpdesk.tool", f"{SERVICE}.call", "typing.Any"}
+        self.cases = list[str]()
+
+    def text(self) -> str:
+        head = docstring(self._about, {}, "", "")
+        return "\n\n".join([f"{head}\n\n{import_lines(self.imports)}\n", *self.functions])
+
+
+def _of(variables: Mapping[str, str], operation: Operation) -> list[str]:
+    return [variables[key] for key in operation.keys]
+
+
+def _variable(prefix: str, key: str, document: ApiDocument) -> str:
+    """The environment variable with a key."""
+    end = {"bearer": "TOKEN", "basic": "USER_AND_PASSWORD"}.get(document.keys[key].place, "KEY")
+    same = [each for each in document.keys.values() if each.place == document.keys[key].place]
+    middle = "_".join(words(key)).upper() if len(same) > 1 else ""
+    return "_".join(part for part in (prefix, middle, end) if part)
+
+
+def _spoken_id(operation: Operation) -> str:
+    """The id, or method and path in words."""
+    if operation.id != f"{operation.method.lower()} {operation.path}":
+        return operation.id
+    verb = {"get": "get", "post": "create", "put": "replace", "patch": "change"}.get(operation.method.lower())
+    path = re.sub(r"\{([^{}]*)\}", r"by \1", operation.path)
+    return f"{verb or operation.method.lower()} {path}"
+
+
+def _stem(tag: str) -> str:
+    """The name of the file of a tag: no other module of the folder or of Python."""
+    found = snake(tag, "operations")[:40].strip("_")
+    taken = {SERVICE, MODELS, "context", "aiohttp", "mcpdesk"}
+    return f"{found}_tools" if found in taken or found in sys.stdlib_module_names else found
+
+
+def _function(
+    function: str, operation: Operation, types: TypeWriter, variables: Sequence[str]
+) -> tuple[str, set[str], list[str]]:
+    """The text of a tool's function, what it needs imported, and cases for it. Raises: NotUsable."""
+    parameters = list(_parameters(operation, types))
+    required = [each for each in parameters if each.is_required]
+    optional = [each for each in parameters if not each.is_required]
+    imports = {name for each in parameters for name in each.hint.imports}
+    if any("dumps(" in each.value for each in parameters):
+        imports.add("json.dumps")
+    signature = ["ctx: Context"]
+    signature += [f"{each.name}: {each.hint.whole}" for each in required]
+    signature += [f"{each.name}: {_optional(each)} = {each.default or 'None'}" for each in optional]
+    told = {each.name: each.description for each in (*required, *optional)}
+    said = operation.description or operation.summary or f"Call {operation.method} {operation.path}"
+    decorator = _fitted("@tool", _decoration(operation, variables))
+    head = _fitted(f"async def {function}", signature, " -> Any:")
+    call = _fitted("    return await call", _call(operation, parameters))
+    text = f"{decorator}\n{head}\n{docstring(said, told, 'Args')}\n{call}\n"
+    return text, imports, [] if variables else _case(function, required)
+
+
+def _optional(parameter: ToolParameter) -> str:
+    whole = parameter.hint.whole
+    is_bare = parameter.default or parameter.hint.is_nullable or parameter.hint.kind == "any"
+    return whole if is_bare else f"{whole} | None"
+
+
+def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
+    given = list[str]()
+    title = one_line(operation.summary).rstrip(".")
+    if title and len(title) <= LONGEST_TITLE and operation.description:
+        given.append(f"title={quoted(title)}")
+    match operation.method:
+        case "GET" | "HEAD" | "OPTIONS" | "TRACE":
+            given.append("read_only=True")
+        case "PUT" | "DELETE":
+            given += [*(["destructive=True"] if operation.method == "DELETE" else []), "idempotent=True"]
+        case _:
+            given.append("read_only=False")
+    names = list(dict.fromkeys(variables))
+    if names:
+        listed = quoted(names[0]) if len(names) == 1 else f"({', '.join(map(quoted, names))})"
+        given.append(f"requires_env={listed}")
+    return given
+
+
+def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParameter]:
+    """The parameters of a tool, each with a name of its own. Raises: NotUsable."""
+    taken = {"ctx", "context", "call", "dumps", "tool"}
+    for each in operation.parameters:
+        name = snake(each.name, "value")
+        name = unique(f"{name}_in_{each.place}", taken) if name in taken else name
+        taken.add(name)
+        yield _of_request(each, name, types)
+    body = operation.body
+    if body is None:
+        return
+    fields = list(_fields(body, types, set(taken)))
+    if fields:
+        yield from fields
+        return
+    hint = Hint("str", "str") if body.kind == "text" else types.hint(body.schema, f"{operation.id}_body")
+    name = unique("body", taken)
+    told = body.description or "What is sent to the service."
+    yield ToolParameter(name, "", "body", hint, body.is_required, told)
+
+
+def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolParameter:
+    hint = types.hint(parameter.schema, parameter.name)
+    value = ""
+    if parameter.is_json:
+        value = _if_given(name, f"dumps({name})", parameter.is_required)
+    elif parameter.style == "deepObject" and hint.kind in ("object", "any"):
+        key = quoted(parameter.name)[1:-1].replace("{", "{{").replace("}", "}}")
+        made = f'{{f"{key}[{{key}}]": value for key, value in {name}.items()}}'
+        value = f"**{made}" if parameter.is_required else f"**({made} if {name} else {{}})"
+    elif hint.kind == "object" and parameter.place == "query" and parameter.explode:
+        value = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
+    elif hint.kind == "list" and not (parameter.place == "query" and parameter.explode):
+        between = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
+        value = _if_given(name, f'"{between}".join(map(str, {name}))', parameter.is_required)
+    told = parameter.description or _UNTOLD[parameter.place].format(one_line(parameter.name))
+    default = "" if parameter.is_required else _default(parameter.schema, hint, types)
+    return ToolParameter(
+        name, parameter.name, parameter.place, hint, parameter.is_required, told, default, value
+    )
+
+
+_UNTOLD = {
+    "path": "`{}` of the path.",
+    "query": "`{}` of the query.",
+    "header": "The header `{}`.",
+    "cookie": "The cookie `{}`.",
+}
+"""What is said of a parameter of which the document says nothing."""
+
+
+def _if_given(name: str, value: str, is_required: bool) -> str:
+    return value if is_required else f"None if {name} is None else {value}"
+
+
+def _fields(body: ApiBody, types: TypeWriter, taken: set[str]) -> Iterator[ToolParameter]:
+    """The members of a body as parameters of their own; none where they are not all known, or too many."""
+    members = types.members(body.schema) if body.kind in ("json", "form") else None
+    if members is None or not members.properties or members.additional not in (None, False):
+        return
+    hints = {key: types.hint(each, key) for key, each in members.properties.items()}
+    if len(hints) > MOST_FIELDS or any(hint.is_nullable or hint.kind == "any" for hint in hints.values()):
+        return
+    for key, hint in hints.items():
+        name = unique(snake(key, "value"), taken)
+        taken.add(name)
+        schema = members.properties[key]
+        resolved = types.resolved(schema)
+        told = str(
+            schema.get("description") or resolved.get("description") or f"`{one_line(key)}` of what is sent."
+        )
+        is_required = body.is_required and key in members.required
+        yield ToolParameter(name, key, "field", hint, is_required, told)
+
+
+def _default(schema: Mapping[str, object], hint: Hint, types: TypeWriter) -> str:
+    """The default of a simple parameter as a literal, where it fits its bounds."""
+    value = types.resolved(schema).get("default")
+    is_fit = {
+        "str": isinstance(value, str),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": isinstance(value, int | float) and not isinstance(value, bool),
+        "bool": isinstance(value, bool),
+    }.get(hint.kind, False)
+    if not is_fit or (hint.text.startswith("Literal[") and literal(value) not in hint.text):
+        return ""
+    return literal(value) if not hint.bounds or _is_within(value, schema, types) else ""
+
+
+def _is_within(value: object, schema: Mapping[str, object], types: TypeWriter) -> bool:
+    from mcpdesk.server.schemas.validation import SchemaError, compile_schema
+
+    bounds = {
+        key: each for key, each in types.resolved(schema).items() if key in _BOUNDS and each is not None
+    }
+    try:
+        return compile_schema(bounds).accepts(value)
+    except SchemaError:
+        return False
+
+
+_BOUNDS = frozenset({"minimum", "maximum", "minLength", "maxLength", "pattern"})
+"""Without the exclusive ones, which are flags in 3.0."""
+
+
+def literal(value: object) -> str:
+    """A simple value in Python."""
+    return quoted(value) if isinstance(value, str) else repr(value)
+
+
+_BODY_KEYWORDS = {"json": "body", "form": "form", "text": "text"}
+
+
+def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str]:
+    """The arguments of `call`."""
+    given = ["ctx", quoted(operation.method), quoted(operation.path)]
+    for place, keyword in (
+        ("path", "values"),
+        ("query", "query"),
+        ("header", "headers"),
+        ("cookie", "cookies"),
+        ("field", "form" if operation.body and operation.body.kind == "form" else "fields"),
+    ):
+        items = [
+            each.value
+            if each.value.startswith("**")
+            else f"{quoted(each.wire_name)}: {each.value or each.name}"
+            for each in parameters
+            if each.place == place
+        ]
+        if items:
+            given.append(_fitted(f"{keyword}=", items, "", "{}", 8))
+    body = operation.body
+    for each in parameters:
+        if each.place == "body" and body is not None:
+            given.append(f"{_BODY_KEYWORDS[body.kind]}={each.name}")
+    if body is not None and body.kind == "json" and body.content_type != "application/json":
+        given.append(f"content_type={quoted(body.content_type)}")
+    if operation.keys:
+        given.append(f"keys=({', '.join(map(quoted, operation.keys))},)")
+    return given
+
+
+def _fitted(head: str, items: Sequence[str], end: str = "", brackets: str = "()", indent: int = -1) -> str:
+    """What stands in brackets, on one line where it fits, else a line each."""
+    line = f"{head}{brackets[0]}{', '.join(items)}{brackets[1]}{end}"
+    if "\n" not in line and len(line) + max(indent, 0) <= WIDTH:
+        return line
+    margin = " " * (indent if indent >= 0 else len(head) - len(head.lstrip()))
+    return "\n".join(
+        [f"{head}{brackets[0]}", *(f"{margin}    {item}," for item in items), f"{margin}{brackets[1]}{end}"]
+    )
+
+
+def _manifest(document: ApiDocument, name: str) -> str:
+    where = f" at {document.url}" if document.url else ""
+    content = {
+        "name": name,
+        "title": one_line(document.title)[:80],
+        "version": document.version,
+        "description": _first_sentence(document.description or document.title),
+        "instructions": f"Each tool calls an operation of {one_line(document.title)[:80]}{where}.",
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s|\n\s*\n", text.strip(), maxsplit=1)[0].replace("\n", " ")[:200]
+
+
+def _about(document: ApiDocument, left_out: Sequence[str]) -> str:
+    """A resource about the service."""
+    title = one_line(document.title)
+    lines = [
+        "---",
+        f"title: {json.dumps(title, ensure_ascii=False)}",
+        "description: What the service behind the tools is, and which of its operations are no tools.",
+        "---",
+        f"# {title} {one_line(document.version)}",
+        "",
+        document.description.strip() or "Nothing is said about this service.",
+    ]
+    if left_out:
+        lines += ["", "## Operations that are no tools", "", *(f"* {one_line(each)}" for each in left_out)]
+    return "\n".join(lines) + "\n"
+
+
+def _case(function: str, required: Sequence[ToolParameter]) -> list[str]:
+    if not required:
+        return []
+    tool = function.replace("_", "-")
+    return [
+        f"- name: {tool} needs {required[0].name}\n  tool: {tool}\n  expect: {{error: {required[0].name}}}\n"
+    ]
+
+
+def _cases(document: ApiDocument, cases: Sequence[str]) -> str:
+    """Cases that pass without the service."""
+    title = json.dumps(one_line(document.title), ensure_ascii=False)
+    first = "- name: what the service is can be read\n  resource: resource://about\n"
+    first += f"  expect: {{contains: {title}}}\n"
+    head = "# `mcpdesk test` runs these without the service. Add some of yours that call it.\n"
+    return "\n".join([head + first, *cases[:3]])
+
+
+CONTEXT = '''"""One HTTP client for all tools, open as long as the server runs."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+
+
+async def lifespan(server: object) -> AsyncIterator[aiohttp.ClientSession]:
+    """Tools find it as `ctx.state`. No cookies are kept: what one caller gets is not for the next."""
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        yield session
+'''

@@ -1,0 +1,427 @@
+"""Schemas of an OpenAPI document as Python type hints, with a `TypedDict` for each object that has members.
+
+A hint says what a service takes as exactly as Python can; where it cannot (alternatives of several objects,
+members of any name besides those described), it says less, and the service has the last word.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.hosting.openapi.api_document import LONGEST_CHAIN
+
+WIDTH = 100
+"""Of the lines that are written."""
+DEEPEST = 12
+"""Objects in objects; what is deeper may be anything."""
+MOST_MODELS = 300
+MOST_VALUES = 100
+"""An enumeration of more is a text."""
+LONGEST_DOC = 1000
+"""Characters of a description; OpenAI's API takes 1,024."""
+MODELS = "models"
+"""The module of the folder that has the types."""
+_TAKEN = {"Any", "Annotated", "Literal", "NotRequired", "TypedDict", "Meta", "Context"}
+_LARGEST = 2**63
+
+
+class Hint(Struct, frozen=True):
+    """A type hint in Python."""
+
+    text: str
+    kind: str
+    """`str`, `int`, `float`, `bool`, `list`, `object` or `any`."""
+    uses: frozenset[str] = frozenset()
+    """What it needs imported, as `typing.Any` or `models.Pet`."""
+    is_nullable: bool = False
+    bounds: tuple[str, ...] = ()
+    """Keywords of `Meta`, as `ge=1`."""
+
+    @property
+    def whole(self) -> str:
+        """The hint with its bounds."""
+        bare = f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
+        return f"{bare} | None" if self.is_nullable and self.kind != "any" else bare
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """What `whole` needs imported."""
+        return self.uses | ({"typing.Annotated", "mcpdesk.Meta"} if self.bounds else set())
+
+
+ANY = Hint("Any", "any", frozenset({"typing.Any"}))
+ANY_OBJECT = Hint("dict[str, Any]", "object", frozenset({"typing.Any"}))
+_SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+
+
+class ObjectMembers(Struct, frozen=True):
+    """What is said of an object, with all of its `allOf` together."""
+
+    properties: Mapping[str, Any] = {}
+    required: frozenset[str] = frozenset()
+    additional: Any = None
+    description: str = ""
+
+
+class TypeWriter:
+    """Writes the hints of one document, and the classes they need."""
+
+    def __init__(self, resolve: Callable[[Any], Any]) -> None:
+        self._resolve = resolve
+        self._class_names = dict[str, str]()
+        """Of references, and of names that were taken besides."""
+        self._open = set[str]()
+        """Classes that are being written."""
+        self._classes = dict[str, str]()
+        self._imports = set[str]()
+
+    def module(self) -> str:
+        """The module of all classes; empty without one."""
+        if not self._classes:
+            return ""
+        head = '"""What the service takes."""\n\n' + import_lines(self._imports)
+        return f"{head}\n\n" + "\n\n".join(self._classes.values())
+
+    def hint(self, schema: Any, name: str, depth: int = 0) -> Hint:
+        """The hint for a schema; `name` is for a class it may need. Raises: NotUsable for a bad reference."""
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        schema = self._resolve(schema)
+        if not isinstance(schema, Mapping) or depth > DEEPEST:
+            return ANY
+        if reference is not None:
+            name = str(reference).rpartition("/")[2]
+        return self._of(schema, name, str(reference or ""), depth)
+
+    def members(self, schema: Any, depth: int = 0) -> ObjectMembers | None:
+        """What an object has; None for what is no object, or one whose members are not known.
+
+        Raises: NotUsable.
+        """
+        schema = self._resolve(schema)
+        if not isinstance(schema, Mapping) or depth > LONGEST_CHAIN:
+            return None
+        properties, required = dict[str, Any](), set[str]()
+        additional = schema.get("additionalProperties")
+        for each in _listed(schema, "allOf"):
+            if (part := self.members(each, depth + 1)) is not None:
+                properties |= part.properties
+                required |= part.required
+                additional = part.additional if additional is None else additional
+        if isinstance(own := schema.get("properties"), Mapping):
+            properties |= {str(key): each for key, each in own.items()}
+        required |= {str(each) for each in _listed(schema, "required")}
+        properties = {key: each for key, each in properties.items() if not self._is_read_only(each)}
+        is_object = "object" in _types(schema) or properties or additional is not None
+        if not is_object:
+            return None
+        described = str(schema.get("description") or "")
+        return ObjectMembers(properties, frozenset(required & properties.keys()), additional, described)
+
+    def resolved(self, schema: Any) -> Mapping[str, Any]:
+        """A schema, or the one it refers to; empty for what is none. Raises: NotUsable."""
+        found = self._resolve(schema)
+        return found if isinstance(found, Mapping) else {}
+
+    def _is_read_only(self, schema: Any) -> bool:
+        return self.resolved(schema).get("readOnly") is True
+
+    def _of(self, schema: Mapping[str, Any], name: str, reference: str, depth: int) -> Hint:
+        types = _types(schema)
+        is_nullable = schema.get("nullable") is True or "null" in types
+        values = _listed(schema, "enum") or ([schema["const"]] if "const" in schema else [])
+        if values:
+            found = _literal(values, types)
+            return _nullable(found, is_nullable or None in values)
+        members = self.members(schema)
+        options = _listed(schema, "oneOf") or _listed(schema, "anyOf")
+        if members is not None and (members.properties or not options):
+            found = self._object(members, name, reference, depth)
+        elif options:
+            found = self._union([self.hint(each, name, depth + 1) for each in options if not _is_null(each)])
+            is_nullable = is_nullable or any(map(_is_null, options))
+        elif len(alone := _listed(schema, "allOf")) == 1:
+            found = self.hint(alone[0], name, depth + 1)
+        elif "array" in types:
+            inner = self.hint(schema.get("items", {}), name, depth + 1)
+            bounds = _bounds(schema, "list")
+            found = Hint(f"list[{inner.whole}]", "list", inner.imports, bounds=bounds)
+        else:
+            kinds = [_SCALARS[each] for each in types if each in _SCALARS]
+            found = self._union([Hint(kind, kind, bounds=_bounds(schema, kind)) for kind in kinds])
+        return _nullable(found, is_nullable or found.is_nullable)
+
+    def _object(self, members: ObjectMembers, name: str, reference: str, depth: int) -> Hint:
+        if not members.properties:
+            if not isinstance(members.additional, Mapping) or not members.additional:
+                return ANY_OBJECT
+            inner = self.hint(members.additional, f"{name}_value", depth + 1)
+            return Hint(f"dict[str, {inner.whole}]", "object", inner.imports)
+        if members.additional not in (None, False) or len(self._classes) >= MOST_MODELS:
+            return ANY_OBJECT
+        class_name = self._class_name(name, reference)
+        uses = frozenset({f"{MODELS}.{class_name}"})
+        if class_name in self._open:
+            return Hint(f'"{class_name}"', "object", uses)
+        if class_name not in self._classes:
+            self._open.add(class_name)
+            try:
+                text = self._class(class_name, members, depth)
+            finally:
+                self._open.discard(class_name)
+            self._classes[class_name] = text
+        return Hint(class_name, "object", uses)
+
+    def _class(self, class_name: str, members: ObjectMembers, depth: int) -> str:
+        hints = {
+            key: self.hint(each, f"{class_name}_{key}", depth + 1) for key, each in members.properties.items()
+        }
+        told = {key: self._description(each) for key, each in members.properties.items()}
+        for hint in hints.values():
+            self._imports |= {each for each in hint.imports if not each.startswith(f"{MODELS}.")}
+        self._imports.add("typing.TypedDict")
+        if members.required != hints.keys():
+            self._imports.add("typing.NotRequired")
+        wholes = {
+            key: hint.whole if key in members.required else f"NotRequired[{hint.whole}]"
+            for key, hint in hints.items()
+        }
+        doc = members.description or f"What `{class_name}` has."
+        if all(map(_is_member, hints)):
+            body = "\n".join(f"    {key}: {whole}" for key, whole in wholes.items())
+            return f"class {class_name}(TypedDict):\n{docstring(doc, told, 'Attributes')}\n\n{body}\n"
+        self._imports.add("typing.Annotated")
+        lines = [
+            f"        {quoted(key)}: {_annotated(hints[key].whole, told[key], key in members.required)},"
+            for key in hints
+        ]
+        comment = textwrap.indent(textwrap.fill(one_line(doc)[:LONGEST_DOC], WIDTH - 2), "# ")
+        return "\n".join(
+            [
+                comment,
+                f"{class_name} = TypedDict(",
+                f"    {quoted(class_name)},",
+                "    {",
+                *lines,
+                "    },",
+                ")\n",
+            ]
+        )
+
+    def _description(self, schema: Any) -> str:
+        own = schema.get("description") if isinstance(schema, Mapping) else ""
+        return str(own or self.resolved(schema).get("description") or "")
+
+    def _class_name(self, name: str, reference: str) -> str:
+        key = reference or f"inline {name}"
+        if key not in self._class_names:
+            wanted = "".join(part[:1].upper() + part[1:] for part in words(name)) or "Value"
+            wanted = f"Value{wanted}" if wanted[0].isdigit() else wanted
+            taken = _TAKEN | set(self._class_names.values())
+            self._class_names[key] = unique(wanted, taken | set(keyword.kwlist))
+        return self._class_names[key]
+
+    def _union(self, hints: Sequence[Hint]) -> Hint:
+        """One of several; what a type checker of arguments cannot tell apart becomes less exact."""
+        distinct = list(dict.fromkeys(hints))
+        kinds = [hint.kind for hint in distinct]
+        if "int" in kinds and "float" in kinds:
+            distinct = [hint for hint in distinct if hint.kind != "int"]
+            kinds = [hint.kind for hint in distinct]
+        if len(distinct) == 1:
+            return distinct[0]
+        if kinds and set(kinds) == {"object"}:
+            return ANY_OBJECT
+        if not distinct or "any" in kinds or len(set(kinds)) < len(kinds):
+            return ANY
+        uses = frozenset().union(*(hint.imports for hint in distinct))
+        text = " | ".join(_replaced(hint).whole for hint in distinct)
+        return Hint(text, "union", uses, any(hint.is_nullable for hint in distinct))
+
+
+def _replaced(hint: Hint) -> Hint:
+    return Hint(hint.text, hint.kind, hint.uses, bounds=hint.bounds)
+
+
+def _nullable(hint: Hint, is_nullable: bool) -> Hint:
+    return Hint(hint.text, hint.kind, hint.uses, is_nullable, hint.bounds)
+
+
+def _literal(values: Sequence[Any], types: Sequence[str]) -> Hint:
+    """One of some values, where Python can say so: texts and whole numbers."""
+    fit = [each for each in dict.fromkeys(map(_hashable, values)) if each is not None]
+    kinds = {type(each) for each in fit}
+    if not fit or len(fit) > MOST_VALUES or kinds not in ({str}, {int}):
+        kind = next((_SCALARS[each] for each in types if each in _SCALARS), "")
+        return Hint(kind, kind) if kind else ANY
+    shown = ", ".join(quoted(each) if isinstance(each, str) else repr(each) for each in fit)
+    kind = "str" if kinds == {str} else "int"
+    return Hint(f"Literal[{shown}]", kind, frozenset({"typing.Literal"}))
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def _bounds(schema: Mapping[str, Any], kind: str) -> tuple[str, ...]:
+    """What a schema says about a value besides its type, as keywords of `Meta`."""
+    return tuple(f"{key}={value}" for key, value in _bound_values(schema, kind))
+
+
+def _bound_values(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
+    if kind in ("int", "float"):
+        for inclusive, exclusive, least, above in (
+            ("minimum", "exclusiveMinimum", "ge", "gt"),
+            ("maximum", "exclusiveMaximum", "le", "lt"),
+        ):
+            bound, beyond = _number(schema.get(inclusive), kind), schema.get(exclusive)
+            if bound is not None:
+                yield (above if beyond is True else least), repr(bound)
+            elif (strict := _number(beyond, kind)) is not None:
+                yield above, repr(strict)
+    elif kind in ("str", "list"):
+        word = "Length" if kind == "str" else "Items"
+        shortest, longest = (_number(schema.get(f"{end}{word}"), "int") for end in ("min", "max"))
+        if shortest is not None and shortest > 0:
+            yield "min_length", repr(shortest)
+        if longest is not None and longest >= 0:
+            yield "max_length", repr(longest)
+    pattern = schema.get("pattern")
+    if kind == "str" and isinstance(pattern, str) and _compiles(pattern):
+        yield "pattern", quoted(pattern)
+
+
+def _number(value: Any, kind: str) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+        return None
+    if kind == "int":
+        return int(value) if value == int(value) else None
+    return value
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return len(pattern) < 200
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    said = schema.get("type")
+    return [str(each) for each in (said if isinstance(said, list) else [said]) if each is not None]
+
+
+def _is_null(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and _types(schema) == ["null"]
+
+
+def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
+    value = schema.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _is_member(name: str) -> bool:
+    """Whether a class can have a member of that name."""
+    return (
+        name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("__")
+    )
+
+
+def _annotated(hint: str, told: str, is_required: bool) -> str:
+    text = f"Annotated[{hint}, {quoted(one_line(told)[:LONGEST_DOC])}]" if told else hint
+    return text if is_required else f"NotRequired[{text}]"
+
+
+def words(name: str) -> list[str]:
+    """The words of a name in any style, ASCII only: `petId` is pet, Id."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    return re.findall(r"[A-Za-z0-9]+", spaced)
+
+
+def snake(name: str, otherwise: str) -> str:
+    """A name as Python writes variables; `otherwise` where nothing is left of it."""
+    found = "_".join(words(name)).lower() or otherwise
+    found = f"{otherwise}_{found}" if found[0].isdigit() else found
+    return f"{found}_" if keyword.iskeyword(found) or keyword.issoftkeyword(found) else found
+
+
+def unique(name: str, taken: set[str], longest: int = 80) -> str:
+    """The name, with a number where it is taken."""
+    wanted, count = name if len(name) <= longest else name[:longest].rstrip("_"), 1
+    while wanted in taken:
+        count += 1
+        end = f"_{count}"
+        wanted = name[: longest - len(end)].rstrip("_") + end
+    return wanted
+
+
+def quoted(text: str) -> str:
+    """A text as a Python literal."""
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+
+
+def one_line(text: str) -> str:
+    """A text without its line ends."""
+    return " ".join(text.split())
+
+
+def docstring(text: str, described: Mapping[str, str], section: str, indent: str = "    ") -> str:
+    """A docstring with a text and a section about members; whatever the text is, it is only a text."""
+    safe = text.replace("\\", "\\\\").replace('"""', "'''").strip()
+    if len(safe) > LONGEST_DOC:
+        safe = safe[:LONGEST_DOC].rsplit(" ", 1)[0].rstrip("\\") + " ..."
+    head, _, rest = safe.partition("\n")
+    if not head.endswith((".", "!", "?")):
+        head += "."
+    paragraphs = [head, *(each for each in re.split(r"\n\s*\n", rest) if each.strip())]
+    room = WIDTH - len(indent)
+    first, *others = [
+        "\n".join(textwrap.wrap(one_line(each), room - 3, break_long_words=False)) for each in paragraphs
+    ]
+    parts = [first, *others]
+    lines = [
+        textwrap.fill(
+            f"{name}: {one_line(told)}".replace("\\", "\\\\")
+            .replace('"""', "'''")[:LONGEST_DOC]
+            .rstrip("\\"),
+            room,
+            initial_indent="    ",
+            subsequent_indent="        ",
+            break_long_words=False,
+        )
+        for name, told in described.items()
+        if one_line(told)
+    ]
+    if lines:
+        parts.append(f"{section}:\n" + "\n".join(lines))
+    whole = "\n\n".join(parts)
+    body = f'"""{whole}\n"""' if "\n" in whole else f'"""{whole}"""'
+    return textwrap.indent(body, indent)
+
+
+def import_lines(names: set[str]) -> str:
+    """The lines that import these names, by module, with those of the folder last."""
+    modules = dict[str, list[str]]()
+    for each in sorted(names):
+        module, _, name = each.rpartition(".")
+        modules.setdefault(module, []).append(name)
+    order = sorted(modules, key=lambda module: (_rank(module), module))
+    groups = dict[int, list[str]]()
+    for module in order:
+        line = f"from {module} import {', '.join(sorted(modules[module], key=str.lower))}"
+        if len(line) > WIDTH:
+            inner = "\n".join(f"    {name}," for name in sorted(modules[module], key=str.lower))
+            line = f"from {module} import (\n{inner}\n)"
+        groups.setdefault(_rank(module), []).append(line)
+    return "\n\n".join("\n".join(lines) for lines in groups.values())
+
+
+def _rank(module: str) -> int:
+    return {"json": 0, "typing": 0, "mcpdesk": 1}.get(module, 2)

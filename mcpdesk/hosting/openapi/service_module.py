@@ -1,0 +1,193 @@
+"""The text of `service.py` in a folder made from an OpenAPI document: how the service is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mcpdesk.hosting.openapi.api_document import ApiDocument
+from mcpdesk.hosting.openapi.api_types import one_line, quoted
+
+
+def service_module(document: ApiDocument, url_variable: str, variables: Mapping[str, str]) -> str:
+    """The module; `variables` are the environment variables of the keys that are used."""
+    keys = "".join(
+        f"    {quoted(name)}: ({quoted(key.place)}, {quoted(key.parameter)}, {quoted(variable)}),\n"
+        for name, variable in variables.items()
+        for key in [document.keys[name]]
+    )
+    title = one_line(document.title).replace("\\", "").replace('"', "'")
+    return (
+        TEMPLATE.replace("@TITLE@", title)
+        .replace("@URL_VARIABLE@", url_variable)
+        .replace("@URL@", quoted(document.url))
+        .replace("@KEYS@", f"{{\n{keys}}}" if keys else "{}")
+    )
+
+
+TEMPLATE = '''"""@TITLE@: where it is, how it is told who calls, and how it is called."""
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from mcpdesk import Context, fail, image
+
+DEFAULT_URL = @URL@
+"""Where the service is, unless the environment variable @URL_VARIABLE@ says otherwise."""
+KEYS: dict[str, tuple[str, str, str]] = @KEYS@
+"""Name of a key -> where it goes, what it is called there, and the environment variable that has it."""
+LONGEST_WAIT_S = 20.0
+MOST_BYTES = 4 * 1024 * 1024
+"""Of an answer; a longer one is an error."""
+SHOWN = 500
+"""Characters of the service's own words in an error."""
+Fields = Mapping[str, Any]
+"""Name -> value; None is left out."""
+
+
+async def call(
+    ctx: Context,
+    method: str,
+    path: str,
+    *,
+    values: Fields | None = None,
+    query: Fields | None = None,
+    headers: Fields | None = None,
+    cookies: Fields | None = None,
+    fields: Fields | None = None,
+    body: Any = None,
+    form: Fields | None = None,
+    text: str | None = None,
+    content_type: str = "application/json",
+    keys: tuple[str, ...] = (),
+) -> Any:
+    """Call the service and return what it answers: JSON as values, pictures as pictures, the rest as text.
+
+    An answer of 300 and above, one that is too long, and none at all end the call with an error.
+
+    Args:
+        ctx: The context of the tool's call.
+        method: Of HTTP.
+        path: With `{names}`.
+        values: What stands in the path for the names.
+        query: What follows the path; a list is repeated.
+        headers: Of the request.
+        cookies: Of the request.
+        fields: Members of an object that is sent as JSON.
+        body: Sent as JSON as it is.
+        form: Sent as a form would be.
+        text: Sent as it is.
+        content_type: Of the body.
+        keys: Names of `KEYS` that go along.
+    """
+    url = (os.environ.get("@URL_VARIABLE@") or DEFAULT_URL).rstrip("/") + _filled(path, values or {})
+    sent = {name: _header(name, value) for name, value in _given(headers).items()}
+    asked = _given(query)
+    pairs = [(name, _text(each)) for name, value in asked.items() for each in _several(value)]
+    crumbs = {name: quote(_text(value)) for name, value in _given(cookies).items()}
+    for key in keys:
+        place, name, variable = KEYS[key]
+        secret = os.environ[variable]
+        if place == "bearer":
+            sent["Authorization"] = f"Bearer {secret}"
+        elif place == "basic":
+            sent["Authorization"] = "Basic " + base64.b64encode(secret.encode()).decode()
+        elif place == "header":
+            sent[name] = secret
+        elif place == "query":
+            pairs.append((name, secret))
+        else:
+            crumbs[name] = quote(secret)
+    if crumbs:
+        sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in crumbs.items())
+    data: Any = text
+    if fields is not None:
+        body = _given(fields)
+    if body is not None:
+        sent["Content-Type"] = content_type
+        data = json.dumps(body)
+    elif form is not None:
+        data = aiohttp.FormData([(name, _text(value)) for name, value in _given(form).items()])
+    session: aiohttp.ClientSession = ctx.state
+    try:
+        async with session.request(
+            method,
+            url,
+            params=pairs,
+            headers=sent,
+            data=data,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=LONGEST_WAIT_S),
+        ) as response:
+            content = await _content(response)
+    except TimeoutError:
+        fail(f"The service did not answer within {LONGEST_WAIT_S:g} s.")
+    except (aiohttp.ClientError, ValueError) as error:
+        fail(f"The service cannot be called: {type(error).__name__}: {error}")
+    if response.status >= 300:
+        told = content.decode("utf-8", "replace").strip()[:SHOWN] or "nothing more"
+        fail(
+            f"{method} {path} answered {response.status} {response.reason}: {told}",
+            status=response.status,
+        )
+    return _value(response, content)
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(65536):
+        content += chunk
+        if len(content) > MOST_BYTES:
+            fail(f"The service answered with more than {MOST_BYTES:,} bytes; ask for less.")
+    return bytes(content)
+
+
+def _value(response: aiohttp.ClientResponse, content: bytes) -> Any:
+    kind = response.content_type
+    if not content:
+        return f"{response.status} {response.reason}"
+    if kind.startswith("image/"):
+        return image(content, kind)
+    try:
+        text = content.decode(response.charset or "utf-8", "replace")
+    except LookupError:
+        text = content.decode("utf-8", "replace")
+    if kind == "application/json" or kind.endswith("+json"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            fail(f"The service answered with JSON that cannot be read: {text[:SHOWN]}")
+    return text
+
+
+def _filled(path: str, values: Fields) -> str:
+    for name, value in values.items():
+        text = _text(value)
+        if text in ("", ".", ".."):
+            fail(f"{name} cannot be {text!r}: it is a part of the path.")
+        path = path.replace("{" + name + "}", quote(text, safe=""))
+    return path
+
+
+def _header(name: str, value: Any) -> str:
+    text = _text(value)
+    if not text.isprintable():
+        fail(f"{name} must be one line of text.")
+    return text
+
+
+def _given(fields: Fields | None) -> dict[str, Any]:
+    return {name: value for name, value in (fields or {}).items() if value is not None}
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool | dict | list) else str(value)
+'''
