@@ -138,6 +138,11 @@ class Settings(Struct, frozen=True):
     read_private_urls: bool
     watch_polling: bool
     log_format: str
+    shared: str
+    """The URL of a Valkey or Redis server; empty: nothing is shared."""
+    shared_name: str
+    replica_url: str
+    """Empty: the address it listens on."""
     state_dir: Path
 
 
@@ -261,6 +266,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
             "How serve and stdio log to stderr: as text, or as one JSON object a line.",
             pattern="text|json", allowed="text or json"),
+    Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
+            "Valkey or Redis in which several machines with the same servers share sessions, jobs and state: "
+            "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",
+            pattern=r"(rediss?|unix|redis\+sentinel|redis\+cluster)://\S+", allowed="the URL of an engine",
+            from_folder=False),
+    Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),
+            "Those that share have the same name; another name is for another deployment on the same engine.",
+            pattern=r"[A-Za-z0-9_.-]+", allowed="letters, digits, _, . and -", from_folder=False),
+    Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
+            "Where the other replicas reach this one, if not where it listens: http://10.0.0.7:3333.",
+            pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT", from_folder=False),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
             "Where captures, the key and histories are kept.", from_folder=False),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
@@ -78,6 +78,7 @@ class DialogueEndpoint(Protocol):
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
+        is_heard: Callable[[], bool] | None = None,
         speaks_gateway: bool = False,
     ) -> HostedDialogue:
         """Begin a dialogue."""
@@ -89,6 +90,7 @@ class DialogueEndpoint(Protocol):
         push: Callable[[bytes], None] | None,
         on_terms: Callable[[Terms], None],
         speaks_gateway: bool,
+        is_heard: Callable[[], bool] | None,
     ) -> Conversation:
         """What answers one peer."""
 
@@ -107,12 +109,15 @@ class HostedDialogue:
         push: Callable[[bytes], None] | None,
         principal: Principal = OPEN,
         speaks_gateway: bool = False,
+        is_heard: Callable[[], bool] | None = None,
     ) -> None:
         self.connection = next_connection()
         self.opened = time.time()
         self.closed: float | None = None
         """Unix time at which it ended."""
-        self.conversation = endpoint.conversation(transport, peer, push, self._known, speaks_gateway)
+        self.conversation = endpoint.conversation(
+            transport, peer, push, self._known, speaks_gateway, is_heard
+        )
         self.conversation.principal, self.conversation.connection = principal, self.connection
         self.accept = self.conversation.accept
         self.accept_message = self.conversation.accept_message
@@ -181,6 +186,23 @@ class HostedDialogue:
         """
         self.conversation.restore(state)
 
+    def catch_up(self, state: SessionState) -> None:
+        """Take over what its client said to another replica."""
+        self.conversation.catch_up(state)
+
+    def number_requests(self, mark: str, first: int) -> None:
+        """Name requests to the client `<mark>-<number>`, from a number on."""
+        self.conversation.requests.number(mark, first)
+
+    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Tell the client of a change that was noted elsewhere, if it wants to hear of such."""
+        self.conversation.hear(kind, facts)
+
+    def leave(self) -> None:
+        """Forget the peer, which goes on elsewhere: what it owns stays as it is."""
+        self.conversation.requests.number("", 0)
+        self.close("the session goes on elsewhere")
+
     def end_listening(self) -> None:
         """The peer wants nothing more: what would never end by itself ends."""
         for call in self.conversation.running:
@@ -236,7 +258,7 @@ class FrameChannel:
         principal: Principal = OPEN,
         speaks_gateway: bool = False,
     ) -> None:
-        self.dialogue = endpoint.open(transport, peer, self.send, principal, speaks_gateway)
+        self.dialogue = endpoint.open(transport, peer, self.send, principal, speaks_gateway=speaks_gateway)
         self.connection = self.dialogue.connection
         self._record = endpoint.recorder.together
         self._endpoint = endpoint

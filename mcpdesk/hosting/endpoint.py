@@ -112,10 +112,11 @@ class HostedEndpoint:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
+        is_heard: Callable[[], bool] | None = None,
         speaks_gateway: bool = False,
     ) -> HostedDialogue:
         """Begin a dialogue, with a peer that may speak the gateway dialect or with one of the standard."""
-        dialogue = HostedDialogue(self, transport, peer, push, principal, speaks_gateway)
+        dialogue = HostedDialogue(self, transport, peer, push, principal, speaks_gateway, is_heard)
         self.dialogues[dialogue.connection] = dialogue
         if self.holds is not None and self.holds.is_on:
             dialogue.hold(self.holds)
@@ -156,15 +157,16 @@ class HostedEndpoint:
         push: Callable[[bytes], None] | None,
         on_terms: Callable[[Terms], None],
         speaks_gateway: bool,
+        is_heard: Callable[[], bool] | None,
     ) -> Conversation:
         """What answers one peer."""
         if not speaks_gateway:
-            return Conversation(self.dispatcher, transport, peer, push, on_terms)
+            return Conversation(self.dispatcher, transport, peer, push, on_terms, None, is_heard)
         from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
         # Over WebSockets peers of the dialect expect to be told of their jobs.
         dialect = GatewayDialect(push if transport == "websocket" else None)
-        return Conversation(self.dispatcher, transport, peer, push, on_terms, dialect)
+        return Conversation(self.dispatcher, transport, peer, push, on_terms, dialect, is_heard)
 
     def in_mode(self, view: Server) -> HostedEndpoint:
         """The endpoint of a view of the server. Its dialogues are among those of this one."""
@@ -298,9 +300,10 @@ class GatewayEndpoint:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
+        is_heard: Callable[[], bool] | None = None,
     ) -> HostedDialogue:
         """Begin a dialogue."""
-        return self._base.open(transport, peer, push, principal, speaks_gateway=True)
+        return self._base.open(transport, peer, push, principal, is_heard, speaks_gateway=True)
 
     def channel(
         self,

@@ -36,6 +36,8 @@ from mcpdesk.transports.base import Rules
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.folder.manifest import Manifest
+    from mcpdesk.hosting.replicas.host_sharing import HostSharing
+    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job
     from mcpdesk.recorder.record import CaptureHealth
@@ -65,9 +67,8 @@ class Host:
 
     def __init__(self, plan: HostPlan) -> None:
         self.plan = plan
-        self.settings = plan.settings
+        self.settings = settings = plan.settings
         self.journal = Journal()
-        settings = plan.settings
         self.recording = Recording(
             plan.capture,
             settings.capture_memory_bytes,
@@ -85,6 +86,14 @@ class Host:
             mask=_masked,
             environment=lambda: public_environment(self._secret_variables()),
         )
+        self._sharing: HostSharing | None = None
+        if settings.shared:
+            from mcpdesk.hosting.replicas.host_sharing import HostSharing
+
+            subscriptions = self.services.subscriptions
+            self._sharing = HostSharing(
+                settings, self.journal, subscriptions, lambda: self.folders, self.start_chore
+            )
         self.by_name: dict[str, HostedEndpoint] = {}
         self.holds.set_faults(plan.faults)
         self.folders: dict[str, HostedFolder] = {}
@@ -126,6 +135,11 @@ class Host:
         self._pending: list[Callable[[], object]] = []
 
     @property
+    def replicas(self) -> ReplicaGroup | None:
+        """The replicas it belongs to; None: it shares nothing."""
+        return None if self._sharing is None else self._sharing.group
+
+    @property
     def recorder(self) -> Recording:
         """Takes every frame."""
         return self.recording
@@ -160,12 +174,12 @@ class Host:
     def rules(self) -> Rules:
         """The rules for callers over HTTP, until something changes."""
         from mcpdesk.auth import api_key
-        from mcpdesk.hosting.host import rules_of
 
         settings = self.settings
         if not self._is_key_due(no_auth=settings.no_auth):
             return rules_of(settings, "")
-        self._key = settings.api_key or self._key or api_key.load_or_create(settings.state_dir)
+        shared = self.replicas.secrets.api_key if self.replicas is not None else ""
+        self._key = settings.api_key or self._key or shared or api_key.load_or_create(settings.state_dir)
         return rules_of(settings, self._key)
 
     @property
@@ -251,7 +265,7 @@ class Host:
         self._refresh_rules()
 
     def _load_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
-        hosted = HostedFolder(folder, self.settings, self.journal, late, self.plan.mode)
+        hosted = HostedFolder(folder, self.settings, self.journal, late, self.plan.mode, self.replicas)
         name = hosted.server.name
         if name in self.by_name or name in self.upstreams:
             other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.place
@@ -356,6 +370,9 @@ class Host:
         self._loop = asyncio.get_running_loop()
         WORKERS.most = self.settings.max_threads
         self.recording.start()
+        if self.replicas is not None:
+            await self.replicas.start()
+            self._refresh_rules()
         self._capture_watch = asyncio.create_task(self._watch_capture())
         self.heartbeat.start()
         if not self.by_name and not self.upstreams:
@@ -385,6 +402,8 @@ class Host:
             await self._listen()
         for upstream in self.upstreams.values():
             upstream.start()
+        if self._sharing is not None and self.http is not None:
+            await self._sharing.describe(self.http.address)
         collect_rarely()
 
     async def _open_folder(self, name: str) -> None:
@@ -417,6 +436,8 @@ class Host:
                 dialogue.close("the core stops")
         await asyncio.gather(*self._chores, return_exceptions=True)
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
+        if self.replicas is not None:
+            await self.replicas.close()
         self.heartbeat.stop()
         self.recording.close()
 
@@ -559,6 +580,8 @@ class Host:
             endpoint.forget_offers()
         for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
+        if self._sharing is not None:
+            self.start_chore(self._sharing.describe_folders())
 
     def _note_job(self, job: Job, is_forgotten: bool) -> None:
         if job.server in self.folders:
@@ -632,11 +655,19 @@ class Host:
             configured=configured,
         )
 
-    def _round_keys(self) -> list[bytes]:
-        from mcpdesk.auth import api_key
-
+    def _round_keys(self) -> Sequence[bytes]:
         if configured := self.settings.request_state_secret:
             return [secret.encode() for secret in configured.split(",")]
+        if self.replicas is None:
+            return self._own_round_keys
+        if not self.replicas.secrets.signing:
+            raise StorageError(f"no secret for requestState is known yet: {self.replicas.away}")
+        return self.replicas.secrets.signing
+
+    @cached_property
+    def _own_round_keys(self) -> list[bytes]:
+        from mcpdesk.auth import api_key
+
         return [api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()]
 
     def _roots(self) -> list[Path]:

@@ -37,6 +37,7 @@ from mcpdesk.tools import BUILTINS
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.environment import FolderVariables
+    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.server.offer.registry import Selection
 
 MEANINGS = {
@@ -56,6 +57,7 @@ class HostedFolder:
         journal: Journal,
         late: Callable[[Manifest], list[str]] | None = None,
         mode: str = "",
+        replicas: ReplicaGroup | None = None,
     ) -> None:
         """Read the folder. With `late`, a folder with a mistake in its manifest is withheld until that is
         mended; `late` returns the parts of a mended manifest that only count from the next start, and keep it
@@ -87,7 +89,8 @@ class HostedFolder:
         self.server.streaming = settings.streaming
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
-        self._state = ServerState(self.folder, state, self._skills, _options(settings))
+        shared = None if replicas is None else replicas.state_of(name)
+        self._state = ServerState(self.folder, state, self._skills, _options(settings), shared)
         self.server.hosted = self._state
         self.modes = Modes(self.server)
         self._gate = AccessGate(name, self.folder, self._gate_trouble)
@@ -291,6 +294,13 @@ class HostedFolder:
         ):
             registry.replace(())
         self.modes.refresh()
+
+    async def hear(self) -> None:
+        """Load again what another replica wrote, and report when that cannot be."""
+        try:
+            await self._state.hear()
+        except StorageError as error:
+            self._journal.log("warning", "server", str(error), "", self.server.name)
 
     def stop(self) -> None:
         """Stop starting calls of tools."""

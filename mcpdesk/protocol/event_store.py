@@ -23,6 +23,12 @@ PRIMED = "2025-11-25"
 _ID = re.compile(r"(\d{1,9}):(\d{1,9})")
 
 
+def stream_number(event_id: str) -> int | None:
+    """The number of the stream of an event; None for what is no id of ours."""
+    found = _ID.fullmatch(event_id)
+    return int(found[1]) if found else None
+
+
 class Carrier(Protocol):
     """A connection that carries a stream."""
 

@@ -40,6 +40,19 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     """What is kept for it elsewhere, as its plan is, is marked with this."""
 
 
+def joined(base: SessionState, mine: SessionState, theirs: SessionState) -> SessionState:
+    """What becomes of a session that was changed in two places since it stood as `base`."""
+    added = set(mine.subscriptions) - set(base.subscriptions)
+    removed = set(base.subscriptions) - set(mine.subscriptions)
+    return SessionState(
+        mine.opening,
+        mine.is_ready or theirs.is_ready,
+        mine.level if mine.level != base.level else theirs.level,
+        tuple(sorted((set(theirs.subscriptions) | added) - removed)),
+        theirs.mark or mine.mark,
+    )
+
+
 _KEPT = ("protocolVersion", "capabilities", "clientInfo")
 _SESSIONLESS = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
 
@@ -104,6 +117,15 @@ class Session:
         self.initialize(state.opening)
         if state.level:
             self.set_level(state.level)
+        self.subscriptions.update(state.subscriptions)
+        if state.is_ready:
+            self.initialized()
+
+    def catch_up(self, state: SessionState) -> None:
+        """Take over what was changed in a state of the same session."""
+        if state.level and state.level != self.chosen_level:
+            self.set_level(state.level)
+        self.subscriptions.intersection_update(state.subscriptions)
         self.subscriptions.update(state.subscriptions)
         if state.is_ready:
             self.initialized()

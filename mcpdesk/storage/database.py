@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from mcpdesk.errors import StorageError
 
@@ -85,6 +85,20 @@ MASK = 0o077
 """Nobody else may read what a person's tools noted down."""
 
 
+class StateData(Protocol):
+    """The state of a server: in a file, or in the engine that replicas share."""
+
+    @property
+    def place(self) -> str:
+        """What an error names it by."""
+
+    async def run(self, work: Work[T]) -> T:
+        """Run `work(connection)` as one transaction and return what it returns. Raises: StorageError."""
+
+    def close(self) -> None:
+        """Finish what was begun and let go of it."""
+
+
 class _Damaged(sqlite3.DatabaseError):
     """The file is an SQLite file, or was one, and cannot be read any more."""
 
@@ -107,6 +121,11 @@ class Database:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
+
+    @property
+    def place(self) -> str:
+        """What an error names it by."""
+        return str(self.path)
 
     async def run(self, work: Work[T]) -> T:
         """Run `work(connection)` as one transaction and return what it returns, committed.

@@ -49,6 +49,18 @@ class Dialogue(Protocol):
     def identify(self, principal: Principal) -> None:
         """The peer proved who it is, after the dialogue began."""
 
+    def catch_up(self, state: SessionState) -> None:
+        """Take over what its client said to another replica."""
+
+    def number_requests(self, mark: str, first: int) -> None:
+        """Name requests to the client `<mark>-<number>`, from a number on: several processes serve it."""
+
+    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Tell the client of a change that was noted elsewhere, if it wants to hear of such."""
+
+    def leave(self) -> None:
+        """Forget the peer, which goes on elsewhere: what it owns stays as it is."""
+
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake; False when it is not one we serve."""
 
@@ -145,8 +157,12 @@ class Endpoint(Protocol):
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
+        is_heard: Callable[[], bool] | None = None,
     ) -> Dialogue:
-        """Begin a dialogue. `push` takes messages that belong to no request."""
+        """Begin a dialogue. `push` takes messages that belong to no request.
+
+        `is_heard` says whether the client hears of changes here; None: always.
+        """
 
     def channel(
         self,
@@ -289,7 +305,7 @@ class Rules(Struct, frozen=True):
 
 
 class ForwardedAnswer(Protocol):
-    """What a server that is not ours answers."""
+    """What a server that is not ours, or another replica, answers."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -316,8 +332,103 @@ class PassThrough(Protocol):
         """Send a request on; leaving the block early ends it. Raises: CallError when no answer comes."""
 
 
+class SharedSession(Struct, frozen=True):
+    """A session that every replica serves, as it was when it was read or written."""
+
+    id: str
+    """The hash of the session's id."""
+    server: str
+    owner: str
+    """What `seal` makes of its owner."""
+    used: float
+    """Time of last use, Unix time in seconds by the engine's clock."""
+    state: SessionState
+    version: int
+    block: int = 0
+    """The streams and requests of this replica in the session have numbers of this block."""
+    heard: str = "0-0"
+    """The latest event that its client has heard of."""
+
+
+class SharedSessions(Protocol):
+    """The sessions that all replicas serve.
+
+    Everything raises StorageError while the engine is away, unless it says otherwise.
+    """
+
+    async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
+        """Write a session that stood as `base` when it was read, or a new one, of version 0.
+
+        What others wrote meanwhile is joined with it. None: it was ended.
+        """
+
+    async def read(self, identifier: str) -> SharedSession | None:
+        """Read a session without serving it."""
+
+    async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
+        """Read a session to serve it here; None unless it is of that server and for one of `owners`."""
+
+    async def end(self, identifier: str) -> None:
+        """End a session everywhere."""
+
+    async def holder(self, identifier: str, block: int) -> str:
+        """The id of the replica that has the streams and requests of a block; empty: none is known."""
+
+    def note_calls(self, identifier: str, calls: Mapping[int, bytes], over: Collection[int]) -> None:
+        """Note soon, by the numbers of their streams, which requests are answered by streams, and which are
+        over. Raises nothing."""
+
+    async def call_of(self, identifier: str, stream: int) -> bytes | None:
+        """The id of the request that a stream answers, encoded."""
+
+    async def missed(self, identifier: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """Kind and facts of everything that was told since its client last heard something."""
+
+    async def note_heard(self, identifier: str) -> None:
+        """Note that its client has heard of everything until now."""
+
+    def tell(self, kind: str, identifier: str, **facts: Any) -> None:
+        """Tell the other replicas of something in a session. Raises nothing."""
+
+    def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
+        """Call `listener(kind, identifier, facts)` with what others tell of sessions."""
+
+
+class Replicas(Protocol):
+    """The other machines that serve the same servers, as the HTTP transport sees them."""
+
+    id: str
+    """That of this one."""
+
+    @property
+    def sessions(self) -> SharedSessions:
+        """What they share of sessions."""
+
+    @property
+    def away(self) -> str:
+        """Why nothing shared can be used now; empty while it can."""
+
+    def is_alive(self, replica: str) -> bool:
+        """Whether a replica lives, as far as known; a second old at most while the engine answers."""
+
+    async def remember(self, kind: str, identifier: str, ttl_s: float) -> None:
+        """Note that a thing lives here. Raises: StorageError."""
+
+    async def whereabouts(self, kind: str, identifier: str) -> str:
+        """The living replica at which a thing lives; empty: none, or this one. Raises: StorageError."""
+
+    def answer_of(
+        self, replica: str, method: str, target: str, headers: Mapping[str, str], body: bytes
+    ) -> AbstractAsyncContextManager[ForwardedAnswer]:
+        """Send a request on to a replica. Raises: TransportError when it cannot be reached."""
+
+
 class Site(Protocol):
     """A core as the HTTP transport sees it."""
+
+    @property
+    def replicas(self) -> Replicas | None:
+        """The replicas it belongs to; None: it shares nothing."""
 
     @property
     def recorder(self) -> Recorder:

@@ -21,7 +21,7 @@ from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote
-from mcpdesk.transports.base import PassThrough, Rules
+from mcpdesk.transports.base import PassThrough, Replicas, Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
 from mcpdesk.transports.http.http_service import HttpService
@@ -84,6 +84,7 @@ class Served:
         self.uptime_s = 1.5
         self.unready = ""
         self.state_dir: Path | None = None
+        self.replicas: Replicas | None = None
         self.capture = CaptureHealth(True)
         self.board: Callable[[], Board] | None = None
         self.url = ""

@@ -17,7 +17,7 @@ from mcpdesk.errors import StorageError
 
 if TYPE_CHECKING:
     from mcpdesk.storage.approvals import Grant
-    from mcpdesk.storage.database import Database
+    from mcpdesk.storage.database import StateData
 
 EVERY = "*"
 """Stands for all tools that are not named."""
@@ -63,7 +63,7 @@ class RulesState(Protocol):
         """Whether there is a state file."""
 
     @property
-    def data(self) -> Database:
+    def data(self) -> StateData:
         """The state file, made when it is asked for."""
 
 

@@ -115,6 +115,10 @@ class ClientRequests:
     def mark(self, mark: str) -> None:
         self._prefix = mark
 
+    def number(self, mark: str, first: int) -> None:
+        """Name requests `<mark>-<number>` from now on, beginning with a number."""
+        self._prefix, self._numbers = mark, count(first)
+
     def _identifier(self) -> str:
         return f"{self._name()}-{next(self._numbers)}"
 

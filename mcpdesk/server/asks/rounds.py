@@ -318,7 +318,7 @@ class Rounds:
     """
 
     def __init__(self, secrets: Callable[[], Sequence[bytes]] | None = None) -> None:
-        self._secrets = cache(secrets or (lambda: [os.urandom(SECRET_BYTES)]))
+        self._secrets = secrets or cache(lambda: [os.urandom(SECRET_BYTES)])
         self._parked: dict[str, Round] = {}
         self.size = 0
         """Bytes of what clients sent for what is parked."""

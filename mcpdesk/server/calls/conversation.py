@@ -58,8 +58,12 @@ class Conversation:
         push: Callable[[bytes], None] | None = None,
         on_terms: Callable[[Terms], None] | None = None,
         dialect: GatewayDialect | None = None,
+        is_heard: Callable[[], bool] | None = None,
     ) -> None:
-        """`dialect` is what the peer speaks besides the standard; None: nothing."""
+        """`dialect` is what the peer speaks besides the standard; None: nothing.
+
+        `is_heard` says whether changes are pushed from here, and not by another replica; None: always.
+        """
         self.dispatcher = dispatcher
         self.session = Session()
         if dialect is not None:
@@ -85,6 +89,7 @@ class Conversation:
         self.tools_listed: int | None = None
         """The version of the tools it saw when it last listed them."""
         self._push = push
+        self._is_heard = is_heard
         self._on_terms = on_terms
         self.announced: Terms | None = None
         self._is_closed = False
@@ -167,6 +172,17 @@ class Conversation:
         self.announce(self.session.terms)
         if state.is_ready:
             self._hear_changes()
+
+    def catch_up(self, state: SessionState) -> None:
+        """Take over what its client said to another replica."""
+        self.session.catch_up(state)
+        if state.is_ready:
+            self._hear_changes()
+
+    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Tell the client of a change that was noted elsewhere, if it wants to hear of such."""
+        if self._subscriber is not None:
+            self._subscriber.hear(kind, facts)
 
     def close(self, reason: str = "connection closed") -> None:
         """The channel is gone: nothing more can be said to the peer."""
@@ -371,6 +387,7 @@ class Conversation:
             mode=server.mode,
             peer=lambda: self.peer,
             log_level=lambda: self.session.terms.log_level,
+            is_heard=self._is_heard,
         )
         services = self.dispatcher.services
         services.subscriptions.add(subscriber)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -22,6 +22,9 @@ LIST_CHANGED = {
 """Registry kind to the filter key of `subscriptions/listen` and the notification's method."""
 
 UPDATED = "notifications/resources/updated"
+LIST, RESOURCE, LOG = "list-changed", "resource-updated", "log"
+"""What receivers are told of: a changed list, a changed resource, a message of the server."""
+RELAYED = (LIST, RESOURCE, LOG)
 
 
 class Subscriber(Struct, eq=False):
@@ -39,6 +42,23 @@ class Subscriber(Struct, eq=False):
     log_level: Callable[[], int | None] | None = None
     """The least severe messages an open session wants; None: it wants none, as listen streams do."""
 
+    is_heard: Callable[[], bool] | None = None
+    """Whether it hears from here; False: another replica tells it. None: it always does."""
+
+    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Send what `Subscriptions` told, here or on another replica, if it concerns this one."""
+        if facts["server"] != self.server:
+            return
+        if kind == LIST:
+            wanted, method = LIST_CHANGED[facts["kind"]]
+            if wanted in self.wanted and self.mode == facts["mode"]:
+                self.send(_message(self, method, {}))
+        elif kind == RESOURCE:
+            if facts["uri"] in self.uris:
+                self.send(_message(self, UPDATED, {"uri": facts["uri"]}))
+        elif kind == LOG and self.peer is not None:
+            self.log(facts["level"], facts["logger"], facts["data"])
+
     def log(self, level: str, logger: str, data: Any) -> None:
         """Log to an open session what belongs to no request, if it wants messages of that level."""
         wanted = None if self.log_level is None else self.log_level()
@@ -53,6 +73,8 @@ class Subscriptions:
     def __init__(self) -> None:
         self._subscribers: dict[int, Subscriber] = {}
         self._closed = asyncio.Event()
+        self.relay: Callable[[str, Mapping[str, Any]], object] | None = None
+        """Tells the other replicas of what is told here; None: there are none."""
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -75,26 +97,32 @@ class Subscriptions:
 
     def list_changed(self, server: str, kind: str, mode: str = "") -> None:
         """A registry of `server`, as it is seen in `mode`, changed."""
-        wanted, method = LIST_CHANGED[kind]
-        for subscriber in self._of(server):
-            if wanted in subscriber.wanted and subscriber.mode == mode:
-                subscriber.send(_message(subscriber, method, {}))
+        self._tell(LIST, {"server": server, "kind": kind, "mode": mode})
 
     def resource_updated(self, server: str, uri: str) -> None:
         """The contents behind a URI changed."""
-        for subscriber in self._of(server):
-            if uri in subscriber.uris:
-                subscriber.send(_message(subscriber, UPDATED, {"uri": uri}))
+        self._tell(RESOURCE, {"server": server, "uri": uri})
 
     def log(self, server: str, level: str, logger: str, data: Any) -> list[str]:
-        """Log to every open session of a server; returns who they are."""
-        sessions = [each for each in self._of(server) if each.peer is not None]
-        for each in sessions:
-            each.log(level, logger, data)
-        return [each.peer() for each in sessions if each.peer is not None]
+        """Log to every open session of a server; returns who those are that are served here."""
+        self._tell(LOG, {"server": server, "level": level, "logger": logger, "data": data})
+        return [each.peer() for each in self._of(server) if each.peer is not None]
+
+    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Tell receivers here what another replica told."""
+        for subscriber in self._of(facts["server"]):
+            subscriber.hear(kind, facts)
+
+    def _tell(self, kind: str, facts: Mapping[str, Any]) -> None:
+        self.hear(kind, facts)
+        if self.relay is not None:
+            self.relay(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:
-        return [each for each in self._subscribers.values() if each.server == server]
+        known = self._subscribers.values()
+        return [
+            each for each in known if each.server == server and (each.is_heard is None or each.is_heard())
+        ]
 
 
 def check_count(resources: int, most: int) -> None:

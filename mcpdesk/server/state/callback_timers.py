@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs.process_table import is_running, process_mark
 from mcpdesk.jobs.schedule import Schedule
@@ -16,7 +18,15 @@ from mcpdesk.storage import callbacks as kept
 from mcpdesk.storage.callbacks import Callback
 
 if TYPE_CHECKING:
-    from mcpdesk.storage.database import Database
+    from mcpdesk.storage.database import StateData
+
+
+class CoreMark(Struct, frozen=True):
+    """What tells this process from others that use the same state, and whether another one lives."""
+
+    mark: str = field(default_factory=lambda: process_mark(os.getpid()))
+    is_running: Callable[[str], bool] = is_running
+
 
 Listener = Callable[[Callback, bool], None]
 """Called with a callback that changed, and whether it has just fired."""
@@ -32,13 +42,17 @@ SCHEME = "callback://"
 class CallbackTimers:
     """The callbacks of one server. `snapshot` and `version` may be read on any thread."""
 
-    def __init__(self, data: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, data: StateData, clock: Callable[[], float] = time.time, core: CoreMark | None = None
+    ) -> None:
+        """`core` tells this process from others that use the state; None: it is told by its process."""
         self.version = 0
         """Grows with every change."""
         self.snapshot: tuple[Callback, ...] = ()
         """All that are known, oldest first."""
         self._data = data
         self._clock = clock
+        self._core = core or CoreMark()
         self._schedule = Schedule(self._fire_due, clock)
         self._setters: dict[int, LogToSetter] = {}
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
@@ -69,7 +83,7 @@ class CallbackTimers:
 
         Raises: HandlerError when `MOST` wait already, and for an id that it cannot have.
         """
-        now, core = self._clock(), process_mark(os.getpid())
+        now, core = self._clock(), self._core.mark
         if wanted is not None and not 1 <= wanted <= MOST_ID:
             raise HandlerError(f"callback_id: {wanted} cannot be kept; use 1 to {MOST_ID}, or leave it out")
 
@@ -123,6 +137,11 @@ class CallbackTimers:
             return []
         return await self._data.run(partial(kept.take_missed, peer=peer))
 
+    async def hear(self) -> None:
+        """Another process or replica wrote something. Raises: StorageError."""
+        await self._refresh()
+        self._schedule.poke()
+
     async def close(self) -> None:
         """Nothing fires any more. What waits stays in the file."""
         await self._schedule.close()
@@ -172,7 +191,7 @@ class CallbackTimers:
         if log_to_setter is not None:
             if log_to_setter("notice", said(callback)):
                 return [kept.SETTER]
-        elif callback.core != process_mark(os.getpid()) and is_running(callback.core):
+        elif callback.core != self._core.mark and self._core.is_running(callback.core):
             return []  # it was set in another process, which notifies its setter
         return list(self.log_to_clients("notice", said(callback)))
 

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.programs import Programs
     from mcpdesk.server.offer.tool import Tool
-    from mcpdesk.server.state.callback_timers import CallbackTimers, Listener
-    from mcpdesk.storage.database import Database
+    from mcpdesk.server.state.callback_timers import CallbackTimers, CoreMark, Listener
+    from mcpdesk.storage.database import StateData
     from mcpdesk.storage.tasks import Task
 
 BROWSERS = 4
@@ -76,7 +76,7 @@ class Plan(Struct, frozen=True):
 class Todo:
     """What TaskManager keeps. `snapshot`, `version` and `is_stale` may be read on any thread."""
 
-    def __init__(self, data: Database) -> None:
+    def __init__(self, data: StateData) -> None:
         self.version = 0
         """Grows with every snapshot that differs from the one before."""
         self.snapshot: tuple[Task, ...] = ()
@@ -100,12 +100,32 @@ class Todo:
             self.version += 1
 
 
+class SharedState(Protocol):
+    """Where the state of a server lies that several replicas serve."""
+
+    core: CoreMark
+    """What tells this replica from the others."""
+
+    def open(self) -> StateData:
+        """The state."""
+
+    def clock(self) -> float:
+        """Unix time, the same on all of them."""
+
+
 class ServerState:
     """A server's own folder of files, and a folder for state. Used on the core's loop."""
 
     def __init__(
-        self, folder: Path, state: Path, skills: Sequence[Path] = (), options: ToolOptions | None = None
+        self,
+        folder: Path,
+        state: Path,
+        skills: Sequence[Path] = (),
+        options: ToolOptions | None = None,
+        shared: SharedState | None = None,
     ) -> None:
+        """With `shared` its state is that of all replicas, and lies in no file."""
+        self._shared = shared
         self.options = options or ToolOptions()
         self.on_callback: Listener = lambda _callback, _has_fired: None
         """Called with each callback that is set, fires or is cancelled."""
@@ -182,8 +202,10 @@ class ServerState:
         return MadeFiles()
 
     @cached_property
-    def data(self) -> Database:
-        """The server's state file."""
+    def data(self) -> StateData:
+        """The server's state."""
+        if self._shared is not None:
+            return self._shared.open()
         from mcpdesk.storage.database import Database
 
         return Database(self._file, tell=lambda text: self.notify_person(text))
@@ -193,10 +215,16 @@ class ServerState:
         """Messages that come back later."""
         from mcpdesk.server.state.callback_timers import CallbackTimers
 
-        made = CallbackTimers(self.data)
+        shared = self._shared
+        made = CallbackTimers(self.data) if shared is None else self._shared_timers(shared)
         made.subscribe(lambda callback, has_fired: self.on_callback(callback, has_fired))
         made.log_to_clients = lambda level, data: self.log_to_clients(level, data)
         return made
+
+    def _shared_timers(self, shared: SharedState) -> CallbackTimers:
+        from mcpdesk.server.state.callback_timers import CallbackTimers
+
+        return CallbackTimers(self.data, shared.clock, shared.core)
 
     @cached_property
     def programs(self) -> Programs:
@@ -218,7 +246,7 @@ class ServerState:
     @property
     def has_state(self) -> bool:
         """Whether there is a state file. Looks at the disk until there is one."""
-        self._has_state = self._has_state or self._file.exists()
+        self._has_state = self._has_state or self._shared is not None or self._file.exists()
         return self._has_state
 
     def has_made(self, part: str) -> bool:
@@ -231,10 +259,18 @@ class ServerState:
 
     async def wake(self) -> None:
         """Load what a previous run left. Raises: StorageError."""
-        if self._file.exists():
+        if self.has_state:
             await self.approvals.recall()
             await self.callbacks.wake()
             await recall(self)  # last: a plan that cannot be read keeps nothing else from counting
+
+    async def hear(self) -> None:
+        """Another replica wrote something: load it again. Raises: StorageError."""
+        await self.approvals.recall()
+        await self.callbacks.hear()
+        if "todo" in self.__dict__:
+            self.todo.changed()
+        await recall(self)
 
     async def close(self) -> None:
         """The server stops."""
@@ -287,7 +323,7 @@ async def recall(state: ServerState) -> None:
     try:
         plans = {session: msgspec.json.decode(text, type=Plan) for session, text in kept.items()}
     except msgspec.DecodeError as error:
-        reason = f"{state.data.path} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
+        reason = f"{state.data.place} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
         raise StorageError(reason) from error
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)

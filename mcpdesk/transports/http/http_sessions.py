@@ -7,9 +7,9 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from mcpdesk.protocol.event_store import (
     EventStore,
     SharedEventBudget,
 )
-from mcpdesk.transports.base import Dialogue, Endpoint
+from mcpdesk.transports.base import Dialogue, Endpoint, SharedSession
 from mcpdesk.transports.http.event_stream import EventStream, PostOutlet
 from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 
@@ -44,6 +44,28 @@ SEARCHED = 1_000
 """Sessions that are searched for an unused one to replace."""
 
 
+class SessionSharing(Protocol):
+    """What is done about sessions that several replicas serve."""
+
+    def push(self, session: HttpSession, message: bytes) -> None:
+        """Send a message on the session's stream, which this replica does not carry."""
+
+    def is_changed(self, session: HttpSession) -> bool:
+        """Whether a session is to be written."""
+
+    def write_soon(self, session: HttpSession) -> None:
+        """Write it."""
+
+    def expire_soon(self, session: HttpSession) -> None:
+        """End a session that was not used here for long, unless it was used elsewhere."""
+
+    def end_soon(self, session: HttpSession) -> None:
+        """End a session on every replica."""
+
+    def forget(self, session: HttpSession) -> None:
+        """This replica serves it no more."""
+
+
 class HttpSession:
     """One session: its dialogue, and the stream for messages that belong to no request."""
 
@@ -56,8 +78,10 @@ class HttpSession:
         caller: Principal = OPEN,
         identifier: str = "",
         restarts: int = 0,
+        sharing: SessionSharing | None = None,
     ) -> None:
-        """With an `identifier` the session continues one of an ended process, after so many `restarts`."""
+        """With an `identifier` the session continues one of an ended process, after so many `restarts`; with
+        `sharing` one of another replica, and `restarts` is its block of numbers."""
         self.id = identifier or os.urandom(ID_BYTES).hex()
         self.place = endpoint.place
         self.restarts = restarts
@@ -70,13 +94,28 @@ class HttpSession:
             kept_bytes, KEPT_EVENTS, event_budget or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()
+        self.block = restarts % 1000
+        """The streams opened here have numbers of this block, see `STREAMS`."""
+        self.shared: SharedSession | None = None
+        """How it stands for all replicas; None while it is this one's alone."""
+        self.note_calls: Callable[[dict[int, bytes], Collection[int]], object] | None = None
+        """Tells the replicas which of its streams answer calls, and which are over."""
+        self._sharing = sharing
         self.waiting: set[PostOutlet] = set()
         """Its requests that are being answered."""
         self.touched = time.monotonic()
         """When it was last used, by `time.monotonic`."""
         self.owner = caller.identity
         """The identity of its owner; empty until a caller has one."""
-        self.dialogue: Dialogue = endpoint.open("http", peer, self.standing.put, caller)
+        is_heard = None if sharing is None else lambda: self.standing.is_carried
+        self.dialogue: Dialogue = endpoint.open("http", peer, self.push, caller, is_heard)
+
+    def push(self, message: bytes) -> None:
+        """Send a message that belongs to no request on the standing stream, whoever carries it."""
+        if self._sharing is None or self.standing.is_carried:
+            self.standing.put(message)
+        else:
+            self._sharing.push(self, message)
 
     @property
     def is_unused(self) -> bool:
@@ -148,6 +187,8 @@ class HttpSessions:
         self._most = most
         self._records = records
         self._key = key
+        self.sharing: SessionSharing | None = None
+        """Given where several replicas serve all sessions; none is kept on disk then."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         """In order of use, the latest last."""
         self._used: dict[str, HttpSession] = {}
@@ -163,7 +204,14 @@ class HttpSessions:
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
         """Make a session whose handshake comes next. The caller passes it to `keep` when that succeeded."""
-        return HttpSession(endpoint, peer, self._kept_bytes, self.event_budget, caller)
+        return self.make(endpoint, peer, caller)
+
+    def make(
+        self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str = "", block: int = 0
+    ) -> HttpSession:
+        """Make a session, with an `identifier` one that goes on here; it counts once `keep` has it."""
+        budget, sharing = self.event_budget, self.sharing
+        return HttpSession(endpoint, peer, self._kept_bytes, budget, caller, identifier, block, sharing)
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
         """Return the session of that id, if it belongs to that server and that caller."""
@@ -217,7 +265,10 @@ class HttpSessions:
         """Add a session whose handshake succeeded, in place of an unused one if there are too many."""
         if len(self._sessions) >= self._most:
             unused = self._unused() or next(iter(self._sessions.values()))
-            self.end(unused, "too many sessions")
+            if unused.shared is not None:
+                self.drop(unused)
+            else:
+                self.end(unused, "too many sessions")
         self._sessions[session.id] = self._used[session.id] = session
         session.is_kept = True
         session.events.primes = session.dialogue.revision == PRIMED
@@ -225,11 +276,30 @@ class HttpSessions:
             self._tick()
 
     def end(self, session: HttpSession, reason: str) -> None:
-        """Forget and close a session."""
-        self._used.pop(session.id, None)
-        if self._sessions.pop(session.id, None) is not None and session.record is not None:
+        """Forget and close a session, on every replica."""
+        if self._forget(session) and session.record is not None:
             self._ended.append(session.record.id)
+        if self.sharing is not None:
+            self.sharing.end_soon(session)
         session.close(reason)
+
+    def close_copy(self, session: HttpSession, reason: str) -> None:
+        """Forget and close a session that was ended elsewhere."""
+        self._forget(session)
+        session.close(reason)
+
+    def drop(self, session: HttpSession) -> None:
+        """Forget a session that goes on elsewhere."""
+        self._forget(session)
+        session.is_closed = True
+        session.events.close()
+        session.dialogue.leave()
+
+    def _forget(self, session: HttpSession) -> bool:
+        self._used.pop(session.id, None)
+        if self.sharing is not None:
+            self.sharing.forget(session)
+        return self._sessions.pop(session.id, None) is not None
 
     def leave(self) -> None:
         """Leave the sessions to the next process. What happens to them from now on is not written."""
@@ -242,7 +312,10 @@ class HttpSessions:
         """End them all in this process."""
         self.leave()
         for session in list(self._sessions.values()):
-            self.end(session, "the server stops")
+            if session.shared is not None:
+                self.drop(session)
+            else:
+                self.end(session, "the server stops")
         if self._timer is not None:
             self._timer.cancel()
 
@@ -251,7 +324,12 @@ class HttpSessions:
         if now >= self._next_sweep:
             self._next_sweep = now + SWEEP_S
             self._sweep(now - self.ttl_s)
-        if self._records is None:
+        if self.sharing is not None:
+            used, self._used = self._used, {}
+            for session in used.values():
+                if self.sharing.is_changed(session):
+                    self.sharing.write_soon(session)
+        elif self._records is None:
             self._used.clear()
             self._ended.clear()
         elif self._writing is None or self._writing.done():
@@ -267,7 +345,10 @@ class HttpSessions:
             if not session.is_unused:
                 self._used[session.id] = session
             elif session.touched < before:
-                self.end(session, "the session expired")
+                if self.sharing is not None and session.shared is not None:
+                    self.sharing.expire_soon(session)
+                else:
+                    self.end(session, "the session expired")
 
     def _changed(self) -> list[SessionRecord]:
         """Return the records of the used sessions that are not on disk as they are now."""

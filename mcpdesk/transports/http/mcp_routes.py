@@ -6,17 +6,18 @@ Source: MCP basic/versioning, basic/transports of 2025-11-25, basic/transports/s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any, TypeAlias
 
 from aiohttp import web
 
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
-from mcpdesk.errors import ProtocolError
+from mcpdesk.errors import ProtocolError, StorageError, TransportError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.event_store import ResumableStream
+from mcpdesk.protocol.event_store import ResumableStream, stream_number
 from mcpdesk.protocol.headers import mismatch
-from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, invalid, is_id, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
@@ -31,7 +32,7 @@ from mcpdesk.transports.http.event_stream import (
     StreamKeepAlive,
     wait,
 )
-from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
+from mcpdesk.transports.http.http_sessions import STREAMS, HttpSession, HttpSessions
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
@@ -45,12 +46,17 @@ from mcpdesk.transports.http.responses import (
     plain_error,
     rpc_error,
 )
+from mcpdesk.transports.http.sending_on import may_be_sent_on, no_engine, send_on
 from mcpdesk.transports.http.session_outlet import SessionOutlet
-from mcpdesk.transports.http.session_records import FOLDER, SessionRecords
+from mcpdesk.transports.http.session_records import FOLDER, SessionRecords, hashed
+from mcpdesk.transports.http.shared_copies import CHANGING, SharedCopies
 
 Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
 """Answers a request of a caller; None: the caller is not known yet, as the body may hold a token."""
 LAST_EVENT_HEADER = "Last-Event-ID"
+WRITTEN = CHANGING | {"notifications/initialized"}
+"""Messages after which a session that replicas share is written."""
+LOST = "the machine that ran this call ended before it answered; it may or may not have run"
 LISTEN = "subscriptions/listen"
 
 
@@ -62,10 +68,12 @@ class McpRoutes:
         self._pulse = StreamKeepAlive()
         rules = site.rules
         folder, ttl_s = site.state_dir, rules.session_ttl_s
-        records = None if folder is None else SessionRecords(folder / FOLDER, ttl_s)
-        self.sessions = HttpSessions(
-            ttl_s, rules.max_sessions, rules.resume_bytes, records, lambda: site.rules.api_key
-        )
+        replicas, key = site.replicas, lambda: site.rules.api_key
+        is_kept = folder is not None and replicas is None
+        records = SessionRecords(folder / FOLDER, ttl_s) if is_kept and folder is not None else None
+        self.sessions = HttpSessions(ttl_s, rules.max_sessions, rules.resume_bytes, records, key)
+        self._copies = None if replicas is None else SharedCopies(self.sessions, replicas, key)
+        self.sessions.sharing = self._copies
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -86,9 +94,15 @@ class McpRoutes:
                 token, message = take_token(message)
             if caller is None:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
-            dialogue, session = self._dialogue(request, head, endpoint, message, caller)
+            dialogue, session = await self._dialogue(request, head, endpoint, message, caller)
+            if self._copies is not None and session is not None:
+                elsewhere = await self._answered_elsewhere(request, session, message, body)
+                if elsewhere is not None:
+                    return elsewhere
         except RequestRefused as refused:
             return refused.answer
+        except StorageError as error:
+            return no_engine(error, readable_id(message))
         except ProtocolError as error:
             return await self._undecodable(request, endpoint, body, error, caller)
         self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
@@ -114,10 +128,15 @@ class McpRoutes:
             return refusal
         if "text/event-stream" not in request.headers.get("Accept", ""):
             return _post_only(endpoint)
-        session = self._session(request, request.headers[SESSION_HEADER], endpoint, caller or OPEN)
-        if session is None:
-            return plain_error(404, "No such session: initialize again")
-        last = request.headers.get(LAST_EVENT_HEADER)
+        try:
+            session = await self._session(request, request.headers[SESSION_HEADER], endpoint, caller or OPEN)
+            if session is None:
+                return plain_error(404, "No such session: initialize again")
+            last = request.headers.get(LAST_EVENT_HEADER)
+            if self._copies is not None:
+                return await self._shared_stream(request, session, caller or OPEN, self._copies, last)
+        except StorageError as error:
+            return no_engine(error)
         # Nothing is kept of streams from before a restart: who asks for one goes on with a fresh one.
         if not last or session.events.is_earlier(last):
             if session.standing.is_carried:
@@ -144,13 +163,18 @@ class McpRoutes:
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
-        session = self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
-        if session is None:
-            return plain_error(404, "No such session")
+        try:
+            session = await self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
+            if session is None:
+                return plain_error(404, "No such session")
+            if self._copies is not None:
+                await self._copies.end(session)
+        except StorageError as error:
+            return no_engine(error)
         self.sessions.end(session, "the client ended the session")
         return web.Response(status=204)
 
-    def _dialogue(
+    async def _dialogue(
         self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
     ) -> tuple[Dialogue, HttpSession | None]:
         """Return the dialogue a message belongs to, and its session; `initialize` begins a new one."""
@@ -171,18 +195,100 @@ class McpRoutes:
             return session.dialogue, session
         if head.session is None:
             return self._sessionless(request, endpoint, version, caller), None
-        known_session = self._session(request, head.session, endpoint, caller)
+        known_session = await self._session(request, head.session, endpoint, caller)
         if known_session is None:
             missing = ProtocolError(ErrorCode.INVALID_REQUEST, "No such session: initialize again")
             raise RequestRefused(rpc_error(404, missing, readable_id(message)))
         return known_session.dialogue, known_session
 
-    def _session(
+    async def _session(
         self, request: web.BaseRequest, identifier: str, endpoint: Endpoint, caller: Principal
     ) -> HttpSession | None:
-        """Return the caller's session of that id, also one from before a restart."""
+        """Return the caller's session of that id, also one of another replica or from before a restart.
+
+        Raises: StorageError while nobody can say whether there is one.
+        """
         found = self.sessions.get(identifier, endpoint.key, caller)
-        return found or self.sessions.resume(identifier, endpoint, peer_of(request), caller)
+        if found is not None:
+            return found
+        if self._copies is not None:
+            return await self._copies.join(identifier, endpoint, peer_of(request), caller)
+        return self.sessions.resume(identifier, endpoint, peer_of(request), caller)
+
+    async def _answered_elsewhere(
+        self, request: web.BaseRequest, session: HttpSession, message: Any, body: bytes
+    ) -> web.StreamResponse | None:
+        """Have another replica take what the client says to it; None: it is for this one, or for all.
+
+        Raises: StorageError.
+        """
+        replicas, copies = self._site.replicas, self._copies
+        if replicas is None or copies is None or session.shared is None or not isinstance(message, dict):
+            return None
+        if "method" in message:
+            if "id" not in message and may_be_sent_on(request):
+                copies.pass_on(session, message)
+            return None
+        number = str(message.get("id")).rpartition("-")[2]
+        block = int(number) // STREAMS if number.isdecimal() and len(number) < 12 else session.block
+        if block == session.block or not may_be_sent_on(request):
+            return None
+        holder = await replicas.sessions.holder(session.shared.id, block)
+        if holder == replicas.id or not replicas.is_alive(holder):
+            return None
+        try:
+            return await send_on(request, replicas, holder, body)
+        except TransportError:
+            return None
+
+    async def _shared_stream(
+        self,
+        request: web.BaseRequest,
+        session: HttpSession,
+        caller: Principal,
+        copies: SharedCopies,
+        last: str | None,
+    ) -> web.StreamResponse:
+        """Carry a stream of a session: one of this replica, of another one, or the standing one.
+
+        Raises: StorageError.
+        """
+        found = session.events.find(last) if last else None
+        if found is not None and found[0] is not session.standing:
+            return await _carry(request, session, caller, *found)
+        if found is None and last and (number := stream_number(last)) is not None:
+            answer = await self._other_stream(request, session, caller, number)
+            if answer is not None:
+                return answer
+        after = None if found is None else found[1]
+        return await _carry(request, session, caller, session.standing, after, copies)
+
+    async def _other_stream(
+        self, request: web.BaseRequest, session: HttpSession, caller: Principal, number: int
+    ) -> web.StreamResponse | None:
+        """Carry a stream that another replica began; of one that is gone, say how its call ended.
+
+        None: it was a standing stream, or nothing is known of it. Raises: StorageError.
+        """
+        replicas = self._site.replicas
+        identifier = hashed(session.id)
+        if replicas is None or not may_be_sent_on(request):
+            return None
+        holder = await replicas.sessions.holder(identifier, number // STREAMS)
+        if holder and holder != replicas.id and replicas.is_alive(holder):
+            try:
+                return await send_on(request, replicas, holder)
+            except TransportError:
+                pass  # it has ended just now
+        call = await replicas.sessions.call_of(identifier, number)
+        if call is None:
+            return None
+        lost = ProtocolError(ErrorCode.INTERNAL_ERROR, LOST)
+        stream = session.events.open()
+        stream.put(codec.error_response(codec.decode(call), lost))
+        stream.end()
+        replicas.sessions.note_calls(identifier, {}, [number])
+        return await _carry(request, session, caller, stream, 0)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
@@ -211,8 +317,11 @@ class McpRoutes:
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         if session is not None and session.is_kept:
+            note = None
+            if session.note_calls is not None and isinstance(message, dict) and is_id(message.get("id")):
+                note = partial(_note_call, session.note_calls, message["id"])
             outlet: PostOutlet = SessionOutlet(
-                request, may_stream, recorder.together, connection, session.events
+                request, may_stream, recorder.together, connection, session.events, note
             )
         else:
             outlet = PostOutlet(request, may_stream, recorder.together, connection)
@@ -232,8 +341,11 @@ class McpRoutes:
                     session.answered(outlet)
         if is_told_inside and status in (401, 403):
             status = 200
-        if session is not None and not session.is_kept:
-            self._settle(session, outlet)
+        if session is not None and (not session.is_kept or session.shared is not None):
+            try:
+                await self._settle(session, outlet, message)
+            except StorageError as error:
+                return no_engine(error, readable_id(message))
         if body is None:
             return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
         prefers_json = wanted.json and not head.wants_stream
@@ -250,8 +362,19 @@ class McpRoutes:
         recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
         return await outlet.conclude(body)
 
-    def _settle(self, session: HttpSession, outlet: PostOutlet) -> None:
-        if session.dialogue.is_open:
+    async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
+        """Keep a session that was begun, and write what the client changed. Raises: StorageError."""
+        copies = self._copies
+        if session.is_kept:
+            if copies is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
+                await copies.write(session)
+        elif session.dialogue.is_open:
+            if copies is not None:
+                try:
+                    await copies.publish(session)
+                except StorageError:
+                    session.close("it could not be shared")
+                    raise
             self.sessions.keep(session)
             outlet.headers[SESSION_HEADER] = session.id
         else:
@@ -299,24 +422,42 @@ def _post_only(endpoint: Endpoint) -> web.Response:
     )
 
 
+def _note_call(
+    note: Callable[[dict[int, bytes], Collection[int]], object], identifier: Id, stream: int, is_over: bool
+) -> None:
+    """Note that a stream answers a call, or that it is over."""
+    if is_over:
+        note({}, [stream])
+    else:
+        note({stream: codec.encode(identifier)}, ())
+
+
 async def _carry(
     request: web.BaseRequest,
     session: HttpSession,
     caller: Principal,
     events: ResumableStream[EventStream],
     after: int | None,
+    copies: SharedCopies | None = None,
 ) -> web.StreamResponse:
-    """Send what follows event `after` on a stream, until the stream, the connection or the token ends."""
+    """Send what follows event `after` on a stream, until the stream, the connection or the token ends.
+
+    `copies` are given for the standing stream of a session that replicas share. Raises: StorageError.
+    """
     stream = EventStream(request)
     done = asyncio.Event()
     events.attach(stream, done.set, after)
     connection = connection_of(request)
     connection.on_lost(done.set)
     try:
+        if copies is not None:
+            await copies.catch_up_on_stream(session)
         async with until_expired(caller):
             while not done.is_set() and not stream.is_broken:
                 stream.put(KEEP_ALIVE)
                 await wait(done, KEEP_ALIVE_S)
+                if copies is not None:
+                    await copies.note_heard(session)
     finally:
         connection.on_lost(None)
         events.detach(stream)

@@ -23,9 +23,12 @@ class SessionOutlet(PostOutlet):
         record: Callable[[int, Direction, Sequence[bytes]], int],
         connection: int,
         store: EventStore[EventStream],
+        note: Callable[[int, bool], object] | None = None,
     ) -> None:
+        """`note` is called with the number of its stream when it begins and, with True, when it ends."""
         super().__init__(request, may_stream, record, connection)
         self._store = store
+        self._note = note
         self._events: ResumableStream[EventStream] | None = None
 
     @property
@@ -86,6 +89,8 @@ class SessionOutlet(PostOutlet):
         if body is not None:
             events.put(body)
         events.end()
+        if self._note is not None:
+            self._note(events.number, True)
         return await stream.finish()
 
     def begin(self) -> EventStream:
@@ -94,6 +99,8 @@ class SessionOutlet(PostOutlet):
             self.stream = EventStream(self.request, self.headers)
             self._events = self._store.open()
             self._events.attach(self.stream)
+            if self._note is not None:
+                self._note(self._events.number, False)
         return self.stream
 
     def _write(self, messages: Sequence[bytes]) -> None:

@@ -1,0 +1,205 @@
+"""HTTP sessions in the engine: read once by each replica that meets them, written when they change."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from mcpdesk.protocol.handshake import SessionState, joined
+from mcpdesk.storage.shared.engine import Engine, EngineAway
+from mcpdesk.storage.shared.event_bus import EventBus
+from mcpdesk.transports.base import SharedSession
+
+NOTE_S = 0.05
+"""How long a call must have been answered by a stream before that is noted."""
+ATTEMPTS = 20
+TOLD = "session"
+"""The kind of events about sessions."""
+
+WRITE = """
+local key = KEYS[1]
+local version, writer, ended = unpack(redis.call('HMGET', key, 'version', 'writer', 'ended'))
+if ended then return {-2} end
+if writer == ARGV[7] then return {tonumber(version)} end
+if version and version ~= ARGV[1] then
+  return {-1, tonumber(version), redis.call('HGET', key, 'state'), redis.call('HGET', key, 'owner')}
+end
+local number = (version or ARGV[1]) + 1
+redis.call('HSET', key, 'version', number, 'writer', ARGV[7], 'server', ARGV[2], 'owner', ARGV[3],
+           'used', ARGV[4], 'state', ARGV[5])
+if not version then
+  redis.call('HSET', key, 'blocks', ARGV[8] + 1, 'block:' .. ARGV[8], ARGV[9], 'heard', ARGV[10])
+end
+redis.call('EXPIRE', key, ARGV[6])
+return {number}
+"""
+"""Write a session of a version. One that the engine has lost is written anew; an ended one is not."""
+JOIN = """
+local key = KEYS[1]
+local found = redis.call('HMGET', key, 'version', 'server', 'owner', 'used', 'state', 'heard', 'ended')
+if not found[1] or found[7] then return false end
+if ARGV[1] ~= '' then
+  local block = redis.call('HINCRBY', key, 'blocks', 1) - 1
+  redis.call('HSET', key, 'block:' .. block, ARGV[1])
+  found[7] = block
+end
+return found
+"""
+"""Read a session, and take a block of numbers in it for a replica if one is named."""
+END = """
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'ended', 1)
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+"""
+
+
+class EngineSessions:
+    """The sessions of all replicas."""
+
+    def __init__(self, engine: Engine, bus: EventBus, replica: str, ttl_s: float) -> None:
+        self._engine, self._bus, self._replica = engine, bus, replica
+        self._ttl_s = int(ttl_s)
+        self._noted: set[tuple[str, int]] = set()
+        """Streams of calls that the engine knows of."""
+        self._calls: dict[tuple[str, int], bytes | None] = {}
+        """Those of which it is to be told; None: they are over."""
+        self._noting_aio: asyncio.Task[None] | None = None
+
+    async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
+        """Write a session that stood as `base` when it was read, or a new one, of version 0.
+
+        Returns None when it was ended. Raises: EngineAway.
+        """
+        writer = os.urandom(8).hex()
+        for _ in range(ATTEMPTS):
+            found = await self._engine.script(WRITE, [self._key(session.id)], self._row(session, writer))
+            if found[0] == -2:
+                return None
+            if found[0] >= 0:
+                self.tell("changed", session.id, version=found[0])
+                return replace(session, version=found[0])
+            theirs = msgspec.json.decode(found[2], type=SessionState)
+            state = joined(base, session.state, theirs)
+            owner, base = found[3].decode(), theirs
+            session = replace(session, state=state, version=found[1], owner=session.owner or owner)
+        raise EngineAway(f"a session is changed by others all the time in {self._engine.shown}")
+
+    async def read(self, identifier: str) -> SharedSession | None:
+        """Read a session without serving it. Raises: EngineAway."""
+        return await self._read(identifier, "")
+
+    async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
+        """Read a session to serve it here; None unless it is of that server and sealed for one of `owners`.
+
+        Raises: EngineAway.
+        """
+        found = await self.read(identifier)
+        if found is None or found.server != server or found.owner not in owners:
+            return None
+        return await self._read(identifier, self._replica)
+
+    async def end(self, identifier: str) -> None:
+        """End a session everywhere. Raises: EngineAway."""
+        await self._engine.script(END, [self._key(identifier)], [self._ttl_s])
+        self.tell("ended", identifier)
+
+    async def holder(self, identifier: str, block: int) -> str:
+        """The replica that has the streams and requests of a block. Raises: EngineAway."""
+        return await self._field(identifier, f"block:{block}")
+
+    def note_calls(self, identifier: str, calls: Mapping[int, bytes], over: Collection[int]) -> None:
+        """Note soon which requests streams answer, and which are over."""
+        for number, call in calls.items():
+            self._calls[identifier, number] = call
+        for number in over:
+            place = (identifier, number)
+            if place in self._noted:
+                self._calls[place] = None
+            else:
+                self._calls.pop(place, None)  # most are over before anybody is told
+        if self._calls and self._noting_aio is None:
+            self._noting_aio = asyncio.get_running_loop().create_task(self._note_calls())
+
+    async def call_of(self, identifier: str, stream: int) -> bytes | None:
+        """The id of the request that a stream answers, encoded. Raises: EngineAway."""
+        return (await self._field(identifier, f"call:{stream}")).encode() or None
+
+    async def missed(self, identifier: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """Kind and facts of what was told since its client last heard something. Raises: EngineAway."""
+        heard = await self._field(identifier, "heard") or "0-0"
+        return [(kind, facts) for _, kind, facts in await self._bus.since(heard)]
+
+    async def note_heard(self, identifier: str) -> None:
+        """Note that its client has heard of everything until now. Raises: EngineAway."""
+        key = self._key(identifier)
+        await self._engine.run(lambda client: client.hset(key, "heard", self._bus.last))
+
+    def tell(self, kind: str, identifier: str, **facts: Any) -> None:
+        """Tell the other replicas of something in a session."""
+        self._bus.tell(TOLD, what=kind, session=identifier, **facts)
+
+    def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
+        """Call `listener(kind, identifier, facts)` with what others tell of sessions."""
+        self._bus.listen(TOLD, lambda facts: listener(facts["what"], facts["session"], facts))
+
+    async def close(self) -> None:
+        """Note what is to be noted."""
+        if self._noting_aio is not None:
+            await asyncio.wait({self._noting_aio}, timeout=1.0)
+
+    async def _read(self, identifier: str, replica: str) -> SharedSession | None:
+        found = await self._engine.script(JOIN, [self._key(identifier)], [replica])
+        if not found:
+            return None
+        version, server, owner, used, state, heard, block = found
+        return SharedSession(
+            identifier,
+            server.decode(),
+            owner.decode(),
+            float(used),
+            msgspec.json.decode(state, type=SessionState),
+            int(version),
+            block or 0,
+            (heard or b"0-0").decode(),
+        )
+
+    async def _field(self, identifier: str, name: str) -> str:
+        key = self._key(identifier)
+        found = await self._engine.run(lambda client: client.hget(key, name))
+        return (found or b"").decode()
+
+    async def _note_calls(self) -> None:
+        try:
+            while self._calls:
+                await asyncio.sleep(NOTE_S)
+                calls, self._calls = self._calls, {}
+                try:
+                    await self._engine.run(lambda client, calls=calls: self._write_calls(client, calls))  # type: ignore[misc]
+                except EngineAway:
+                    continue  # who resumes such a stream elsewhere learns nothing of it
+                self._noted |= {place for place, call in calls.items() if call is not None}
+                self._noted -= {place for place, call in calls.items() if call is None}
+        finally:
+            self._noting_aio = None
+
+    async def _write_calls(self, client: Any, calls: Mapping[tuple[str, int], bytes | None]) -> None:
+        pipeline = client.pipeline(transaction=False)
+        for (identifier, number), call in calls.items():
+            if call is None:
+                pipeline.hdel(self._key(identifier), f"call:{number}")
+            else:
+                pipeline.hset(self._key(identifier), f"call:{number}", call)
+        await pipeline.execute()
+
+    def _row(self, session: SharedSession, writer: str) -> list[Any]:
+        state = msgspec.json.encode(session.state)
+        head = [session.version, session.server, session.owner, session.used, state]
+        return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last]
+
+    def _key(self, identifier: str) -> str:
+        return self._engine.key("session", identifier)

@@ -1,0 +1,92 @@
+"""What a core does as one of several replicas: it hears what others wrote and tells what it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.replicas.living import folder_digest
+from mcpdesk.hosting.replicas.replica_group import STATE, ReplicaGroup
+from mcpdesk.server.calls.subscriptions import RELAYED, Subscriptions
+from mcpdesk.settings import Settings
+
+
+class SharedFolder(Protocol):
+    """What is needed of a hosted folder."""
+
+    folder: Path
+
+    async def hear(self) -> None:
+        """Load again what another replica wrote."""
+
+
+class HostSharing:
+    """Joins one core to its replicas. Used on the core's loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal,
+        subscriptions: Subscriptions,
+        folders: Callable[[], Mapping[str, SharedFolder]],
+        start_chore: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        """Raises: DeskUserError for an engine that cannot be used."""
+        self.group = ReplicaGroup(
+            settings.shared, settings.shared_name, settings.session_ttl_s, self._tell_of_engine
+        )
+        self._url = settings.replica_url
+        self._journal, self._folders, self._start_chore = journal, folders, start_chore
+        self._differing: set[tuple[str, str]] = set()
+        """Replicas and servers whose folders differ from those here."""
+        bus = self.group.bus
+        subscriptions.relay = lambda kind, facts: bus.tell(kind, **facts)
+        for kind in RELAYED:
+            bus.listen(kind, partial(subscriptions.hear, kind))
+        bus.listen(STATE, lambda facts: self._hear_state(facts["server"]))
+        self.group.engine.on_back.append(self._hear_all)
+        self.group.living.on_change.append(self._compare_folders)
+
+    async def describe(self, address: str) -> None:
+        """Tell the other replicas where this one listens, and which versions of the folders it serves."""
+        name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
+        await self.group.living.say(name=name, url=self._url or address)
+        await self.describe_folders()
+
+    async def describe_folders(self) -> None:
+        """Tell the other replicas which versions of the folders are served here."""
+        places = {name: hosted.folder for name, hosted in self._folders().items()}
+        digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
+        await self.group.living.say(folders=digests)
+        self._compare_folders()
+
+    def _tell_of_engine(self, told: str) -> None:
+        severity = Severity.INFO if self.group.engine.status.is_up else Severity.ERROR
+        self._journal.notify(told, severity, "logs")
+
+    def _hear_state(self, server: str) -> None:
+        if (hosted := self._folders().get(server)) is not None:
+            self._start_chore(hosted.hear())
+
+    def _hear_all(self) -> None:
+        for server in self._folders():
+            self._hear_state(server)
+
+    def _compare_folders(self) -> None:
+        """Say which folders differ from those of the same servers on other replicas."""
+        living = self.group.living
+        differing = {
+            (each.name, name)
+            for each in living.others.values()
+            for name, digest in each.folders.items()
+            if living.me.folders.get(name, digest) != digest
+        }
+        for replica, name in sorted(differing - self._differing):
+            told = f"{name} on {replica} has other files than here: clients get now the one, now the other"
+            self._journal.notify(told, Severity.WARNING, "clients")
+        self._differing = differing

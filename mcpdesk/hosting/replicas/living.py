@@ -1,0 +1,137 @@
+"""Which replicas live: each renews a lease of five seconds every second, and reads those of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.storage.shared.engine import Engine, EngineAway
+from mcpdesk.version import __version__
+
+LEASE_S = 5.0
+"""A replica that has not been heard of for so long is taken for dead."""
+RENEW_S = 1.0
+FORGOTTEN_S = 3600.0
+"""How long the list names a replica that ended."""
+MOST_FILES = 2_000
+MOST_FILE_BYTES = 1 << 20
+CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
+"""Endings of the files in which two copies of a server folder may differ."""
+
+RENEW = """
+local now = redis.call('TIME')
+now = now[1] + now[2] / 1000000
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])) do
+  redis.call('HDEL', KEYS[1], id)
+  redis.call('ZREM', KEYS[2], id)
+end
+local living = redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')
+if #living == 0 then return {} end
+return redis.call('HMGET', KEYS[1], unpack(living))
+"""
+"""Renew a lease; returns what all that live said of themselves."""
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaInfo(Struct, frozen=True):
+    """What a replica says of itself."""
+
+    id: str
+    name: str
+    """Its machine and port: `web-1:3333`."""
+    url: str = ""
+    """Where the others reach it; empty while it does not listen."""
+    version: str = __version__
+    pid: int = 0
+    began: float = 0.0
+    """Unix time at which it started."""
+    folders: Mapping[str, str] = {}
+    """By server: the digest of its folder."""
+    is_ending: bool = False
+    """Whether it takes no new clients any more."""
+
+
+class LivingReplicas:
+    """This replica's lease, and what is known of the others. `others` may be read on any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.others: Mapping[str, ReplicaInfo] = {}
+        """Those that live besides this one, by id."""
+        self.on_change: list[Callable[[], object]] = []
+        """Called when `others` changed."""
+        self.me = ReplicaInfo(
+            os.urandom(4).hex(), socket.gethostname(), pid=os.getpid(), began=engine.clock()
+        )
+        self._engine = engine
+        self._keys = [engine.key("replicas"), engine.key("leases")]
+        self._renewing_aio: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take the lease, and renew it from now on."""
+        await self._renew()
+        self._renewing_aio = asyncio.create_task(self._keep_renewing())
+
+    async def say(self, **facts: object) -> None:
+        """Say something else of this replica, at once."""
+        self.me = replace(self.me, **facts)
+        await self._renew()
+
+    async def close(self) -> None:
+        """Give the lease back."""
+        if self._renewing_aio is not None:
+            self._renewing_aio.cancel()
+            await asyncio.gather(self._renewing_aio, return_exceptions=True)
+        try:
+            await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: 0}))
+        except EngineAway as error:
+            log.info("the lease of this replica runs out by itself: %s", error)
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            await self._renew()
+
+    async def _renew(self) -> None:
+        said = msgspec.json.encode(self.me)
+        try:
+            found = await self._engine.script(RENEW, self._keys, [self.me.id, said, LEASE_S, FORGOTTEN_S])
+        except EngineAway:
+            return  # nobody can say now who lives: what was known stays
+        others = {}
+        for encoded in found:
+            try:
+                info = msgspec.json.decode(encoded or b"", type=ReplicaInfo)
+            except msgspec.MsgspecError:
+                continue  # one of another version
+            if info.id != self.me.id:
+                others[info.id] = info
+        if others != self.others:
+            self.others = others
+            for listener in self.on_change:
+                listener()
+
+
+def folder_digest(folder: Path) -> str:
+    """What tells the files of a server folder from those of another copy of it."""
+    digest = hashlib.sha256()
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
+    for path in paths[:MOST_FILES]:
+        inside = path.relative_to(folder)
+        if any(part.startswith((".", "__pycache__")) for part in inside.parts) or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            content = file.read(MOST_FILE_BYTES)
+        digest.update(f"{inside}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,107 @@
+"""What this core shares with other machines that serve the same servers, and what it knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
+from mcpdesk.hosting.replicas.forwarding import FORWARDED, Forwarder
+from mcpdesk.hosting.replicas.living import LivingReplicas
+from mcpdesk.hosting.replicas.shared_secrets import SharedSecrets
+from mcpdesk.server.state.callback_timers import CoreMark
+from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.storage.shared.engine_database import EngineDatabase
+from mcpdesk.storage.shared.event_bus import EventBus
+from mcpdesk.transports.base import ForwardedAnswer
+
+STATE = "state"
+"""The kind of events about the state of a server."""
+
+
+class ServerInEngine:
+    """The state of one server that several replicas serve."""
+
+    def __init__(self, engine: Engine, server: str, changed: Callable[[], object], core: CoreMark) -> None:
+        self.core = core
+        self.clock = engine.clock
+        self._engine, self._server, self._changed = engine, server, changed
+
+    def open(self) -> EngineDatabase:
+        """The state; `changed` is called whenever it was written here."""
+        return EngineDatabase(self._engine, self._server, self._changed)
+
+
+class ReplicaGroup:
+    """The replicas of one deployment. Used on the core's loop."""
+
+    def __init__(self, url: str, name: str, session_ttl_s: float, tell: Callable[[str], object]) -> None:
+        """Raises: DeskUserError for an URL that cannot be used."""
+        self.engine = Engine(url, name, tell)
+        self.living = LivingReplicas(self.engine)
+        self.id = self.living.me.id
+        self.bus = EventBus(self.engine, self.id)
+        self.secrets = SharedSecrets(self.engine)
+        self.sessions = EngineSessions(self.engine, self.bus, self.id, session_ttl_s)
+        self._forwarder = Forwarder()
+
+    @property
+    def away(self) -> str:
+        """Why nothing shared can be used now; empty while it can."""
+        status = self.engine.status
+        return "" if status.is_up else f"{self.engine.shown} is away: {status.reason}"
+
+    def is_alive(self, replica: str) -> bool:
+        """Whether a replica lives, as far as known."""
+        return replica == self.id or replica in self.living.others
+
+    def state_of(self, server: str) -> ServerInEngine:
+        """Where the state of a server lies."""
+        core = CoreMark(self.id, self.is_alive)
+        return ServerInEngine(self.engine, server, lambda: self.bus.tell(STATE, server=server), core)
+
+    async def remember(self, kind: str, identifier: str, ttl_s: float) -> None:
+        """Note that a thing lives here. Raises: EngineAway."""
+        key = self.engine.key(kind, identifier)
+        await self.engine.run(lambda client: client.set(key, self.id, ex=max(1, int(ttl_s))))
+
+    async def whereabouts(self, kind: str, identifier: str) -> str:
+        """The living replica at which a thing lives; empty: none, or this one. Raises: EngineAway."""
+        key = self.engine.key(kind, identifier)
+        found = await self.engine.run(lambda client: client.get(key))
+        replica = (found or b"").decode()
+        return replica if replica != self.id and self.is_alive(replica) else ""
+
+    @asynccontextmanager
+    async def answer_of(
+        self, replica: str, method: str, target: str, headers: Mapping[str, str], body: bytes
+    ) -> AsyncIterator[ForwardedAnswer]:
+        """Send a request on to a replica. Raises: TransportError when it cannot be reached."""
+        url = self.living.others[replica].url
+        sent = {**headers, FORWARDED: self.id}
+        async with self._forwarder.ask(f"{url}{target}", method, sent, body) as answer:
+            yield answer
+
+    async def start(self) -> None:
+        """Join the others. The engine need not be there yet."""
+        await self.engine.start()
+        await self.bus.start()
+        await self.secrets.start()
+        await self.living.start()
+
+    async def close(self) -> None:
+        """Leave the others."""
+        await self.living.close()
+        await self.sessions.close()
+        await self.bus.close()
+        await self.secrets.close()
+        await self._forwarder.close()
+        await self.engine.close()
+
+    def facts(self) -> list[dict[str, Any]]:
+        """All living replicas, this one first, for the status page."""
+        return [
+            {"name": each.name, "id": each.id, "version": each.version, "folders": dict(each.folders)}
+            for each in (self.living.me, *self.living.others.values())
+        ]

@@ -1,0 +1,56 @@
+"""Requests answered by another replica, at which the thing lives that they are about."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.client_exceptions import ClientConnectionResetError
+from multidict import CIMultiDict
+
+from mcpdesk.errors import ProtocolError, StorageError, TransportError
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id
+from mcpdesk.transports.base import Replicas
+from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.responses import rpc_error
+
+FORWARDED = "X-Mcpdesk-Forwarded"
+"""Header of a request that a replica sent on; such a one is not sent on again."""
+OF_ONE_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
+    | {"trailer", "transfer-encoding", "upgrade", "content-length", "expect"}
+)
+RETRY_S = 1
+
+
+def may_be_sent_on(request: web.BaseRequest) -> bool:
+    """Whether a request comes from a client, and not from a replica that sent it on."""
+    return FORWARDED not in request.headers
+
+
+async def send_on(
+    request: web.BaseRequest, replicas: Replicas, replica: str, body: bytes = b""
+) -> web.StreamResponse:
+    """Answer as another replica does. Raises: TransportError when it gives no answer."""
+    headers = {name: value for name, value in request.headers.items() if name.lower() not in OF_ONE_HOP}
+    target = request.raw_path
+    async with replicas.answer_of(replica, request.method, target, headers, body) as answer:
+        kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in OF_ONE_HOP)
+        response = web.StreamResponse(status=answer.status, headers=kept)
+        connection = connection_of(request)
+        chunks = answer.chunks()
+        try:
+            await response.prepare(request)
+            async for piece in chunks:
+                await response.write(piece)
+            await response.write_eof()
+        except (ConnectionError, ClientConnectionResetError):
+            connection.abort()
+        except TransportError:
+            connection.abort()  # the client must not take what it has for a whole answer
+        return response
+
+
+def no_engine(error: StorageError, identifier: Id | None = None) -> web.Response:
+    """The answer to what cannot be done while the engine is away."""
+    answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
+    answer.headers["Retry-After"] = str(RETRY_S)
+    return answer

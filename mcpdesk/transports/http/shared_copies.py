@@ -1,0 +1,245 @@
+"""This replica's copies of the sessions that all replicas serve.
+
+A copy is made when a request of the session comes here first. What its client changes is written before that
+is answered; what it changed elsewhere is told by the other replica. Calls touch nothing shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import ProtocolError, StorageError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.handshake import SessionState
+from mcpdesk.protocol.outlet import NULL_OUTLET
+from mcpdesk.transports.base import Endpoint, Replicas, SharedSession
+from mcpdesk.transports.http.http_sessions import STREAMS, HttpSession
+from mcpdesk.transports.http.session_records import hashed, seal
+
+CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+"""Requests after which a session is written before they are answered."""
+RELAYED = frozenset({"list-changed", "resource-updated", "log"})
+BLOCKS = 1000
+"""Blocks of numbers in a session; a replica that meets it later begins with the first one again."""
+
+log = logging.getLogger(__name__)
+
+
+class LocalSessions(Protocol):
+    """What is needed of the sessions in this process."""
+
+    ttl_s: float
+
+    def make(
+        self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str, block: int
+    ) -> HttpSession:
+        """A session that goes on here."""
+
+    def keep(self, session: HttpSession) -> None:
+        """Add a session."""
+
+    def drop(self, session: HttpSession) -> None:
+        """Forget a session that goes on elsewhere."""
+
+    def close_copy(self, session: HttpSession, reason: str) -> None:
+        """Forget and close a session that was ended elsewhere."""
+
+    def end(self, session: HttpSession, reason: str) -> None:
+        """Forget and close a session, on every replica."""
+
+
+class SharedCopies:
+    """The copies of one listener."""
+
+    def __init__(self, sessions: LocalSessions, replicas: Replicas, key: Callable[[], str]) -> None:
+        self._sessions, self._replicas, self._key = sessions, replicas, key
+        self._copies: dict[str, HttpSession] = {}
+        """By the hashes of their ids."""
+        self._chores: set[asyncio.Task[None]] = set()
+        replicas.sessions.listen(self._told)
+
+    async def publish(self, session: HttpSession) -> None:
+        """Write a session whose handshake succeeded. Raises: StorageError."""
+        session.dialogue.number_requests(secrets.token_hex(8), 1)
+        state, used = session.dialogue.state, time.time()
+        owner = seal(session.id, session.owner, self._key())
+        new = SharedSession(hashed(session.id), session.server, owner, used, state, 0)
+        self._take(session, await self._replicas.sessions.write(new, state))
+
+    async def join(
+        self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
+    ) -> HttpSession | None:
+        """Make a copy of a session, if it belongs to that server and that caller. Raises: StorageError."""
+        # One that nobody owned is whose token comes first, as ever.
+        owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
+        found = await self._replicas.sessions.join(hashed(identifier), endpoint.key, owners)
+        if found is None:
+            return None
+        if (known := self._copies.get(found.id)) is not None:
+            return known if known.is_for(caller) else None  # made while we waited
+        session = self._sessions.make(endpoint, peer, caller, identifier, found.block % BLOCKS)
+        self._take(session, found)
+        try:
+            session.dialogue.restore(found.state)
+        except ProtocolError:
+            session.close("the session is not served any more")
+            return None
+        session.dialogue.number_requests(found.state.mark, found.block % BLOCKS * STREAMS + 1)
+        self._sessions.keep(session)
+        return session
+
+    async def write(self, session: HttpSession) -> None:
+        """Write a session if it stands otherwise than it was written. Raises: StorageError."""
+        known = session.shared
+        assert known is not None
+        owner = seal(session.id, session.owner, self._key())
+        now = replace(known, state=session.dialogue.state, owner=owner, used=time.time())
+        written = await self._replicas.sessions.write(now, known.state)
+        if written is None:
+            self._sessions.drop(session)
+            raise StorageError("the session was ended on another machine")
+        session.dialogue.catch_up(written.state)
+        session.shared = written
+
+    def is_changed(self, session: HttpSession) -> bool:
+        """Whether a session stands otherwise than it was written, or was written long ago."""
+        known = session.shared
+        if known is None:
+            return False
+        if known.used < time.time() - min(60.0, self._sessions.ttl_s / 10):
+            return True
+        owner = seal(session.id, session.owner, self._key())
+        return session.dialogue.state != known.state or owner != known.owner
+
+    async def end(self, session: HttpSession) -> None:
+        """End a session on every replica. Raises: StorageError."""
+        if session.shared is not None:
+            await self._replicas.sessions.end(session.shared.id)
+            session.shared = None
+
+    def end_soon(self, session: HttpSession) -> None:
+        """End a session on every replica, without waiting for that."""
+        if session.shared is not None:
+            self.start_chore(self._end_quietly(session.shared.id))
+
+    def write_soon(self, session: HttpSession) -> None:
+        """Write a session that was used or changed, without waiting for that."""
+        self.start_chore(self._write_quietly(session))
+
+    def expire_soon(self, session: HttpSession) -> None:
+        """End a session that was not used here for long, unless it was used elsewhere."""
+        self.start_chore(self.expire(session))
+
+    async def expire(self, session: HttpSession) -> None:
+        """End a session that was not used here for long, unless it was used elsewhere."""
+        assert session.shared is not None
+        try:
+            found = await self._replicas.sessions.read(session.shared.id)
+        except StorageError:
+            return
+        left_s = 0.0 if found is None else found.used + self._sessions.ttl_s - time.time()
+        if found is None:
+            self._sessions.drop(session)
+        elif left_s <= 0:
+            self._sessions.end(session, "the session expired")
+        else:
+            session.touched = time.monotonic() - self._sessions.ttl_s + left_s
+
+    def forget(self, session: HttpSession) -> None:
+        """The copy is gone."""
+        if session.shared is not None and self._copies.get(session.shared.id) is session:
+            del self._copies[session.shared.id]
+
+    def push(self, session: HttpSession, message: bytes) -> None:
+        """Have the replica send a message that carries the stream of a session; else who carries it next."""
+        if session.shared is not None:
+            self._replicas.sessions.tell("message", session.shared.id, message=message)
+
+    def pass_on(self, session: HttpSession, message: Mapping[str, Any]) -> None:
+        """Tell the others what the client notified us of: its call may run at another one."""
+        if session.shared is not None:
+            self._replicas.sessions.tell("said", session.shared.id, message=codec.encode(message))
+
+    async def catch_up_on_stream(self, session: HttpSession) -> None:
+        """Put on a session's stream, which this replica carries from now on, what its client has missed.
+
+        Raises: StorageError.
+        """
+        assert session.shared is not None
+        shared, identifier = self._replicas.sessions, session.shared.id
+        shared.tell("carried", identifier)
+        for kind, facts in await shared.missed(identifier):
+            if kind in RELAYED:
+                session.dialogue.hear(kind, facts)
+            elif facts.get("session") == identifier and facts.get("what") == "message":
+                session.standing.put(facts["message"])
+
+    async def note_heard(self, session: HttpSession) -> None:
+        """Note that the client of a session has heard of everything until now."""
+        if session.shared is not None:
+            try:
+                await self._replicas.sessions.note_heard(session.shared.id)
+            except StorageError as error:
+                log.info("a client may hear of some things twice: %s", error)
+
+    async def _end_quietly(self, identifier: str) -> None:
+        try:
+            await self._replicas.sessions.end(identifier)
+        except StorageError as error:
+            log.warning("a session that ended here may be used on other machines until it expires: %s", error)
+
+    async def _write_quietly(self, session: HttpSession) -> None:
+        try:
+            if session.shared is not None and not session.is_closed:
+                await self.write(session)
+        except StorageError as error:
+            log.info("a session is written later: %s", error)
+
+    def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something for which nobody waits."""
+        chore = asyncio.get_running_loop().create_task(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+    def _take(self, session: HttpSession, shared: SharedSession | None) -> None:
+        if shared is None:
+            raise StorageError("the session was ended on another machine")
+        session.shared = shared
+        session.note_calls = partial(self._replicas.sessions.note_calls, shared.id)
+        self._copies[shared.id] = session
+
+    def _told(self, kind: str, identifier: str, facts: Mapping[str, Any]) -> None:
+        session = self._copies.get(identifier)
+        if session is None or session.shared is None:
+            return
+        if kind == "changed" and facts["version"] > session.shared.version:
+            self.start_chore(self._read_again(session))
+        elif kind == "ended":
+            self._sessions.close_copy(session, "the client ended the session")
+        elif kind == "message" and session.standing.is_carried:
+            session.standing.put(facts["message"])
+        elif kind == "carried":
+            session.standing.release()
+        elif kind == "said":
+            session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {})
+
+    async def _read_again(self, session: HttpSession) -> None:
+        known = session.shared
+        assert known is not None
+        try:
+            found = await self._replicas.sessions.read(known.id)
+        except StorageError:
+            return  # it is read again when it is written the next time
+        if found is not None and session.shared is known:
+            session.shared = replace(found, block=known.block)
+            state: SessionState = found.state
+            session.dialogue.catch_up(state)

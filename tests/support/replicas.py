@@ -1,0 +1,153 @@
+"""Several `mcpdesk serve` that share an engine, and a proxy that gives each connection to the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from tests.support.engine import EngineServer
+from tests.support.patience import WITHIN_S
+
+ROOT = Path(__file__).parents[2]
+
+
+class ServedReplica:
+    """One `mcpdesk serve`. `url` is its own address, without a path."""
+
+    def __init__(self, folders: Sequence[Path], shared: str, state: Path, **environment: str) -> None:
+        self.url = ""
+        self.said: list[str] = []
+        self._ready = threading.Event()
+        state.mkdir(parents=True, exist_ok=True)
+        variables = {"MCPDESK_STATE_DIR": str(state), "MCPDESK_SHARED": shared} | environment
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mcpdesk", "serve", *map(str, folders), "--port", "0"],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **variables},
+        )  # fmt: skip
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.url.rpartition(":")[2])
+
+    def wait_until_it_serves(self) -> None:
+        """Raises: AssertionError with what it said when it does not begin to serve."""
+        assert self._ready.wait(WITHIN_S) and self.url, "".join(self.said)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it with a signal and return its exit code."""
+        if self.process.poll() is None:
+            self.send(signal.SIGCONT)
+            self.send(number)
+        code = self.process.wait(2 * WITHIN_S)
+        self._reader.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return code
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.search(r"serving \S+ at (http://[^/]+)", line):
+                self.url = found[1]
+                self._ready.set()
+        self._ready.set()
+
+
+class ReplicaCluster:
+    """Replicas behind a proxy at `url`, which knows nothing of HTTP and skips those that refuse."""
+
+    def __init__(self, folders: Sequence[Path], shared: str, place: Path, **environment: str) -> None:
+        self.replicas: list[ServedReplica] = []
+        self.url = ""
+        self._made = 0
+        self._turn = 0
+        self._folders, self._shared, self._place = folders, shared, place
+        self._environment = environment
+
+    def add(self) -> ServedReplica:
+        """Start one more; the caller waits until it serves."""
+        self._made += 1
+        state = self._place / f"state-{self._made}"
+        replica = ServedReplica(self._folders, self._shared, state, **self._environment)
+        self.replicas.append(replica)
+        return replica
+
+    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection to the next replica that takes it."""
+        for _ in range(2 * len(self.replicas)):
+            self._turn += 1
+            replica = self.replicas[self._turn % len(self.replicas)]
+            with suppress(OSError, ValueError):
+                there = await asyncio.open_connection("127.0.0.1", replica.port)
+                break
+        else:
+            writer.close()
+            return
+        try:
+            await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
+        finally:
+            there[1].close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    except OSError:
+        writer.transport.abort()
+
+
+@asynccontextmanager
+async def replica_cluster(
+    count: int, folders: Sequence[Path], engine: EngineServer, place: Path, **environment: str
+) -> AsyncIterator[ReplicaCluster]:
+    """Run replicas for a block."""
+    name = f"cluster-{place.parent.name}-{place.name}"
+    cluster = ReplicaCluster(folders, engine.url, place, MCPDESK_SHARED_NAME=name, **environment)
+    connections: set[asyncio.Task[None]] = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
+        try:
+            await cluster.pass_on(reader, writer)
+        except asyncio.CancelledError:
+            pass  # the block is over
+        finally:
+            connections.discard(task)
+            writer.close()
+
+    try:
+        for replica in [cluster.add() for _ in range(count)]:
+            await asyncio.to_thread(replica.wait_until_it_serves)
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        cluster.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            yield cluster
+            for task in list(connections):
+                task.cancel()
+            await asyncio.gather(*connections, return_exceptions=True)
+    finally:
+        for replica in cluster.replicas:
+            await asyncio.to_thread(replica.end)
