@@ -90,10 +90,7 @@ class Host:
         if settings.shared:
             from mcpdesk.hosting.replicas.host_sharing import HostSharing
 
-            subscriptions = self.services.subscriptions
-            self._sharing = HostSharing(
-                settings, self.journal, subscriptions, lambda: self.folders, self.start_chore
-            )
+            self._sharing = HostSharing(self)
         self.by_name: dict[str, HostedEndpoint] = {}
         self.holds.set_faults(plan.faults)
         self.folders: dict[str, HostedFolder] = {}

@@ -70,7 +70,7 @@ class SessionClient:
         self._number = 0
 
     async def open(self) -> None:
-        capabilities = {"elicitation": {}}
+        capabilities: dict[str, Any] = {"elicitation": {}}
         info = {"name": "tester", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info}
         async with self.post("initialize", params) as answer:

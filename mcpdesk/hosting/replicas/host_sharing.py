@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.replicas.living import folder_digest
 from mcpdesk.hosting.replicas.replica_group import STATE, ReplicaGroup
-from mcpdesk.server.calls.subscriptions import RELAYED, Subscriptions
+from mcpdesk.server.calls.services import Services
+from mcpdesk.server.calls.subscriptions import RELAYED
 from mcpdesk.settings import Settings
 
 
@@ -25,23 +26,32 @@ class SharedFolder(Protocol):
         """Load again what another replica wrote."""
 
 
+class SharingHost(Protocol):
+    """What is needed of the core."""
+
+    settings: Settings
+    journal: Journal
+    services: Services
+
+    @property
+    def folders(self) -> Mapping[str, SharedFolder]:
+        """The hosted folders, by server."""
+
+    def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work as a task."""
+
+
 class HostSharing:
     """Joins one core to its replicas. Used on the core's loop."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        journal: Journal,
-        subscriptions: Subscriptions,
-        folders: Callable[[], Mapping[str, SharedFolder]],
-        start_chore: Callable[[Coroutine[Any, Any, None]], None],
-    ) -> None:
+    def __init__(self, host: SharingHost) -> None:
         """Raises: DeskUserError for an engine that cannot be used."""
+        settings, subscriptions = host.settings, host.services.subscriptions
         self.group = ReplicaGroup(
             settings.shared, settings.shared_name, settings.session_ttl_s, self._tell_of_engine
         )
         self._url = settings.replica_url
-        self._journal, self._folders, self._start_chore = journal, folders, start_chore
+        self._host, self._journal, self._start_chore = host, host.journal, host.start_chore
         self._differing: set[tuple[str, str]] = set()
         """Replicas and servers whose folders differ from those here."""
         bus = self.group.bus
@@ -60,7 +70,7 @@ class HostSharing:
 
     async def describe_folders(self) -> None:
         """Tell the other replicas which versions of the folders are served here."""
-        places = {name: hosted.folder for name, hosted in self._folders().items()}
+        places = {name: hosted.folder for name, hosted in self._host.folders.items()}
         digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
         await self.group.living.say(folders=digests)
         self._compare_folders()
@@ -70,11 +80,11 @@ class HostSharing:
         self._journal.notify(told, severity, "logs")
 
     def _hear_state(self, server: str) -> None:
-        if (hosted := self._folders().get(server)) is not None:
+        if (hosted := self._host.folders.get(server)) is not None:
             self._start_chore(hosted.hear())
 
     def _hear_all(self) -> None:
-        for server in self._folders():
+        for server in self._host.folders:
             self._hear_state(server)
 
     def _compare_folders(self) -> None:
