@@ -143,6 +143,12 @@ class Settings(Struct, frozen=True):
     shared_name: str
     replica_url: str
     """Empty: the address it listens on."""
+    otel_endpoint: str
+    """Empty: nothing is sent."""
+    otel_headers: str
+    """`NAME=VALUE`, with commas between them."""
+    otel_metrics_ms: int
+    otel_traces_percent: int
     state_dir: Path
 
 
@@ -277,6 +283,19 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
             "Where the other replicas reach this one, if not where it listens: http://10.0.0.7:3333.",
             pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT", from_folder=False),
+    Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+            "Where traces and metrics go, by OTLP over HTTP, such as http://127.0.0.1:4318; none: nowhere. "
+            "Needs the extra otel.",
+            pattern=r"(https?://[^\s/@]+(/[^\s@]*)?)?", allowed="an http or https URL without a password"),
+    Setting("otel_headers", SettingKind.SECRET, "", ("MCPDESK_OTEL_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"),
+            "Headers the collector wants, such as Authorization=Bearer%20TOKEN.",
+            pattern=r"([^\s,=]+=[^\s,]*(,\s*[^\s,=]+=[^\s,]*)*)?",
+            allowed="NAME=VALUE, several with commas between them; a space in a value is %20"),
+    Setting("otel_metrics_ms", SettingKind.INTEGER, 60_000,
+            ("MCPDESK_OTEL_METRICS_MS", "OTEL_METRIC_EXPORT_INTERVAL"),
+            "How often metrics are sent; traces go once a second.", least=100),
+    Setting("otel_traces_percent", SettingKind.INTEGER, 100, ("MCPDESK_OTEL_TRACES_PERCENT",),
+            "The share of traces that is sent; of those a caller began, the caller decides.", most=100),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
             "Where captures, the key and histories are kept.", from_folder=False),
 )  # fmt: skip

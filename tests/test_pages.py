@@ -14,6 +14,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,7 +29,9 @@ import yaml
 
 import mcpdesk
 from mcpdesk.cli.main import COMMANDS, program
+from mcpdesk.cli.serve import GRACE_S
 from mcpdesk.recorder.index import query
+from mcpdesk.settings import SETTINGS
 from tests.support import manifest_schema
 from tests.support.picture import draw_gallery
 from tests.support.ports import free_port
@@ -248,3 +251,21 @@ def test_page_of_the_api_has_every_name_authors_import() -> None:
     page = (ROOT / "docs" / "api.md").read_text()
     shown = {line.rpartition(".")[2] for line in page.splitlines() if line.startswith("::: ")}
     assert set(mcpdesk.__all__) - shown - {"Meta", "__version__"} == set()
+
+
+def test_unit_of_systemd_is_understood(tmp_path: Path) -> None:
+    (unit,) = (block for block in blocks(ROOT / "docs" / "production.md") if block.kind == "ini")
+    start = next(line for line in unit.text.splitlines() if line.startswith("ExecStart="))
+    program_path, _, arguments = start.removeprefix("ExecStart=").partition(" ")
+    assert Path(program_path).name == "mcpdesk"
+    check_options(f"mcpdesk {arguments}")
+    drain_s = next(each.default for each in SETTINGS if each.name == "drain_timeout_s")
+    (stop_s,) = re.findall(r"TimeoutStopSec=(\d+)", unit.text)
+    assert int(stop_s) >= drain_s + GRACE_S
+    if (verifier := shutil.which("systemd-analyze")) is not None:
+        place = tmp_path / unit.title
+        place.write_text(unit.text.replace(program_path, sys.executable))
+        told = subprocess.run(
+            [verifier, "verify", "--man=no", place], capture_output=True, text=True, check=False
+        )
+        assert unit.title not in told.stderr, told.stderr

@@ -119,30 +119,33 @@ LATEST_PEERS = 256
 """The most peers whose latest calls count for the quantiles: those that connected last."""
 
 
-def figures(
-    recording: Recording,
-    services: Services,
+def with_traffic(
+    known: Sequence[Figure],
+    index: Index,
     endpoints: Sequence[HostedEndpoint],
     upstreams: Mapping[str, Upstream],
-    uptime_s: float,
-) -> Callable[[], list[Figure]]:
-    """Everything `/metrics` shows, except what listeners count themselves. On the core's loop.
+) -> list[Figure]:
+    """Everything `/metrics` shows, except what listeners count themselves: what is known, and the traffic.
 
-    What is returned adds what takes time to count: it is for another thread.
+    That takes time to count: for another thread than the core's.
     """
-    counted = _counted(recording, services, endpoints, uptime_s)
-    return lambda: [*counted, *traffic_figures(recording.index, endpoints, upstreams)]
+    return [*known, *traffic_figures(index, endpoints, upstreams)]
 
 
-def _counted(
+def counted(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
 ) -> list[Figure]:
+    """The figures that are known at once. On the core's loop."""
     waiting = sum(question.state is QuestionState.WAITING for question in services.inbox.questions())
     single: list[tuple[str, str, float]] = [
         ("uptime_seconds", "How long the core has run.", uptime_s),
         ("frames_total", "Frames recorded.", recording.frames),
         ("frame_bytes_total", "Bytes of recorded frames.", recording.encoded_bytes),
-        ("capture_failing", "1 while frames cannot be written to the capture file.", bool(recording.failing)),
+        (
+            "capture_failing",
+            "1 while frames cannot be written to the capture file.",
+            int(bool(recording.failing)),
+        ),
         (
             "capture_missing_frames_total",
             "Frames left out of the capture because it could not be written.",

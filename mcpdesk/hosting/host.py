@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.client.roots import DeskRoots
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
+from mcpdesk.hosting.capture_watch import watch_capture
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.hosting.telemetry.telemetry import Telemetry
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job
+    from mcpdesk.jobs.programs import Program
     from mcpdesk.recorder.record import CaptureHealth
     from mcpdesk.server.background.job_records import JobRecords
     from mcpdesk.server.calls.subscriptions import Subscriber
@@ -58,8 +61,6 @@ DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
 """File in the state folder with the key that signs `requestState` where no secret is set for it."""
 REMOVED = "its server was taken off the desk"
-CAPTURE_CHECK_S = 0.5
-"""How often to check whether the capture is written."""
 
 
 class Host:
@@ -127,6 +128,8 @@ class Host:
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._telemetry: Telemetry | None = None
+        """None: nobody collects traces and metrics."""
         self._began = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending: list[Callable[[], object]] = []
@@ -223,9 +226,11 @@ class Host:
 
     def figures(self) -> Callable[[], list[Figure]]:
         """What `/metrics` shows now. What is returned takes time: it is for another thread."""
-        from mcpdesk.hosting.figures import figures
+        from mcpdesk.hosting.figures import counted, with_traffic
 
-        return figures(self.recording, self.services, self.endpoints(), self.upstreams.copy(), self.uptime_s)
+        more = [] if self._telemetry is None else self._telemetry.figures
+        known = [*counted(self.recording, self.services, self.endpoints(), self.uptime_s), *more]
+        return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 
     def url(self, name: str) -> str:
         """Where a server can be reached; empty while nothing listens."""
@@ -278,6 +283,7 @@ class Host:
         hosted.server.hosted.on_callback = partial(self._called_back, name)
         hosted.server.hosted.notify_person = partial(self._tell_person, name)
         hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
+        hosted.server.hosted.on_program_over = partial(self._program_over, name)
         return hosted
 
     def _load_upstream(self, plan: UpstreamPlan) -> Upstream:
@@ -370,8 +376,12 @@ class Host:
         if self.replicas is not None:
             await self.replicas.start()
             self._refresh_rules()
-        self._capture_watch = asyncio.create_task(self._watch_capture())
+        self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.heartbeat.start()
+        if self.settings.otel_endpoint:
+            from mcpdesk.hosting.telemetry.telemetry import Telemetry
+
+            self._telemetry = self.services.watch = Telemetry(self)
         if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:
@@ -435,6 +445,8 @@ class Host:
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
         if self.replicas is not None:
             await self.replicas.close()
+        if self._telemetry is not None:
+            await self._telemetry.close()
         self.heartbeat.stop()
         self.recording.close()
 
@@ -547,24 +559,6 @@ class Host:
         is_chosen = self.plan.origins.get("state_dir", "default") != "default"
         return str(self.settings.state_dir) if is_chosen else ""
 
-    async def _watch_capture(self) -> None:
-        """Report when the capture cannot be written, and when it can again."""
-        failing, missing = "", 0
-        while True:
-            now = self.recording.failing
-            if now and not failing:
-                self.journal.notify(f"{now[0].upper()}{now[1:]}: frames wait in memory", Severity.ERROR)
-            lost = self.recording.missing
-            if not now and (failing or lost > missing):
-                told = f"nothing is missing ({self.recording.path})"
-                if lost > missing:
-                    told = f"{self.recording.error}; it goes on in {self.recording.path}"
-                severity = Severity.WARNING if lost > missing else Severity.INFO
-                self.journal.notify(f"The capture is written again: {told}", severity)
-                missing = lost
-            failing = now
-            await asyncio.sleep(CAPTURE_CHECK_S)
-
     def _reload(self, hosted: HostedFolder) -> None:
         asked = hosted.server.access
         changes = hosted.reload()
@@ -620,6 +614,10 @@ class Host:
                 subscriber.log("notice", "callback", said(callback))
         except StorageError as error:
             self.journal.log("error", "callback", str(error), "", subscriber.server)
+
+    def _program_over(self, name: str, program: Program) -> None:
+        if self._telemetry is not None:
+            self._telemetry.program_over(name, program)
 
     def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
         self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")

@@ -12,7 +12,7 @@ import codecs
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -74,6 +74,8 @@ class Program:
     ended: ProgramEnd | None = None
     read_by: dict[str, int] = field(default_factory=dict)
     """How many bytes each reader has read."""
+    traceparent: str = ""
+    """The span it was started in; empty where nobody follows calls."""
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a piece is read, so that two calls at once get two pieces, not one twice."""
 
@@ -136,12 +138,13 @@ class Program:
 
 
 class Programs:
-    """The programs of one server. `folder` is for their output files."""
+    """The programs of one server. `folder` is for their output files, `on_over` is told of each end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, on_over: Callable[[Program], None] = lambda program: None) -> None:
         self.version = 0
         """Grows when a program starts or ends."""
         self._folder = folder
+        self._on_over = on_over
         self._programs: dict[int, Program] = {}
         self._running: dict[int, Program] = {}
         self._numbers = count(1)
@@ -183,6 +186,7 @@ class Programs:
         tell = partial(call_soon_safely, loop, lambda: self._begun(program, begun))
         process = Process(argv, folder, environment, output, begun=tell, low_priority=True)
         program = Program(number, command, peer, process, output)
+        program.traceparent = environment.get("TRACEPARENT", "")
         self._running[number] = program
         process.start(partial(call_soon_safely, loop, partial(self._over, program, begun)))
         try:
@@ -230,6 +234,7 @@ class Programs:
                 begun.set_exception(outcome)
             return
         self.version += 1
+        self._on_over(program)
         finished = [number for number in self._programs if number not in self._running]
         for number in finished[: max(0, len(finished) - KEPT)]:
             self._forget(number)

@@ -33,6 +33,16 @@ class Trace(Struct, frozen=True):
         """The trace id, 32 hexadecimal digits; empty when there is none."""
         return self.traceparent[3:35]
 
+    @property
+    def parent(self) -> str:
+        """The id of the caller's span, 16 hexadecimal digits; empty when there is none."""
+        return self.traceparent[36:52]
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the caller records the trace."""
+        return bool(self.traceparent) and int(self.traceparent[53:55], 16) & 1 == 1
+
     def environment(self) -> dict[str, str]:
         """The variables under which child processes look for it."""
         return {key.upper(): value for key in KEYS if (value := getattr(self, key))}
@@ -53,6 +63,12 @@ def read_trace(meta: object) -> Trace:
     if not _is_list(baggage, _BAGGAGE_MEMBER, MAX_BAGGAGE, 180):
         baggage = ""
     return Trace(parent, state, baggage)
+
+
+def trace_of(meta: object, headers: Mapping[str, str] | None) -> Trace:
+    """The trace a request belongs to: that of its `_meta`, else of the HTTP headers it came with."""
+    trace = read_trace(meta)
+    return read_trace(headers) if not trace.traceparent and headers is not None else trace
 
 
 def _text(value: object) -> str:

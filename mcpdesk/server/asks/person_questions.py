@@ -14,6 +14,7 @@ from mcpdesk.errors import ClientError, ClientTimeout, HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
 from mcpdesk.protocol.client_questions import FORM
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.server.calls.call_watch import question_span
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import Elicited
@@ -155,9 +156,15 @@ class DeskQuestion:
         """
         call = self._call
         call.asks_person += 1
+        context, services = self._context, self._services
         try:
-            with self._services.deadlines.paused(call):
-                return await self._first(elsewhere)
+            with (
+                services.deadlines.paused(call),
+                question_span(services.watch, call, self._kind, context.server.name, context.tool) as asked,
+            ):
+                question = await self._first(elsewhere)
+                asked.outcome, asked.has_failed = question.word, question.state not in DECIDED
+                return question
         finally:
             call.asks_person -= 1
             self._services.inbox.withdraw(self.number, call.stop or "the call ended")

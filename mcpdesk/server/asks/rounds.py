@@ -238,7 +238,7 @@ class Round:
     def _measure(self, outer: Call) -> None:
         """Say where the time of a request went that is about to be answered, and whether its tool failed."""
         call = self.call
-        outer.has_failed = call.has_failed
+        outer.outcome = call.outcome
         outer.began, outer.handled, outer.waits = max(outer.began, call.began), call.handled, call.waits
 
     def _notify_follower(self) -> None:
@@ -262,7 +262,7 @@ class Round:
         call = self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
         call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
-        call.connection = outer.connection
+        call.connection, call.span = outer.connection, outer.span
         call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
         call.progress_token, call.progress = outer.progress_token, -inf
         if call.waits is not None:

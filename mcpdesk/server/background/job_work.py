@@ -85,6 +85,7 @@ class JobWork:
         )
         self._call.opening, self._call.principal = first.opening, first.principal
         self._call.connection, self._call.dialect = first.connection, first.dialect
+        self._call.span = first.span
 
     def begin(self, store: JobStore) -> Job:
         """Make a job of it, and run when its turn comes. Raises: Refusal when no more jobs are kept."""

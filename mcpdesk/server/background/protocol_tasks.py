@@ -31,6 +31,7 @@ class ProtocolTasks:
     def __init__(self, server: Server, services: Services, offers: OfferListing, refuse: Refuse) -> None:
         self._server = server
         self._jobs = services.jobs
+        self._services = services
         self._offers = offers
         self._refuse = refuse
         self._works: dict[str, TaskWork] = {}
@@ -162,6 +163,8 @@ class ProtocolTasks:
         over = partial(self._works.pop, job.id, None)
         from mcpdesk.server.background.task_work import TaskWork
 
+        if self._services.watch is not None:
+            self._services.watch.follow(self._server, call, job)
         work = self._works[job.id] = TaskWork(job, call.round, self._jobs, self._refuse, over)
         work.begin()
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from mcpdesk.errors import ClientError, HandlerError
 from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.handshake import log_level
+from mcpdesk.server.calls.call_watch import question_span
 from mcpdesk.server.offer.server import RequestView, Server
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 
@@ -337,6 +338,13 @@ class Context(CallContext):
         # For a person's answer questions have a limit of their own; what a program answers has the tool's.
         is_persons = question.kind == "elicitation"
         limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
+        with question_span(self._services.watch, call, question.method, self.server.name, self.tool) as asked:
+            answer = await self._answer_to(question, key, limit_s)
+            asked.outcome = getattr(answer, "action", asked.outcome)
+            return answer
+
+    async def _answer_to(self, question: ClientQuestion[T], key: str | None, limit_s: float) -> T:
+        call = self._call
         if call.round is not None:
             return await call.round.ask(question, limit_s, key)
         if call.requests is None:

@@ -40,6 +40,7 @@ from mcpdesk.server.calls.running_call import Call, progress_token
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count
 
 if TYPE_CHECKING:
+    from mcpdesk.server.calls.call_watch import CallWatch
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 
@@ -145,10 +146,16 @@ class Conversation:
         if kind is MessageKind.REQUEST:
             version = "" if headers is None else headers.get("mcp-protocol-version", "")
             is_stateless = stateless.is_stateless(message, version)
+            watch, code = self.dispatcher.services.watch, 0
+            began = 0.0 if watch is None else time.monotonic()
             try:
-                return self._serve(message, is_stateless, outlet, headers, principal)
+                answer = self._serve(message, is_stateless, outlet, headers, principal)
             except ProtocolError as error:
-                return self.refused(message["id"], error, is_stateless)
+                answer, code = self.refused(message["id"], error, is_stateless), error.code
+            if watch is not None and isinstance(answer, tuple):
+                server = self.dispatcher.server
+                watch.answered(server, message, self.terms, self.transport, headers, began, code)
+            return answer
         if kind is MessageKind.NOTIFICATION:
             self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
@@ -261,7 +268,17 @@ class Conversation:
             call.dialect = dialect
             call.wants_job = method == "tools/call" and dialect.wants_job(params)
         self.in_flight[identifier] = call
-        return self._run(call)
+        watch = self.dispatcher.services.watch
+        return self._run(call) if watch is None else self._run_watched(call, watch)
+
+    async def _run_watched(self, call: Call, watch: CallWatch) -> Reply:
+        watch.begin(call)
+        reply = ACCEPTED
+        try:
+            reply = await self._run(call)
+            return reply
+        finally:
+            watch.end(self.dispatcher.server, call, reply)
 
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
@@ -276,6 +293,7 @@ class Conversation:
                 call.dialect.report(call.job, call.progress_token, call.outlet)
             return (200, frame, measured(call))
         except ProtocolError as error:
+            call.code = error.code
             return self.refused(call.id, error, call.terms.revision.is_stateless, measured(call))
         except asyncio.CancelledError:
             if not call.stop:

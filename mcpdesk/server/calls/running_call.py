@@ -16,6 +16,7 @@ from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.outlet import Outlet
+from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.call_phases import Waits
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.asks.client_requests import ClientRequests
     from mcpdesk.server.asks.question_wording import ClientQuestion
+    from mcpdesk.server.calls.call_watch import CallSpan
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 T = TypeVar("T")
@@ -99,8 +101,12 @@ class Call(Struct, eq=False):
     left_s: float = 0.0
     stop: str = ""
     is_over: bool = False
-    has_failed: bool = False
-    """Whether the result of the tool says that it failed."""
+    outcome: OutcomeKind = OutcomeKind.OK
+    """How the call of a tool ended, once it did."""
+    code: int = 0
+    """Of the JSON-RPC error it was answered with; 0: of none."""
+    span: CallSpan | None = None
+    """Its place in a trace; None: nobody follows calls."""
     dialect: GatewayDialect | None = None
     """What its caller speaks; None: the standard."""
     wants_job: bool = False
@@ -144,11 +150,18 @@ class Call(Struct, eq=False):
         return self.transport == "memory" and self.peer == "desk"
 
     @property
-    def trace(self) -> Trace:
-        """The trace context its metadata carries."""
-        from mcpdesk.protocol.trace import read_trace
+    def has_failed(self) -> bool:
+        """Whether the result of the tool says that it failed."""
+        return self.outcome is not OutcomeKind.OK
 
-        return read_trace(self.params.get("_meta"))
+    @property
+    def trace(self) -> Trace:
+        """What it passes on of its trace: that of its metadata, else of its HTTP request."""
+        if self.span is not None:
+            return self.span.trace
+        from mcpdesk.protocol.trace import trace_of
+
+        return trace_of(self.params.get("_meta"), self.headers)
 
     def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
         """Refuse a caller whose token is missing or does not allow what is needed.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job, JobStore
     from mcpdesk.server.asks.rounds import Rounds
+    from mcpdesk.server.calls.call_watch import CallWatch
     from mcpdesk.server.calls.deadlines import Deadlines
 
 
@@ -84,6 +85,8 @@ class Services:
         """Told of each call that is a job when it changes, and whether it is forgotten."""
         self.on_session: Callable[[Subscriber], None] | None = None
         """Told of each session of a client that opens, but for those within this process."""
+        self.watch: CallWatch | None = None
+        """Follows every call; None: nobody does."""
         self._round_keys = round_keys
 
     @made_once

@@ -190,10 +190,11 @@ class ToolCalls:
                     call.began = began
                 ended = await self._handled(call, plan, arguments, began)
         except BaseException as error:
-            plan.figure.count(_how(error), began)
+            call.outcome = _how(error)
+            plan.figure.count(call.outcome, began)
             raise
         plan.figure.count(ended.how, began)
-        call.has_failed = ended.how is not OutcomeKind.OK
+        call.outcome = ended.how
         return ended
 
     def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
@@ -278,6 +279,8 @@ class ToolCalls:
 
         work = JobWork(self._server, call, plan.tool, arguments, run, self._refuse)
         call.job = work.begin(self._services.jobs)
+        if self._services.watch is not None:
+            self._services.watch.follow(self._server, call, call.job)
 
 
 def _how(error: BaseException) -> OutcomeKind:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
-    from mcpdesk.jobs.programs import Programs
+    from mcpdesk.jobs.programs import Program, Programs
     from mcpdesk.server.offer.tool import Tool
     from mcpdesk.server.state.callback_timers import CallbackTimers, CoreMark, Listener
     from mcpdesk.storage.database import StateData
@@ -129,6 +129,8 @@ class ServerState:
         self.options = options or ToolOptions()
         self.on_callback: Listener = lambda _callback, _has_fired: None
         """Called with each callback that is set, fires or is cancelled."""
+        self.on_program_over: Callable[[Program], None] = lambda _program: None
+        """Called with each program in the background that has ended."""
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
         """Logs a callback's message to every client of the server; returns their names."""
         self.notify_person: Callable[[str], object] = lambda text: None
@@ -231,7 +233,7 @@ class ServerState:
         """Programs in the background."""
         from mcpdesk.jobs.programs import Programs
 
-        return Programs(self.state / "programs")
+        return Programs(self.state / "programs", lambda program: self.on_program_over(program))
 
     @cached_property
     def browsers(self) -> asyncio.Semaphore:

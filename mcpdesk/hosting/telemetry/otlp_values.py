@@ -1,0 +1,515 @@
+"""What is over and what is counted, as values of OpenTelemetry, and the collector that takes them.
+
+The only module that imports OpenTelemetry; the sender's thread loads it. The names are those of the semantic
+conventions for MCP (semantic-conventions-genai, docs/gen-ai/mcp.md), ours begin with `mcpdesk.`. No argument,
+no result, no message and no name that only a caller knows is in them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import pairwise
+from math import inf
+from threading import get_ident
+from time import time_ns
+from typing import Any
+from urllib.parse import unquote
+
+from msgspec import Struct
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    set_span_in_context,
+)
+from opentelemetry.trace.span import TraceState
+
+from mcpdesk.hosting.telemetry.otlp_sender import Delivery
+from mcpdesk.hosting.telemetry.span_records import CallRecord, QuestionRecord, SpanRecord, WorkRecord
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.trace import Trace
+from mcpdesk.server.calls.call_figures import OutcomeKind
+from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.version import __version__
+
+Attributes = dict[str, Any]
+TIMEOUT_S = 3.0
+"""How long the collector may take for one batch, with what is tried again."""
+LONGEST_REASON = 200
+UNKNOWN = "it does not say why"
+LONGEST_ID = 64
+PREFIX = "mcpdesk."
+UNITS = (("_seconds", "s"), ("_bytes", "By"))
+"""How the name of a figure ends -> its unit."""
+DURATION = "mcp.server.operation.duration"
+BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Those the conventions advise for durations, in seconds."""
+TRANSPORTS: dict[str, Attributes] = {
+    "http": {"network.transport": "tcp", "network.protocol.name": "http"},
+    "sse": {"network.transport": "tcp", "network.protocol.name": "http"},
+    "websocket": {"network.transport": "tcp", "network.protocol.name": "websocket"},
+    "stdio": {"network.transport": "pipe"},
+    "unix": {"network.transport": "unix"},
+    "memory": {"network.transport": "inproc"},
+}
+TARGETS = {
+    "tools/call": "gen_ai.tool.name",
+    "prompts/get": "gen_ai.prompt.name",
+    "resources/read": "mcp.resource.uri",
+}
+DESK = {"question", "approval"}
+"""Questions a person at the desk answers; others the client does."""
+REASONS = (
+    (r"\[Errno -?\d+\] ([^'\")]+)", "{}"),
+    (r"code: (\d+), reason: (.+)", "{} {}"),
+    (r"due to timeout", f"no answer within {TIMEOUT_S:g} s"),
+    (r"[A-Za-z]+\('([^']+)'\)\)? encountered while", "{}"),
+    (r"Transient error (.+) encountered while", "{}"),
+)
+"""Patterns of what the exporters log, and what they say of it."""
+
+
+class Collector:
+    """Sends batches to one OTLP endpoint. Used on one thread, but for `close`."""
+
+    def __init__(self, endpoint: str, headers: str) -> None:
+        base = endpoint.rstrip("/")
+        given = read_headers(headers)
+        self._resource = _resource()
+        self._spans = OTLPSpanExporter(f"{base}/v1/traces", headers=given, timeout=TIMEOUT_S)
+        self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", headers=given, timeout=TIMEOUT_S)
+        self._factory = SpanFactory(self._resource)
+        self._durations = Durations()
+        self._began = time_ns()
+        self._reasons = _Reasons()
+        self._is_closed = False
+        for exporter in (self._spans, self._metrics):
+            logging.getLogger(type(exporter).__module__).addFilter(self._reasons)
+
+    def send_spans(self, records: Sequence[SpanRecord]) -> Delivery:
+        """Send what is over."""
+        for record in records:
+            if isinstance(record, CallRecord):
+                self._durations.count(record)
+        spans = self._factory.spans(records)
+        if not spans:
+            return Delivery("traces", 0, "")
+        self._reasons.listen()
+        result = self._spans.export(spans)
+        is_taken = result is SpanExportResult.SUCCESS
+        return Delivery("traces", len(spans), "" if is_taken else self._reasons.first or UNKNOWN)
+
+    def send_figures(self, figures: Sequence[Figure]) -> Delivery:
+        """Send what is counted."""
+        now = time_ns()
+        metrics = [each for figure in figures if (each := metric_of(figure, self._began, now)) is not None]
+        scope = InstrumentationScope("mcpdesk", __version__)
+        found = ScopeMetrics(scope, [*metrics, *self._durations.metrics(self._began, now)], "")
+        data = MetricsData([ResourceMetrics(self._resource, [found], "")])
+        self._reasons.listen()
+        result = self._metrics.export(data)
+        is_taken = result is MetricExportResult.SUCCESS
+        return Delivery("metrics", 0, "" if is_taken else self._reasons.first or UNKNOWN)
+
+    def give_up(self) -> None:
+        """What is being sent is not tried again. From another thread."""
+        self._is_closed = True
+        for exporter in (self._spans, self._metrics):
+            exporter.shutdown()
+
+    def close(self) -> None:
+        """Nothing more is sent."""
+        if not self._is_closed:
+            self.give_up()
+        for exporter in (self._spans, self._metrics):
+            logging.getLogger(type(exporter).__module__).removeFilter(self._reasons)
+
+
+class _Reasons(logging.Filter):
+    """Keeps why the exporters could not send, which they only log, and lets those lines end here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = ""
+        self._thread = get_ident()
+
+    def listen(self) -> None:
+        """Forget what was said before."""
+        self.first = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether somebody else, hosted code that uses OpenTelemetry itself, said it."""
+        if record.thread != self._thread:
+            return True
+        self.first = self.first or reason_of(record.getMessage())
+        return False
+
+
+def reason_of(text: str) -> str:
+    """Why something was not sent, out of what the exporter logs."""
+    for pattern, told in REASONS:
+        if found := re.search(pattern, text):
+            return told.format(*found.groups())[:LONGEST_REASON]
+    return text[:LONGEST_REASON]
+
+
+def read_headers(text: str) -> dict[str, str]:
+    """`NAME=VALUE,NAME=VALUE`, as the variable of the standard has them."""
+    pairs = (each.strip().partition("=") for each in text.split(",") if each.strip())
+    return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
+
+
+def _resource() -> Resource:
+    """Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say more, or something else."""
+    named = os.environ.get("OTEL_SERVICE_NAME", "") + os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    attributes = {"service.version": __version__}
+    if "service.name" not in named and not os.environ.get("OTEL_SERVICE_NAME"):
+        attributes["service.name"] = "mcpdesk"
+    return Resource.create(attributes)
+
+
+class _Ids(IdGenerator):
+    """Gives a span the id that was chosen when it began, and was passed on already."""
+
+    def __init__(self) -> None:
+        self.trace_id = self.span_id = 0
+
+    def generate_trace_id(self) -> int:
+        return self.trace_id
+
+    def generate_span_id(self) -> int:
+        return self.span_id
+
+
+class _Ended(SpanProcessor):
+    """Collects the spans that ended."""
+
+    def __init__(self) -> None:
+        self.spans: list[ReadableSpan] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.spans.append(span)
+
+
+class SpanFactory:
+    """Makes the spans of records."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._ids, self._ended = _Ids(), _Ended()
+        provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=self._ids)
+        provider.add_span_processor(self._ended)
+        self._tracer: Tracer = provider.get_tracer("mcpdesk", __version__)
+        self._next = iter(_fresh_ids())
+
+    def spans(self, records: Sequence[SpanRecord]) -> list[ReadableSpan]:
+        """Those of the records whose traces are recorded; a call has one for its handler, too."""
+        for record in records:
+            if isinstance(record, CallRecord):
+                if record.span.is_sampled:
+                    self._call(record)
+            elif isinstance(record, QuestionRecord):
+                self._question(record)
+            else:
+                self._work(record)
+        made, self._ended.spans = self._ended.spans, []
+        return made
+
+    def _call(self, record: CallRecord) -> None:
+        span = record.span
+        name = f"{record.method} {record.target}" if _names_span(record) else record.method
+        attributes = call_attributes(record)
+        if (error := error_type(record)) is not None:
+            attributes["error.type"] = error
+        parent = _context(span.trace_id, span.parent_id, span.trace.tracestate, is_remote=True)
+        links = [Link(_span_context(span.linked))] if span.linked is not None else []
+        self._make(
+            name, SpanKind.SERVER, span.trace_id, span.span_id, parent, attributes, record.started,
+            record.ended, error is not None, links,
+        )  # fmt: skip
+        if record.began:
+            attributes = {"mcpdesk.server": record.server}
+            if (target := TARGETS.get(record.method)) and record.target:
+                attributes[target] = record.target
+            parent = _context(span.trace_id, span.span_id, span.trace.tracestate)
+            self._make(
+                f"handler {record.target if _names_span(record) else record.method}", SpanKind.INTERNAL,
+                span.trace_id, span.handler_id, parent, attributes, record.began,
+                max(record.began, record.handled), error is not None,
+            )  # fmt: skip
+
+    def _question(self, record: QuestionRecord) -> None:
+        is_desks = record.method in DESK
+        attributes: Attributes = {
+            "mcpdesk.server": record.server,
+            "gen_ai.tool.name": record.tool,
+            "mcpdesk.question.outcome": record.outcome,
+            "mcpdesk.question.asked": "desk" if is_desks else "client",
+        }
+        if not is_desks:
+            attributes["mcp.method.name"] = record.method
+        if record.has_failed:
+            attributes["error.type"] = record.outcome
+        span = record.span
+        parent = _context(span.trace_id, span.handler_id, span.trace.tracestate)
+        self._make(
+            record.method, SpanKind.INTERNAL if is_desks else SpanKind.CLIENT, span.trace_id,
+            next(self._next), parent, attributes, record.started, record.ended, record.has_failed,
+        )  # fmt: skip
+
+    def _work(self, record: WorkRecord) -> None:
+        kind = record.kind.value
+        attributes: Attributes = {
+            "mcpdesk.server": record.server,
+            "mcpdesk.job.kind": kind,
+            "mcpdesk.job.outcome": str(record.outcome),
+        }
+        if record.tool:
+            attributes["gen_ai.tool.name"] = record.tool
+        if record.has_failed:
+            attributes["error.type"] = str(record.outcome)
+        self._make(
+            f"{kind} {record.tool}".strip(), SpanKind.INTERNAL, record.trace_id, next(self._next),
+            _context(record.trace_id, record.parent_id), attributes, record.started, record.ended,
+            record.has_failed,
+        )  # fmt: skip
+
+    def _make(
+        self,
+        name: str,
+        kind: SpanKind,
+        trace_id: int,
+        span_id: int,
+        parent: Context,
+        attributes: Attributes,
+        started: int,
+        ended: int,
+        has_failed: bool,
+        links: Sequence[Link] = (),
+    ) -> None:
+        self._ids.trace_id, self._ids.span_id = trace_id, span_id
+        span = self._tracer.start_span(name, parent, kind, attributes, links, started)
+        if has_failed:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(ended)
+
+
+def _fresh_ids() -> Iterator[int]:
+    from random import getrandbits
+
+    while True:
+        yield getrandbits(64) | 1
+
+
+def _names_span(record: CallRecord) -> bool:
+    """Whether what it is about belongs to the span's name: there are too many resources for that."""
+    return bool(record.target) and record.method != "resources/read"
+
+
+def _context(trace_id: int, span_id: int, state: str = "", *, is_remote: bool = False) -> Context:
+    """What a span begins in: its parent's context, or none."""
+    if not span_id:
+        return Context()
+    held = TraceState.from_header([state]) if state else None
+    parent = SpanContext(trace_id, span_id, is_remote, TraceFlags(TraceFlags.SAMPLED), held)
+    return set_span_in_context(NonRecordingSpan(parent), Context())
+
+
+def _span_context(trace: Trace) -> SpanContext:
+    return SpanContext(int(trace.id, 16), int(trace.parent, 16), True, TraceFlags(int(trace.is_sampled)))
+
+
+def operation_attributes(record: CallRecord) -> Attributes:
+    """What a call is counted by: of each there is a bounded number."""
+    attributes: Attributes = {
+        "mcp.method.name": record.method,
+        "mcp.protocol.version": record.revision,
+        "mcpdesk.server": record.server,
+        **TRANSPORTS.get(record.transport, {}),
+    }
+    if record.method == "tools/call":
+        attributes["gen_ai.operation.name"] = "execute_tool"
+    if _names_span(record):
+        attributes[TARGETS[record.method]] = record.target
+    if record.code:
+        attributes["rpc.response.status_code"] = str(record.code)
+    return attributes
+
+
+def call_attributes(record: CallRecord) -> Attributes:
+    """What the span of a call says: the same, its ids, and where its time went."""
+    attributes = operation_attributes(record) | {"jsonrpc.request.id": str(record.id)[:LONGEST_ID]}
+    if record.method == "resources/read" and record.target:
+        attributes["mcp.resource.uri"] = record.target
+    if record.session:
+        # Whoever knows the id of a session may speak in it.
+        attributes["mcp.session.id"] = sha256(record.session.encode()).hexdigest()[:32]
+    if record.method == "tools/call" and (record.began or not record.code):
+        attributes["mcpdesk.outcome"] = record.outcome.name.lower()
+    elif record.is_cut_off:
+        attributes["mcpdesk.outcome"] = OutcomeKind.CANCELLED.name.lower()
+    if (phases := record.phases) is not None:
+        waited = (record.began - record.started) / 1e9 if record.began else 0.0
+        spent = {
+            "queue": waited,
+            "handler": phases.handler / 1e6,
+            "client": phases.client / 1e6,
+            "person": phases.person / 1e6,
+            "shaping": phases.shaping / 1e6,
+        }
+        attributes |= {f"mcpdesk.phase.{kind}": seconds for kind, seconds in spent.items()}
+    return attributes
+
+
+def error_type(record: CallRecord) -> str | None:
+    """How a call failed; None where it did not, or where only its caller was wrong or left."""
+    if record.code:
+        is_ours = record.code == ErrorCode.INTERNAL_ERROR or -32099 <= record.code <= -32000
+        return str(record.code) if is_ours else None
+    if record.is_cut_off or record.outcome in (OutcomeKind.OK, OutcomeKind.CANCELLED):
+        return None
+    return "tool_error"
+
+
+class _Tally(Struct):
+    """The requests of one kind."""
+
+    attributes: Attributes
+    counts: list[int]
+    """By `BOUNDS`."""
+    total_s: float = 0.0
+    least_s: float = inf
+    most_s: float = 0.0
+
+
+class Durations:
+    """How long requests took, by method, tool and how they ended: the histogram of the conventions."""
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[object, ...], _Tally] = {}
+
+    def count(self, record: CallRecord) -> None:
+        """Count a request that is over."""
+        error = error_type(record)
+        key = (
+            record.server,
+            record.method,
+            record.target if _names_span(record) else "",
+            record.revision,
+            record.transport,
+            record.code,
+            error,
+        )
+        if (tally := self._counted.get(key)) is None:
+            attributes = operation_attributes(record) | ({} if error is None else {"error.type": error})
+            tally = self._counted[key] = _Tally(attributes, [0] * (len(BOUNDS) + 1))
+        took_s = (record.ended - record.started) / 1e9
+        tally.counts[bisect_left(BOUNDS, took_s)] += 1
+        tally.total_s += took_s
+        tally.least_s, tally.most_s = min(tally.least_s, took_s), max(tally.most_s, took_s)
+
+    def metrics(self, began: int, now: int) -> list[Metric]:
+        """The histogram; none before the first request."""
+        points = [
+            HistogramDataPoint(
+                each.attributes,
+                began,
+                now,
+                sum(each.counts),
+                each.total_s,
+                each.counts.copy(),
+                BOUNDS,
+                each.least_s,
+                each.most_s,
+            )
+            for each in self._counted.values()
+        ]
+        told = "How long requests took, from their arrival to their answer."
+        data = Histogram(points, AggregationTemporality.CUMULATIVE)
+        return [Metric(DURATION, told, "s", data)] if points else []
+
+
+def metric_of(figure: Figure, began: int, now: int) -> Metric | None:
+    """A figure of `/metrics` under its name there; None for one without values, and for a summary, which
+    OTLP has not any more."""
+    name, unit = figure.name.removesuffix("_total"), ""
+    for ending, its in UNITS:
+        if name.endswith(ending):
+            name, unit = name.removesuffix(ending), its
+    make = _KINDS.get(figure.kind)
+    return (
+        None
+        if make is None or not figure.samples
+        else Metric(PREFIX + name, figure.help, unit, make(figure, began, now))
+    )
+
+
+def _numbers(figure: Figure, began: int, now: int) -> list[NumberDataPoint]:
+    return [NumberDataPoint(dict(each.labels), began, now, each.value) for each in figure.samples]
+
+
+def _sum(figure: Figure, began: int, now: int) -> Sum:
+    return Sum(_numbers(figure, began, now), AggregationTemporality.CUMULATIVE, True)
+
+
+def _gauge(figure: Figure, began: int, now: int) -> Gauge:
+    return Gauge(_numbers(figure, began, now))
+
+
+def _histogram(figure: Figure, began: int, now: int) -> Histogram:
+    of: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    for sample in figure.samples:
+        key = tuple((name, value) for name, value in sample.labels.items() if name != "le")
+        of.setdefault(key, []).append(sample)
+    points = [_histogram_point(dict(key), samples, began, now) for key, samples in of.items()]
+    return Histogram(points, AggregationTemporality.CUMULATIVE)
+
+
+def _histogram_point(
+    labels: Mapping[str, str], samples: Sequence[Sample], began: int, now: int
+) -> HistogramDataPoint:
+    """A histogram of Prometheus counts what is below each bound, one of OTLP what lies between two."""
+    below = [int(each.value) for each in samples if each.suffix == "_bucket"]
+    bounds = [float(each.labels["le"]) for each in samples if each.suffix == "_bucket"][:-1]
+    counts = [after - before for before, after in pairwise((0, *below))]
+    total = next(each.value for each in samples if each.suffix == "_sum")
+    unknown: Any = None  # the least and the most, which nobody keeps
+    return HistogramDataPoint(dict(labels), began, now, below[-1], total, counts, bounds, unknown, unknown)
+
+
+_KINDS: dict[str, Callable[[Figure, int, int], Sum | Gauge | Histogram]] = {
+    "counter": _sum,
+    "gauge": _gauge,
+    "histogram": _histogram,
+}

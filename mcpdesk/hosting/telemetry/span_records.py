@@ -1,0 +1,87 @@
+"""What is kept of something that is over until it is sent: small values without anything of a payload."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar
+
+from msgspec import Struct
+
+from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.protocol.phases import Phases
+from mcpdesk.server.calls.call_figures import OutcomeKind
+from mcpdesk.server.calls.call_watch import CallSpan
+
+
+class WorkKind(Enum):
+    """Kinds of what goes on after the request that began it."""
+
+    JOB = "job"
+    """An asynchronous call of the gateway."""
+    TASK = "task"
+    """A call that became a task of the protocol."""
+    PROGRAM = "program"
+    """A program in the background."""
+
+
+class CallRecord(Struct, gc=False, frozen=True):
+    """A request that was answered or ended. Times are Unix nanoseconds."""
+
+    server: str
+    method: str
+    target: str
+    """The name of the tool or prompt, or the URI of the resource; empty for one that is not offered."""
+    id: Id
+    revision: str
+    transport: str
+    session: str
+    """The id of its HTTP session: sent as a digest alone."""
+    span: CallSpan
+    started: int
+    ended: int
+    began: int = 0
+    """When its handler began; 0: none did."""
+    handled: int = 0
+    phases: Phases | None = None
+    outcome: OutcomeKind = OutcomeKind.OK
+    code: int = 0
+    """Of a JSON-RPC error."""
+    is_cut_off: bool = False
+    """Whether it ended without an answer: its caller cancelled it, or left."""
+
+    @property
+    def spans(self) -> int:
+        """How many spans are made of it."""
+        return (1 + (self.began > 0)) * self.span.is_sampled
+
+
+class QuestionRecord(Struct, gc=False, frozen=True):
+    """A question that is over. Times are Unix nanoseconds."""
+
+    server: str
+    tool: str
+    method: str
+    span: CallSpan
+    started: int
+    ended: int
+    outcome: str
+    has_failed: bool
+    spans: ClassVar = 1
+
+
+class WorkRecord(Struct, gc=False, frozen=True):
+    """Work that outlived its request, and is over. Times are Unix nanoseconds."""
+
+    server: str
+    tool: str
+    kind: WorkKind
+    trace_id: int
+    parent_id: int
+    started: int
+    ended: int
+    outcome: str
+    has_failed: bool
+    spans: ClassVar = 1
+
+
+SpanRecord = CallRecord | QuestionRecord | WorkRecord
