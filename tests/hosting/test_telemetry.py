@@ -392,6 +392,7 @@ def refused() -> str:
     return f"http://127.0.0.1:{free_port()}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [(), ("503",), ("404",), ("200", "60")])
 def test_collector_that_fails_costs_a_counted_loss_and_one_line(
     answers: tuple[str, ...], serve: Serve
@@ -416,6 +417,7 @@ def test_collector_that_fails_costs_a_counted_loss_and_one_line(
     assert not [line for line in service.lines if "opentelemetry" in line or "Traceback" in line]
 
 
+@pytest.mark.slow
 def test_collector_that_comes_back_is_told_of_once(serve: Serve) -> None:
     port = free_port()
     service, own = serve(f"http://127.0.0.1:{port}")
