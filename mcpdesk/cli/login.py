@@ -17,7 +17,7 @@ from mcpdesk.errors import AuthorizationError, DeskUserError
 
 if TYPE_CHECKING:
     from mcpdesk.client.oauth.stored_grants import StoredGrants
-    from mcpdesk.client.oauth.values import Grant
+    from mcpdesk.client.oauth.values import OAuthGrant
 
 LOGIN_EXAMPLES = """\b
 Examples:
@@ -94,7 +94,7 @@ def show_address(url: str) -> None:
         webbrowser.open(url)
 
 
-def _facts(grant: Grant, store: StoredGrants, account: str) -> list[str]:
+def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
     """What a person wants to know of the token they got."""
     lines = [f"Logged in to {grant.resource} by {grant.issuer}{f', as {account}' if account else ''}."]
     if grant.scopes:

@@ -52,7 +52,7 @@ class ProgramEnded(Unreachable):
         self.last_lines = tuple(last_lines)
 
 
-class Program(Struct, frozen=True):
+class ProgramCommand(Struct, frozen=True):
     """A command to start, without a shell."""
 
     argv: tuple[str, ...]
@@ -67,7 +67,7 @@ class ChildProcess(ClientTransport):
 
     def __init__(
         self,
-        program: Program,
+        program: ProgramCommand,
         *,
         on_log: Callable[[str], None] = lambda line: None,
         on_stray: Callable[[bytes], None] = lambda line: None,
@@ -163,7 +163,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
     @classmethod
     async def start(
         cls,
-        program: Program,
+        program: ProgramCommand,
         on_line: Callable[[bytes], None],
         on_long_line: Callable[[], None],
         on_log: Callable[[str], None],
@@ -265,7 +265,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._on_log(text)
 
 
-def _cannot_start(program: Program, error: Exception) -> str:
+def _cannot_start(program: ProgramCommand, error: Exception) -> str:
     name = program.argv[0]
     if isinstance(error, FileNotFoundError):
         if program.folder is not None and not program.folder.is_dir():

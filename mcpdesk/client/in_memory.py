@@ -13,7 +13,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 Write: TypeAlias = Callable[[Sequence[bytes]], None]
 
 
-class FrameChannel(Protocol):
+class MemoryChannel(Protocol):
     """The server's end of a connection in memory."""
 
     def take(self, frame: bytes) -> object:
@@ -28,7 +28,7 @@ class InMemory(ClientTransport):
 
     def __init__(
         self,
-        connect: Callable[[Write], FrameChannel],
+        connect: Callable[[Write], MemoryChannel],
         target: str,
         *,
         before_send: Callable[[], None] = lambda: None,

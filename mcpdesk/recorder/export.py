@@ -18,7 +18,7 @@ import orjson
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, gaps_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import HeldMessage, held_messages, http, message
+from mcpdesk.recorder.readable_message import HoldOutcome, held_messages, http, message
 from mcpdesk.recorder.record import Direction, Gap
 from mcpdesk.version import __version__
 
@@ -212,7 +212,7 @@ def _fence(text: str) -> str:
     return "`" * max(3, _longest_run(text) + 1)
 
 
-def _held_line(held: HeldMessage) -> str:
+def _held_line(held: HoldOutcome) -> str:
     """What became of a message at the desk, in a sentence."""
     return f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}"
 

@@ -57,7 +57,7 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
         return Legible(text if index.reveals_secrets else mask_text(text), str(problem))
 
 
-class HeldMessage(NamedTuple):
+class HoldOutcome(NamedTuple):
     """What became of a message that was held at the desk; `was` and `now` are JSON, None without a change."""
 
     side: str
@@ -68,7 +68,7 @@ class HeldMessage(NamedTuple):
     now: Any
 
 
-def held_messages(index: Index, exchange: Exchange) -> list[HeldMessage]:
+def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
     """What became of the messages of an exchange that were held at the desk or met a fault there."""
     found = []
     for mark in index.marks_of(exchange):
@@ -76,7 +76,7 @@ def held_messages(index: Index, exchange: Exchange) -> list[HeldMessage]:
         if mark.how.startswith("notifications/") or exchange.kind is ExchangeKind.NOTIFICATION:
             side = "notification"
         was, now = _kept_json(index, mark.was), _kept_json(index, mark.now)
-        found.append(HeldMessage(side, mark.how, mark.held, was, now))
+        found.append(HoldOutcome(side, mark.how, mark.held, was, now))
     return found
 
 
@@ -165,7 +165,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _BOTH = ("application/json", "text/event-stream")
 
 
-class Verdict(Enum):
+class HeaderVerdict(Enum):
     """Glyph, and whether it is a fault."""
 
     GOOD = "✓"
@@ -180,7 +180,7 @@ class Checked:
 
     name: str
     value: str
-    verdict: Verdict = Verdict.OPEN
+    verdict: HeaderVerdict = HeaderVerdict.OPEN
     words: str = ""
 
 
@@ -201,11 +201,11 @@ class _Request:
         return self.revision is not None and self.revision.is_stateless
 
 
-Finding = tuple[Verdict, str]
-_MISSING: Finding = (Verdict.BAD, "missing")
-_AGREES: Finding = (Verdict.GOOD, "agrees")
-_DISAGREES: Finding = (Verdict.BAD, "the body says otherwise")
-_LOCAL: Finding = (Verdict.GOOD, "this machine")
+Finding = tuple[HeaderVerdict, str]
+_MISSING: Finding = (HeaderVerdict.BAD, "missing")
+_AGREES: Finding = (HeaderVerdict.GOOD, "agrees")
+_DISAGREES: Finding = (HeaderVerdict.BAD, "the body says otherwise")
+_LOCAL: Finding = (HeaderVerdict.GOOD, "this machine")
 
 
 def checked(
@@ -234,7 +234,7 @@ def checked(
     judged = {name: finding for name in _CHECKS if (finding := _finding(name, request)) is not None}
     findings = judged | _parameters(request)
     shown = [
-        Checked(name, _legible(name, masked), *findings.pop(name.lower(), (Verdict.OPEN, "")))
+        Checked(name, _legible(name, masked), *findings.pop(name.lower(), (HeaderVerdict.OPEN, "")))
         for (name, _), (_, masked) in zip(given, mask_headers(given, secret), strict=True)
     ]
     return shown + [
@@ -248,7 +248,7 @@ def _finding(name: str, request: _Request) -> Finding | None:
     """What there is to say of a header the protocol reads; None: nothing, for it is not there and not due."""
     value, words = request.headers.get(name), _unused(name, request)
     if words:
-        return None if value is None else (Verdict.OPEN, words)
+        return None if value is None else (HeaderVerdict.OPEN, words)
     if not value:
         return None if name in _OPTIONAL else _MISSING
     return _CHECKS[name](value, request)
@@ -275,14 +275,14 @@ def _unused(name: str, request: _Request) -> str:
 
 def _host(value: str, request: _Request) -> Finding:
     is_local = _name(f"//{value}") in _LOOPBACK
-    return _LOCAL if is_local else (Verdict.OPEN, "another name: allowed_hosts decides")
+    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another name: allowed_hosts decides")
 
 
 def _origin(value: str, request: _Request) -> Finding:
     if _name(value) and urlsplit(value).netloc == request.headers.get("host"):
-        return Verdict.GOOD, "same as Host"
+        return HeaderVerdict.GOOD, "same as Host"
     is_local = _name(value) in _LOOPBACK
-    return _LOCAL if is_local else (Verdict.OPEN, "another origin: allowed_origins decides")
+    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another origin: allowed_origins decides")
 
 
 def _name(url: str) -> str:
@@ -294,27 +294,30 @@ def _name(url: str) -> str:
 
 def _content_type(value: str, request: _Request) -> Finding:
     is_json = value.partition(";")[0].strip().lower() == _BOTH[0]
-    return (Verdict.GOOD, "JSON") if is_json else (Verdict.BAD, f"must be {_BOTH[0]}")
+    return (HeaderVerdict.GOOD, "JSON") if is_json else (HeaderVerdict.BAD, f"must be {_BOTH[0]}")
 
 
 def _accept(value: str, request: _Request) -> Finding:
     kinds = {kind.partition(";")[0].strip().lower() for kind in value.split(",")}
     lacking = [kind for kind in _BOTH if kinds.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})]
     if lacking:
-        return Verdict.BAD, f"lacks {' and '.join(lacking)}"
-    return Verdict.GOOD, "takes both answers"
+        return HeaderVerdict.BAD, f"lacks {' and '.join(lacking)}"
+    return HeaderVerdict.GOOD, "takes both answers"
 
 
 def _version(value: str, request: _Request) -> Finding:
     if value == str(request.revision):
-        return _AGREES if request.is_stateless else (Verdict.GOOD, "as in the session")
-    return Verdict.BAD, f"the {'body says' if request.is_stateless else 'session speaks'} {request.revision}"
+        return _AGREES if request.is_stateless else (HeaderVerdict.GOOD, "as in the session")
+    return (
+        HeaderVerdict.BAD,
+        f"the {'body says' if request.is_stateless else 'session speaks'} {request.revision}",
+    )
 
 
 def _session(value: str, request: _Request) -> Finding:
     if request.method == "initialize":
-        return Verdict.BAD, "a session begins with this request"
-    return Verdict.GOOD, "in a session"
+        return HeaderVerdict.BAD, "a session begins with this request"
+    return HeaderVerdict.GOOD, "in a session"
 
 
 def _method(value: str, request: _Request) -> Finding:
@@ -331,14 +334,14 @@ def _parameters(request: _Request) -> dict[str, Finding]:
     given = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
     if not request.is_stateless or request.method != "tools/call" or request.schema is None:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
-        return dict.fromkeys(given, (Verdict.OPEN, words))
+        return dict.fromkeys(given, (HeaderVerdict.OPEN, words))
     try:
         annotated = {each.header: each for each in mirrored(request.schema)}
     except ValueError:
         annotated = {}
     arguments = request.params.get("arguments")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    found = dict.fromkeys(given, (Verdict.OPEN, "no argument of this tool"))
+    found = dict.fromkeys(given, (HeaderVerdict.OPEN, "no argument of this tool"))
     for name, each in annotated.items():
         finding = _judged(given.get(name), partial(check_parameters, [each], arguments, given))
         if name in given or finding != _AGREES:
@@ -356,7 +359,7 @@ def _judged(value: str | None, check: Callable[[], None]) -> Finding:
         try:
             decode_value(value)
         except ValueError:
-            return Verdict.BAD, "malformed"
+            return HeaderVerdict.BAD, "malformed"
         return _DISAGREES
     return _AGREES
 

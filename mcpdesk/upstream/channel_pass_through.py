@@ -75,7 +75,7 @@ Sender: TypeAlias = frozenset[tuple[str, str]]
 STREAMED = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
 
 
-class Session(Struct):
+class PassedSession(Struct):
     """A client of the handshake era, and its channel."""
 
     channel: PassedChannel
@@ -125,7 +125,7 @@ class ChannelPassThrough:
         self.holds_credentials = channels.holds_credentials
         self._channels, self._ttl_s = channels, ttl_s
         self._on_stray, self._tool_schema = on_stray, tool_schema
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, PassedSession] = {}
         """By id, the longest unused first."""
         self._shared: dict[Sender, PassedChannel] = {}
         """For requests that stand alone, by the caller's headers; the longest unused first."""
@@ -183,7 +183,7 @@ class ChannelPassThrough:
         sessions = list(self._sessions.items())
         await asyncio.gather(*(self._renew(identifier, session) for identifier, session in sessions))
 
-    async def _renew(self, identifier: str, session: Session) -> None:
+    async def _renew(self, identifier: str, session: PassedSession) -> None:
         async with session.renewing:
             fresh = self._session_channel(identifier, session.standing)
             capabilities: JSONObject = {}
@@ -379,7 +379,7 @@ class ChannelPassThrough:
             events.detach(client)
             self._used(identifier)
 
-    def _session(self, given: Mapping[str, str]) -> Session | None:
+    def _session(self, given: Mapping[str, str]) -> PassedSession | None:
         """The session of a request, if it is its sender's."""
         session = self._sessions.get(given.get(SESSION, ""))
         sent = given.get(AUTHORIZATION)
@@ -426,7 +426,7 @@ class ChannelPassThrough:
         standing, sender = events.open(), self._channels.sender(given)
         channel = self._session_channel(identifier, standing)
         await channel.open(self._channels, sender)
-        self._sessions[identifier] = Session(channel, sender, events, standing)
+        self._sessions[identifier] = PassedSession(channel, sender, events, standing)
         self._used(identifier)
         return channel, identifier
 

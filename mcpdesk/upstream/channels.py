@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mcpdesk.client.child_process import Program, ProgramEnded, ProgramRun
+from mcpdesk.client.child_process import ProgramCommand, ProgramEnded, ProgramRun
 from mcpdesk.client.http_transports import SseChannel
 from mcpdesk.client.web_socket import SocketChannel
 from mcpdesk.errors import CallError
@@ -82,7 +82,7 @@ class ProgramChannels:
     holds_credentials = True
     """It runs as this user, with what its environment holds."""
 
-    def __init__(self, program: Program, log: ProgramEvents) -> None:
+    def __init__(self, program: ProgramCommand, log: ProgramEvents) -> None:
         self._program, self._log = program, log
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 if TYPE_CHECKING:
-    from mcpdesk.client.child_process import Program, ProgramEnded
+    from mcpdesk.client.child_process import ProgramCommand, ProgramEnded
 
 
 class Reach(NamedTuple):
@@ -141,11 +141,11 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
     )
 
 
-def guarded_program(target: CommandTarget) -> Program:
+def guarded_program(target: CommandTarget) -> ProgramCommand:
     """The program of a target, marked so that the guard ends it and what it started when we are gone."""
-    from mcpdesk.client.child_process import Program
+    from mcpdesk.client.child_process import ProgramCommand
     from mcpdesk.jobs.child import GUARD
     from mcpdesk.jobs.process_table import with_mark
 
     environment = with_mark({**os.environ, **target.environment}, GUARD.mark())
-    return Program(target.argv, environment, target.folder)
+    return ProgramCommand(target.argv, environment, target.folder)

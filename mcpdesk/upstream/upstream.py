@@ -19,7 +19,7 @@ from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.hints import hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
-from mcpdesk.client.oauth.values import Grant
+from mcpdesk.client.oauth.values import OAuthGrant
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError
@@ -392,7 +392,7 @@ def _hint(plan: UpstreamPlan, error: DeskError) -> str:
     return f"{hint(error)} {AGAIN}".strip() if isinstance(error, CallError) else AGAIN
 
 
-def login_text(grant: Grant, where: str) -> str:
+def login_text(grant: OAuthGrant, where: str) -> str:
     """`token of https://issuer, until 14:05, kept in the keyring of the system`."""
     until = "" if grant.expires is None else time.strftime(", until %H:%M", time.localtime(grant.expires))
     renewed = " and then renewed" if until and grant.refresh_token else ""

@@ -12,13 +12,13 @@ import aiohttp
 import pytest
 
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants, open_grants
-from mcpdesk.client.oauth.values import ClientRegistration, Grant
+from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
 from tests.support.guarded_server import GuardedServer
 from tests.support.patience import WITHIN_S
 
 NO_KEYRING = "keyring.backends.fail.Keyring"
-GRANT = Grant("https://as.test", "https://a.test/mcp", ClientRegistration("me", "s"), "t0k", ("read",))
+GRANT = OAuthGrant("https://as.test", "https://a.test/mcp", ClientRegistration("me", "s"), "t0k", ("read",))
 
 
 async def _mcpdesk(state: Path, *arguments: str, logs_in: bool = False) -> tuple[int, str, str]:

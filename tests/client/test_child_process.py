@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from mcpdesk.client import child_process
-from mcpdesk.client.child_process import ChildProcess, Program, ProgramEnded
+from mcpdesk.client.child_process import ChildProcess, ProgramCommand, ProgramEnded
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.errors import CallError, InvalidAnswer
 from tests.support.patience import WITHIN_S
@@ -39,11 +39,11 @@ LIST = 'say({"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": []}})'
 REFUSE = 'say({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}})'
 
 
-def _python(text: str) -> Program:
-    return Program((sys.executable, "-c", text))
+def _python(text: str) -> ProgramCommand:
+    return ProgramCommand((sys.executable, "-c", text))
 
 
-def _scripted(tools: str = LIST, unknown: str = REFUSE) -> Program:
+def _scripted(tools: str = LIST, unknown: str = REFUSE) -> ProgramCommand:
     return _python(ANSWERING.replace("TOOLS", tools).replace("UNKNOWN", unknown))
 
 
@@ -64,7 +64,7 @@ class Heard:
 
 
 @asynccontextmanager
-async def _started(program: Program, heard: Heard | None = None) -> AsyncIterator[ServerConnection]:
+async def _started(program: ProgramCommand, heard: Heard | None = None) -> AsyncIterator[ServerConnection]:
     heard = heard or Heard()
     transport = ChildProcess(
         program,
@@ -87,7 +87,7 @@ async def _tools(connection: ServerConnection) -> list[str]:
 
 async def test_a_program_is_spoken_to_in_its_newest_revision() -> None:
     heard = Heard()
-    async with _started(Program(HELLO), heard) as connection:
+    async with _started(ProgramCommand(HELLO), heard) as connection:
         assert (await connection.open()).revision.is_stateless
         assert "greet" in await _tools(connection)
         result = await connection.result("tools/call", {"name": "greet", "arguments": {"name": "Ada"}})
@@ -138,10 +138,13 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (Program(("no-such-program-here",)), "there is no program 'no-such-program-here'"),
-        (Program((str(ROOT / "README.md"),)), "may not be run"),
-        (Program((sys.executable,), folder=Path("/no/such/folder")), "there is no folder /no/such/folder"),
-        (Program(("a\0b",)), "cannot be started: embedded null byte"),
+        (ProgramCommand(("no-such-program-here",)), "there is no program 'no-such-program-here'"),
+        (ProgramCommand((str(ROOT / "README.md"),)), "may not be run"),
+        (
+            ProgramCommand((sys.executable,), folder=Path("/no/such/folder")),
+            "there is no folder /no/such/folder",
+        ),
+        (ProgramCommand(("a\0b",)), "cannot be started: embedded null byte"),
         (_python("import sys; sys.exit('no database at 1.2.3.4')"), "exit code 1: no database at 1.2.3.4"),
         (_python("raise SystemExit(0)"), "ended with exit code 0"),
         (_python("import os; os.kill(os.getpid(), 9)"), "ended by SIGKILL"),
@@ -160,7 +163,9 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
         "reads nothing",
     ],
 )
-async def test_a_program_that_cannot_be_used_is_named_with_the_reason(program: Program, told: str) -> None:
+async def test_a_program_that_cannot_be_used_is_named_with_the_reason(
+    program: ProgramCommand, told: str
+) -> None:
     async with _started(program) as connection:
         with pytest.raises(CallError, match=told):
             await connection.open()
@@ -171,7 +176,7 @@ async def test_a_call_fails_when_the_program_ends_under_it_and_the_next_one_star
 ) -> None:
     heard = Heard()
     dying = f"import os; os.path.exists('again') or (open('again', 'w').close(), os._exit(3)); {LIST}"
-    program = Program(_scripted(tools=dying).argv, folder=tmp_path)
+    program = ProgramCommand(_scripted(tools=dying).argv, folder=tmp_path)
     async with _started(program, heard) as connection:
         with pytest.raises(ProgramEnded, match="exit code 3"):
             await _tools(connection)

@@ -8,7 +8,7 @@ import pytest
 
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.recorder.masking import MASK
-from mcpdesk.recorder.readable_message import Checked, Verdict, checked
+from mcpdesk.recorder.readable_message import Checked, HeaderVerdict, checked
 from tests.support.traffic import stateless_headers
 
 BODY = {"method": "tools/call", "params": {"name": "echo", "arguments": {"region": "eu", "pin": "4711"}}}
@@ -48,7 +48,7 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
     ]
     all_of_them = checked(headers, BODY, "2026-07-28", SCHEMA)
     assert [one.name for one in all_of_them] == [name for name, _ in headers]
-    unread = {one.name for one in all_of_them if one.verdict is not Verdict.GOOD}
+    unread = {one.name for one in all_of_them if one.verdict is not HeaderVerdict.GOOD}
     assert unread == {"Authorization"}
 
 
@@ -74,22 +74,24 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
 )
 def test_what_is_wrong_with_a_header_is_said(name: str, value: str | None, words: str) -> None:
     one = found(changed(name, value), name.lower(), schema=SCHEMA)
-    assert (one.verdict, one.words, one.value) == (Verdict.BAD, words, value or "")
+    assert (one.verdict, one.words, one.value) == (HeaderVerdict.BAD, words, value or "")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "verdict", "words"),
     [
-        ("Host", "example.org", Verdict.OPEN, "allowed_hosts"),
-        ("Origin", "http://127.0.0.1:3333", Verdict.GOOD, "same as Host"),
-        ("Origin", "http://localhost:9", Verdict.GOOD, "this machine"),
-        ("Origin", "https://example.org", Verdict.OPEN, "allowed_origins"),
-        ("Origin", "http://[", Verdict.OPEN, "allowed_origins"),
-        ("Mcp-Session-Id", "x", Verdict.OPEN, "stateless era"),
-        ("Mcp-Param-Other", "x", Verdict.OPEN, "no argument of this tool"),
+        ("Host", "example.org", HeaderVerdict.OPEN, "allowed_hosts"),
+        ("Origin", "http://127.0.0.1:3333", HeaderVerdict.GOOD, "same as Host"),
+        ("Origin", "http://localhost:9", HeaderVerdict.GOOD, "this machine"),
+        ("Origin", "https://example.org", HeaderVerdict.OPEN, "allowed_origins"),
+        ("Origin", "http://[", HeaderVerdict.OPEN, "allowed_origins"),
+        ("Mcp-Session-Id", "x", HeaderVerdict.OPEN, "stateless era"),
+        ("Mcp-Param-Other", "x", HeaderVerdict.OPEN, "no argument of this tool"),
     ],
 )
-def test_what_only_settings_decide_is_left_open(name: str, value: str, verdict: Verdict, words: str) -> None:
+def test_what_only_settings_decide_is_left_open(
+    name: str, value: str, verdict: HeaderVerdict, words: str
+) -> None:
     one = found(changed(name, value), name.lower(), schema=SCHEMA)
     assert one.verdict is verdict and words in one.words
 
@@ -109,26 +111,26 @@ def test_a_name_is_not_needed_where_the_method_names_nothing() -> None:
     assert "Mcp-Name" not in {
         one.name for one in checked(stateless_headers("tools/list"), body, "2026-07-28")
     }
-    assert found(stateless_headers("tools/list", "x"), "mcp-name", body).verdict is Verdict.OPEN
+    assert found(stateless_headers("tools/list", "x"), "mcp-name", body).verdict is HeaderVerdict.OPEN
 
 
 def test_the_handshake_era_has_sessions_and_no_copies_of_the_body() -> None:
     headers = (*LEGACY, ("Mcp-Method", "tools/call"), ("Mcp-Param-Region", "eu"))
     verdicts = {one.name: one.verdict for one in checked(headers, BODY, "2025-11-25", SCHEMA)}
-    assert verdicts.pop("Mcp-Method") is verdicts.pop("Mcp-Param-Region") is Verdict.OPEN
-    assert set(verdicts.values()) == {Verdict.GOOD}
+    assert verdicts.pop("Mcp-Method") is verdicts.pop("Mcp-Param-Region") is HeaderVerdict.OPEN
+    assert set(verdicts.values()) == {HeaderVerdict.GOOD}
     assert (
         found(LEGACY, "mcp-protocol-version", revision="2025-06-18").words == "the session speaks 2025-06-18"
     )
     assert found(LEGACY, "mcp-protocol-version", revision="2025-03-26").words == "not used in 2025-03-26"
-    assert found(LEGACY, "mcp-protocol-version", revision="").verdict is Verdict.OPEN
+    assert found(LEGACY, "mcp-protocol-version", revision="").verdict is HeaderVerdict.OPEN
     assert found(LEGACY[:4], "mcp-protocol-version", revision="2025-11-25").words == "missing"
 
 
 def test_a_session_begins_with_initialize() -> None:
     body = {"method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
-    assert found(LEGACY, "mcp-session-id", body, "2025-11-25").verdict is Verdict.BAD
-    assert found(LEGACY, "mcp-protocol-version", body, "2025-11-25").verdict is Verdict.OPEN
+    assert found(LEGACY, "mcp-session-id", body, "2025-11-25").verdict is HeaderVerdict.BAD
+    assert found(LEGACY, "mcp-protocol-version", body, "2025-11-25").verdict is HeaderVerdict.OPEN
     names = {one.name for one in checked(LEGACY[:3], body, "2025-11-25")}
     assert names == {"Host", "Content-Type", "Accept"}
 

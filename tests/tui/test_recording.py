@@ -12,7 +12,7 @@ from mcpdesk.link.values import Catalogue, Policy
 from mcpdesk.recorder.exchange_summary import REPLAYED_KEY
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.workbench import recording
-from mcpdesk.tui.workbench.recording import Replay, Saves, recorded_calls
+from mcpdesk.tui.workbench.recording import RecordingReplay, Saves, recorded_calls
 from mcpdesk.tui.workbench.save_page import SavePage
 from tests.support.fake_link import FakeLink, text_result
 from tests.support.frame import toasts
@@ -84,7 +84,7 @@ ERROR = {"error": {"code": -32602, "message": "no"}}
 async def test_each_call_is_compared(before: dict[str, Any], now: dict[str, Any], expected: str) -> None:
     link = Shop(tea=now)
     link.past("price", "tea", before)
-    replay = Replay(link, "profiles")
+    replay = RecordingReplay(link, "profiles")
     await replay.run(lambda: None)
     assert replay.told == f"1 {expected}"
     assert link.calls[-1].params["_meta"] == {REPLAYED_KEY: True}
@@ -111,12 +111,12 @@ async def test_a_call_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPa
     link = Shop(milk=ok("2"))
     link.past("price", "milk", ok("2"))
     link.past("price", "tea", ok("1"))
-    replay = Replay(link, "profiles")
+    replay = RecordingReplay(link, "profiles")
     await replay.run(lambda: None)
     assert replay.told == "1 same, 1 no answer" and replay.is_bad
     assert link.calls[0].outcome.cancelled() or link.calls[0].outcome.result().cancelled
     monkeypatch.setattr(recording, "RUN_S", 0.0)
-    late = Replay(link, "profiles")
+    late = RecordingReplay(link, "profiles")
     await late.run(lambda: None)
     assert late.told == "2 not made" and "no more calls" in late.problem
 

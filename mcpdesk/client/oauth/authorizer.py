@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from mcpdesk.client.oauth.discovery import challenge_in
 from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh
 from mcpdesk.client.oauth.proofs import ProofKey
-from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, Fetched, Flow, Grant, Visit
+from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, Fetched, Flow, OAuthGrant, Visit
 from mcpdesk.errors import AuthorizationError
 
 MOST_LOGINS = 3
@@ -26,10 +26,10 @@ Visitor = Callable[[str], Awaitable[str]]
 class GrantStore(Protocol):
     """Where tokens and registrations are kept, by the address of a server and by issuer."""
 
-    def grant(self, server_url: str) -> Grant | None:
+    def grant(self, server_url: str) -> OAuthGrant | None:
         """The token for a server."""
 
-    def keep(self, server_url: str, grant: Grant) -> None:
+    def keep(self, server_url: str, grant: OAuthGrant) -> None:
         """Keep a token, and the client it was given to."""
 
     def forget(self, server_url: str) -> None:
@@ -43,14 +43,14 @@ class GrantsInMemory:
     """Keeps tokens as long as the process runs."""
 
     def __init__(self) -> None:
-        self._grants: dict[str, Grant] = {}
+        self._grants: dict[str, OAuthGrant] = {}
         self._clients: dict[str, ClientRegistration] = {}
 
-    def grant(self, server_url: str) -> Grant | None:
+    def grant(self, server_url: str) -> OAuthGrant | None:
         """The token for a server."""
         return self._grants.get(server_url)
 
-    def keep(self, server_url: str, grant: Grant) -> None:
+    def keep(self, server_url: str, grant: OAuthGrant) -> None:
         """Keep a token, and the client it was given to."""
         self._grants[server_url] = grant
         self._clients[grant.issuer] = grant.client
@@ -126,14 +126,14 @@ class Authorizer:
             await self._log_in(challenge, grant, is_step_up, fetch)
             return True
 
-    async def log_in(self, fetch: Fetcher, challenge: Challenge | None = None) -> Grant:
+    async def log_in(self, fetch: Fetcher, challenge: Challenge | None = None) -> OAuthGrant:
         """Get a new token, whatever there is. Raises: AuthorizationError."""
         async with self._renewing:
             return await self._log_in(challenge or Challenge(), None, False, fetch)
 
     async def _log_in(
-        self, challenge: Challenge, grant: Grant | None, is_step_up: bool, fetch: Fetcher
-    ) -> Grant:
+        self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, fetch: Fetcher
+    ) -> OAuthGrant:
         # Looked for anew each time: the server may trust another authorization server by now.
         found = self._found = await self._run(discover(self._url, challenge), fetch)
         is_same = grant is not None and grant.issuer == found.server.issuer
@@ -147,7 +147,7 @@ class Authorizer:
         self._store.keep(self._url, new)
         return new
 
-    async def _refresh(self, grant: Grant, challenge: Challenge, fetch: Fetcher) -> bool:
+    async def _refresh(self, grant: OAuthGrant, challenge: Challenge, fetch: Fetcher) -> bool:
         """Renew a token without a person; False when the server trusts another authorization server now."""
         if self._found is None or challenge.scheme:
             self._found = await self._run(discover(self._url, challenge), fetch)

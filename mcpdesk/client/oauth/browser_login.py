@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from mcpdesk.client.oauth.stored_grants import StoredGrants
-    from mcpdesk.client.oauth.values import ClientRegistration, Fetch, Fetched, Grant
+    from mcpdesk.client.oauth.values import ClientRegistration, Fetch, Fetched, OAuthGrant
 
 PORT = 33427
 """The port that is tried first: clients are registered with it."""
@@ -97,7 +97,7 @@ async def log_in(
     scope: str = "",
     patience_s: float = PATIENCE_S,
     watch: Watch = lambda request, answer: None,
-) -> Grant:
+) -> OAuthGrant:
     """Have a person log in to the server at a URL, and keep the token.
 
     `show` is given the address to visit; `client` is what this program is known as, if it was registered by

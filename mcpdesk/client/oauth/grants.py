@@ -29,7 +29,7 @@ from mcpdesk.client.oauth.values import (
     Fetch,
     Fetched,
     Flow,
-    Grant,
+    OAuthGrant,
     ResourceMetadata,
     Visit,
 )
@@ -123,7 +123,7 @@ def authorize(
     known: Known,
     earlier: tuple[str, ...] = (),
     key: ProofKey | None = None,
-) -> Flow[Grant]:
+) -> Flow[OAuthGrant]:
     """A new token, by whatever `setup` has.
 
     `known` gives what this client was registered as before, by issuer; `earlier` are the scopes of an earlier
@@ -145,7 +145,7 @@ def authorize(
     return (yield from _by_person(found, client, setup.redirect_uri, scopes, key))
 
 
-def refresh(found: Discovery, grant: Grant, key: ProofKey | None = None) -> Flow[Grant]:
+def refresh(found: Discovery, grant: OAuthGrant, key: ProofKey | None = None) -> Flow[OAuthGrant]:
     """A new token for one that has expired. Raises: AuthorizationError when it is refused."""
     fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
     return (yield from _token(found, grant.client, fields, grant.scopes, key, grant.refresh_token))
@@ -209,7 +209,7 @@ def _by_person(
     redirect_uri: str,
     scopes: tuple[str, ...],
     key: ProofKey | None,
-) -> Flow[Grant]:
+) -> Flow[OAuthGrant]:
     """A token by the login of a person: an authorization code with PKCE. Source: OAuth 2.1, 4.1."""
     server = found.server
     if not server.authorization_endpoint:
@@ -265,7 +265,7 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
 
 def _by_credentials(
     found: Discovery, machine: ClientCredentials, scopes: tuple[str, ...], key: ProofKey | None
-) -> Flow[Grant]:
+) -> Flow[OAuthGrant]:
     fields = {"grant_type": "client_credentials"}
     if not machine.private_key_pem:
         client = ClientRegistration(machine.client_id, machine.client_secret)
@@ -282,7 +282,7 @@ def _by_credentials(
 
 def _by_enterprise(
     found: Discovery, machine: EnterpriseLogin, scopes: tuple[str, ...], key: ProofKey | None
-) -> Flow[Grant]:
+) -> Flow[OAuthGrant]:
     """A token by an assertion that an identity provider makes for this authorization server."""
     asked = {
         "grant_type": EXCHANGE,
@@ -314,7 +314,7 @@ def _token(
     scopes: tuple[str, ...],
     key: ProofKey | None,
     refresh_token: str = "",
-) -> Flow[Grant]:
+) -> Flow[OAuthGrant]:
     """What the token endpoint gives for these fields. Raises: AuthorizationError."""
     server, what = found.server, "the token request"
     asked = fields | {"resource": found.resource.resource}
@@ -342,7 +342,7 @@ def _token(
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "dpop"):
         raise AuthorizationError(f"{what} brought a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3")
     lasts, scope, renewed = given.get("expires_in"), given.get("scope"), given.get("refresh_token")
-    return Grant(
+    return OAuthGrant(
         server.issuer,
         found.resource.resource,
         client,

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from mcpdesk.client.oauth.values import ClientRegistration, Grant
+from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
 
 FILE_NAME = "tokens.json"
@@ -49,11 +49,11 @@ class StoredGrants:
         """Where the tokens are, for a person to read."""
         return self._texts.where
 
-    def grant(self, server_url: str) -> Grant | None:
+    def grant(self, server_url: str) -> OAuthGrant | None:
         """The token for a server."""
-        return self._decoded(f"token {server_url}{self._account}", Grant)
+        return self._decoded(f"token {server_url}{self._account}", OAuthGrant)
 
-    def keep(self, server_url: str, grant: Grant) -> None:
+    def keep(self, server_url: str, grant: OAuthGrant) -> None:
         """Keep a token, and the client it was given to."""
         self._texts.write(f"token {server_url}{self._account}", msgspec.json.encode(grant).decode())
         self._texts.write(f"client {grant.issuer}", msgspec.json.encode(grant.client).decode())

@@ -114,7 +114,7 @@ class ClientRegistration(Struct, frozen=True):
         return f"ClientRegistration({self.id!r})"  # no secret in a log
 
 
-class Grant(Struct, frozen=True):
+class OAuthGrant(Struct, frozen=True):
     """A token for one server."""
 
     issuer: str
@@ -129,7 +129,7 @@ class Grant(Struct, frozen=True):
     """Whether requests have to prove that they have the key the token is bound to."""
 
     def __repr__(self) -> str:
-        return f"Grant({self.issuer!r}, {self.resource!r}, {self.client!r})"
+        return f"OAuthGrant({self.issuer!r}, {self.resource!r}, {self.client!r})"
 
     def has_expired(self, now: float) -> bool:
         """Whether it is of no use any more, or will be in a moment."""

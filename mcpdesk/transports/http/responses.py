@@ -23,7 +23,7 @@ IS_RECORDED = web.ResponseKey("recorded", bool)
 JSON_HEADERS = {"Content-Type": JSON}
 
 
-class Accepted(NamedTuple):
+class AcceptedTypes(NamedTuple):
     """Which forms of answer a client takes."""
 
     json: bool
@@ -31,13 +31,13 @@ class Accepted(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def accepted(header: str) -> Accepted:
+def accepted(header: str) -> AcceptedTypes:
     """Read an Accept header; an empty one takes anything."""
     if not header.strip():
-        return Accepted(True, True)
+        return AcceptedTypes(True, True)
     kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
     anything = "*/*" in kinds
-    return Accepted(
+    return AcceptedTypes(
         anything or not kinds.isdisjoint({"application/json", "application/*"}),
         anything or not kinds.isdisjoint({"text/event-stream", "text/*"}),
     )

@@ -40,7 +40,7 @@ from mcpdesk.tui.workbench.call_menus import (
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
-from mcpdesk.tui.workbench.recording import Replay, Saves
+from mcpdesk.tui.workbench.recording import RecordingReplay, Saves
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -308,7 +308,7 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="recording")
     async def _replay(self) -> None:
         """Make the recorded calls of the server again, and say how it went where nobody looks."""
-        replay = self._saves.replay = Replay(self._link, self.server)
+        replay = self._saves.replay = RecordingReplay(self._link, self.server)
         await replay.run(self._saves.changed)
         if self._saves.page is None:
             is_broken = any(change.is_breaking for change in self._saves.contract)

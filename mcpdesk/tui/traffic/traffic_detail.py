@@ -26,7 +26,14 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import Checked, Verdict, held_messages, http, http_checked, message
+from mcpdesk.recorder.readable_message import (
+    Checked,
+    HeaderVerdict,
+    held_messages,
+    http,
+    http_checked,
+    message,
+)
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
@@ -435,7 +442,11 @@ def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
 LOOK_S = 0.5
 MAX_PARTS = 50
 """Exchanges of an operation that are laid out; the newest."""
-_VERDICT_STYLES = {Verdict.GOOD: "$text-success", Verdict.BAD: "$text-error", Verdict.OPEN: "$text-muted"}
+_VERDICT_STYLES = {
+    HeaderVerdict.GOOD: "$text-success",
+    HeaderVerdict.BAD: "$text-error",
+    HeaderVerdict.OPEN: "$text-muted",
+}
 
 
 def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
@@ -485,7 +496,7 @@ def _header_line(header: Checked) -> Content:
 
 def _order_of(header: Checked) -> int:
     """Faults come first, then what was judged, then the rest."""
-    return 0 if header.verdict is Verdict.BAD else 1 if header.words else 2
+    return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
 
 
 MESSAGES = "messages"

@@ -78,7 +78,7 @@ class ReplayRow:
             self.verdict = ReplayVerdict.SAME if is_same else ReplayVerdict.DIFFERENT
 
 
-class Replay:
+class RecordingReplay:
     """One run of the recording of a server; `rows` fill while it runs."""
 
     def __init__(self, link: Link, server: str) -> None:
@@ -149,7 +149,7 @@ class Saves:
     def __init__(self) -> None:
         self.at_every_save = False
         """Whether the recording is made again after each save."""
-        self.replay: Replay | None = None
+        self.replay: RecordingReplay | None = None
         """The run with the code as it is now; None: there was none yet."""
         self.contract: list[ContractChange] = []
         self.page: SaveView | None = None
