@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from tests.support.settling import settle_with_patience
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
+
+# Programs that tests start keep their compiled modules, and start in a third of the time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How long an example takes says something of the machine's other work only. Everybody gets the same examples:
 # others are looked for with --hypothesis-profile=search.
