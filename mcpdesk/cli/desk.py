@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,18 +21,22 @@ from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned
 from mcpdesk.cli.reach import reach_options
-from mcpdesk.cli.taps import RunningTap, newest_tap, print_taps, running_taps
+from mcpdesk.cli.taps import RunningTap, newest_tap, print_taps, running_taps, tap_of
 from mcpdesk.client.targets import program_name
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
+from mcpdesk.transports import rendezvous
 from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.cli.screen_runs import MakeApp
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host_plan import HostPlan
+    from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.link.link import Link
     from mcpdesk.link.remote import RunningCore
+    from mcpdesk.recorder.archive import Archive
     from mcpdesk.transports.descriptors import ClaimedDescriptors
 
 
@@ -94,7 +99,7 @@ def desk_command(
 @THEME
 def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     """Show the capture FILE, its further parts included, on the traffic screen. Nothing is hosted or changed.
-    What is still being written is followed.
+    What is still being written is followed; of a tap that runs, `H` holds messages.
 
     Without FILE: the capture of the tap (`mcpdesk stdio -- COMMAND`) that was started last, of those that
     run. `mcpdesk settings` says where captures lie.
@@ -111,7 +116,7 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
 
     Raises: DeskUserError when there is none.
     """
-    from mcpdesk.link.capture_link import FIRST_S, CaptureLink
+    from mcpdesk.link.capture_link import FIRST_S
     from mcpdesk.recorder.archive import Archive
 
     archive = Archive(file, FIRST_S)
@@ -120,7 +125,7 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.app import CaptureApp
 
-    link = CaptureLink(archive, told)
+    link = capture_link(archive, told)
     try:
         terminal = Terminal(sys.stderr.fileno())
         runs = ScreenRuns(partial(CaptureApp, link, theme), state_folder(), terminal)
@@ -128,6 +133,19 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
             return runs.run()
     finally:
         link.close()
+
+
+def capture_link(archive: Archive, told: str = "") -> CaptureLink:
+    """A view of a capture; while a tap writes it, one that can have messages held there."""
+    from mcpdesk.link.capture_link import CaptureLink
+    from mcpdesk.link.tap_link import TapLink
+
+    tap = tap_of(archive.path) if archive.is_live else None
+    door = None
+    if tap is not None and tap.door and tap.mcpdesk == __version__:
+        with suppress(OSError):
+            door = rendezvous.connect(tap.door)
+    return CaptureLink(archive, told) if door is None else TapLink(archive, door, told)
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
@@ -215,7 +233,7 @@ With a state folder chosen by MCPDESK_STATE_DIR, only cores with the same one ar
 @THEME
 def attach_command(who: str, is_list: bool, theme: str | None) -> int:
     """Open a screen on a desk, a `mcpdesk serve` or a lone `mcpdesk stdio` of yours. Leaving it leaves the
-    core running. Of a tap (`mcpdesk stdio -- COMMAND`) the screen shows what passes, read only."""
+    core running. Of a tap (`mcpdesk stdio -- COMMAND`) the screen shows what passes, and can hold it."""
     require_unix("`mcpdesk attach`")
     there = running()
     if not there:
@@ -226,7 +244,7 @@ def attach_command(who: str, is_list: bool, theme: str | None) -> int:
     found = chosen(there, who)
     require_terminal("`mcpdesk attach --list` needs none.")
     if isinstance(found.at, RunningTap):
-        told = f"attached to {found.title}, read only: it goes on when you leave"
+        told = f"attached to {found.title}: it goes on when you leave"
         return show_capture(Path(found.at.capture), theme, told)
     return run_screen(found.at, theme)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,9 +20,13 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.plain_text import clean
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Direction
+from mcpdesk.recorder.record import END_BYTES, TAPPED, ConnectionInfo, Direction
+from mcpdesk.transports import rendezvous
+from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from mcpdesk.transports.tap import Passed, TapTraffic
 
 RING_BYTES = 1 << 20
@@ -45,6 +51,10 @@ class RunningTap(msgspec.Struct, frozen=True):
     """The path of its capture."""
     started: float
     """Unix time in seconds."""
+    door: str = ""
+    """The Unix socket at which screens have messages held; empty where there is none."""
+    mcpdesk: str = ""
+    """The version of the program."""
 
 
 def running_taps(state: Path) -> list[RunningTap]:
@@ -57,6 +67,13 @@ def running_taps(state: Path) -> list[RunningTap]:
             else:
                 path.unlink()
     return sorted(found, key=lambda tap: tap.started, reverse=True)
+
+
+def tap_of(capture: Path) -> RunningTap | None:
+    """The tap that writes a capture now; None when none does."""
+    path = str(capture.resolve())
+    taps = running_taps(state_folder())
+    return next((tap for tap in taps if str(Path(tap.capture).resolve()) == path), None)
 
 
 def newest_tap() -> RunningTap:
@@ -101,10 +118,10 @@ def write_capture(argv: Sequence[str], traffic: TapTraffic) -> None:
 def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
     from mcpdesk.client.targets import program_name
     from mcpdesk.settings import resolve
-    from mcpdesk.transports.rendezvous import process_name
 
     settings = resolve({}, os.environ).settings
-    name, client, started = program_name(argv)[:MOST_OF_A_NAME], process_name(traffic.client), traffic.started
+    name, client = program_name(argv)[:MOST_OF_A_NAME], rendezvous.process_name(traffic.client)
+    started = traffic.started
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
     path = captures_folder(settings.state_dir) / f"{when}-{name}-{traffic.tap}.jsonl"
     recording = Recording(
@@ -114,10 +131,13 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
     try:
         if recording.failing:
             _tell(recording.failing)
-        tap = RunningTap(traffic.tap, tuple(map(clean, argv)), client, str(path), started)
-        conversation = TapConversation(recording, ConnectionInfo(1, name, "stdio", client, "", started))
-        with _registered(settings.state_dir, tap):
-            conversation.follow(traffic, settings.capture_body_bytes or LONGEST)
+        conversation = TapConversation(recording, ConnectionInfo(TAPPED, name, "stdio", client, "", started))
+        with _open_door(traffic, recording) as door:
+            tap = RunningTap(
+                traffic.tap, tuple(map(clean, argv)), client, str(path), started, door, __version__
+            )
+            with _registered(settings.state_dir, tap):
+                conversation.follow(traffic, settings.capture_body_bytes or LONGEST)
     finally:
         recording.close()
 
@@ -126,6 +146,35 @@ def _tell(problem: str) -> None:
     from mcpdesk.cli.printing import print_message
 
     print_message(f"mcpdesk: what passes is not recorded: {problem}")
+
+
+@contextmanager
+def _open_door(traffic: TapTraffic, recording: Recording) -> Iterator[str]:
+    """Let screens have messages held as long as the tap runs; where they cannot come, the path is empty."""
+    place: rendezvous.MeetingSocket | None = None
+    with suppress(OSError):
+        runtime = rendezvous.private_folder()
+        rendezvous.sweep(runtime)
+        place = rendezvous.listen(f"{runtime}/{traffic.tap}{rendezvous.state_mark('')}.tap")
+    if place is None:
+        yield ""
+        return
+    arguments = (place.listener, recording, traffic.told, traffic.words)
+    threading.Thread(target=_wait_for_screens, args=arguments, name="door", daemon=True).start()
+    try:
+        yield place.path
+    finally:
+        place.withdraw()
+
+
+def _wait_for_screens(listener: socket, recording: Recording, told: int, words: int) -> None:
+    """Serve screens. Nothing is loaded for them before the first one is there."""
+    select.select([listener], [], [])
+    import asyncio
+
+    from mcpdesk.link.tap_door import serve_screens
+
+    asyncio.run(serve_screens(listener, recording, told, words))
 
 
 @contextmanager

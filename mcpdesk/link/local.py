@@ -184,6 +184,7 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | Non
         mode=seen.mode,
         caller=conversation.principal.title,
         seen=heard,
+        running=sum(call.method != LISTEN for call in conversation.running),
     )
 
 

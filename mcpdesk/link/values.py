@@ -277,6 +277,8 @@ class ClientView:
     """Unix time at which it was last heard of; None while a connection of it is open."""
     left: float | None = None
     """Unix time at which it left; None while it did not."""
+    running: int = 0
+    """Requests of it that are being answered."""
 
     def presence(self, now: float) -> Presence:
         """Whether it is there; `now` is Unix time in seconds."""
@@ -477,6 +479,8 @@ class CoreView:
     """Why frames cannot be written to the capture at present; empty when they can."""
     capture_grows: bool = False
     """Whether a capture from disk is being written by another process."""
+    can_hold: bool = False
+    """Whether messages can be held although no server is there: those that pass a tap."""
     stuck: Stuck | None = None
     questions_version: int = 0
     """Grows when a question arrives or ends."""

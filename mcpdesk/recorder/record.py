@@ -19,6 +19,8 @@ KEPT_BYTES = 64 << 10
 """At most so many bytes of a frame stay in memory."""
 END_BYTES = 1 << 10
 """Bytes of the end of a larger frame that stay beside them."""
+TAPPED = 1
+"""The number of the one connection that a tap records."""
 
 
 LATEST: Final = 253_402_214_400

@@ -215,8 +215,8 @@ class _Locked:
 def _is_point(name: str) -> bool:
     place, _, kind = name.partition(".")
     numbers = place.split("-")
-    is_ours = kind in ("sock", "attach") or kind.endswith(".lone")
-    lengths = (1, 2) if kind == "attach" else (2, 3)
+    is_ours = kind in ("sock", "attach", "tap") or kind.endswith(".lone")
+    lengths = (1, 2) if kind in ("attach", "tap") else (2, 3)
     return is_ours and len(numbers) in lengths and not set("".join(numbers)) - set("0123456789abcdef")
 
 

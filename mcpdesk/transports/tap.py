@@ -5,6 +5,10 @@ each side is held up by the other one, as by a pipe between them, and by nothing
 memory, up to a bound, for a process of their own that writes the capture: in this one its work, and all it
 loads for it, would hold up what passes. Imports little of the standard library, and nothing else: a client
 waits for it.
+
+A desk can have messages held. Then that process takes part in what passes: the gate cuts it into lines, tells
+that process of each, and writes what it is told to write. Until then, and afterwards, the gate is one lock a
+chunk that nobody else wants.
 """
 
 from __future__ import annotations
@@ -112,10 +116,185 @@ class Copies:
 
 
 class CaptureProcess:
-    """The process that writes the capture: its number, and the pipe to it."""
+    """The process that writes the capture: its number, and the pipes between it and us."""
 
-    def __init__(self, pid: int, pipe: int) -> None:
+    def __init__(self, pid: int, pipe: int, told: int, words: int) -> None:
         self.pid, self.pipe = pid, pipe
+        self.told, self.words = told, words
+        """Pipes to it and from it, about what is held."""
+
+
+TOLD = struct.Struct("<?QQ")
+"""What the gate says of a line: whether it is from the client, its number, and the bytes that follow. Number
+0: it asks from now on."""
+WORD = struct.Struct("<BQQ")
+"""What the gate is told: a word, the number of a line, and the bytes that follow."""
+BEGIN, END, PASS, DROP, REPLACE, CUT, SAY, TELL = range(8)
+"""Words: ask about lines, ask no more, let this line pass, drop it, write these bytes in its place, the same
+and then break off; write these bytes to the client, or to the program."""
+LONGEST_SHOWN = 1 << 20
+"""Bytes of a line. A longer one is asked about without them, so that it passes in its turn."""
+
+
+class Gate:
+    """Where lines wait for a word of the recorder's process. While it need not ask, it carries chunks."""
+
+    def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
+        self._program, self._copies, self._recorder = program, copies, recorder
+        self._sinks = {True: program.stdin, False: 1}
+        self._locks = {True: threading.Lock(), False: threading.Lock()}
+        """Each guards what is written to one side, and what is known of that direction."""
+        self._asking = threading.Lock()
+        self._asks = {True: False, False: False}
+        """Whether to ask about lines, by direction."""
+        self._is_within = {True: False, False: False}
+        """Whether the last byte that was carried unasked was within a line."""
+        self._begun: dict[bool, list[bytes]] = {True: [], False: []}
+        """Pieces of the line that is not whole yet."""
+        self._waiting: dict[int, tuple[bool, bytes]] = {}
+        """Lines that wait for their word, by number, with whether they are from the client."""
+        self._weights = {True: 0, False: 0}
+        """Their bytes, by direction."""
+        self._numbers = {True: 1, False: 0}
+        self._unsaid: dict[bool, list[bytes]] = {True: [], False: []}
+        """What is to be written once the line is whole that was begun unasked."""
+
+    def carry(self, is_from_client: bool, data: bytes) -> None:
+        """Pass a chunk on, or let its lines wait for their word. Raises: OSError."""
+        with self._locks[is_from_client]:
+            if not self._asks[is_from_client]:
+                self._pass(is_from_client, data)
+                return
+            if is_from_client:
+                self._copies.add(True, data)
+            for line in self._lines(is_from_client, data):
+                self._ask(is_from_client, line)
+        self._wait(is_from_client, MOST_WAITING)
+
+    def finish(self, is_from_client: bool) -> None:
+        """Nothing more comes this way: wait until nothing is held of it. Raises: OSError."""
+        self._wait(is_from_client, 0)
+        with self._locks[is_from_client]:
+            self._flush(is_from_client)
+
+    def close_input(self) -> None:
+        """Close the program's input."""
+        with self._locks[True]:
+            self._sinks[True] = -1
+            os.close(self._program.stdin)
+
+    def listen(self) -> None:
+        """Do as the recorder's process says, until it ends; then nothing is held."""
+        with os.fdopen(self._recorder.words, "rb") as words:
+            while len(head := words.read(WORD.size)) == WORD.size:
+                word, number, size = WORD.unpack(head)
+                self._do(word, number, words.read(size))
+        self._end()
+
+    def _wait(self, way: bool, most: int) -> None:
+        """Wait until no more than so many bytes are held one way, or the client is gone."""
+        while self._weights[way] > most and not _is_gone(1):
+            time.sleep(GATHER_S)
+
+    def _do(self, word: int, number: int, data: bytes) -> None:
+        if word == BEGIN:
+            for way in (True, False):
+                with self._locks[way]:
+                    self._asks[way] = True
+            self._tell(TOLD.pack(False, 0, 0))
+        elif word == END:
+            self._end()
+        elif word in (SAY, TELL):
+            with self._locks[way := word == TELL]:
+                if self._is_within[way]:
+                    self._unsaid[way].append(data)
+                else:
+                    self._put(way, data)
+        elif number in self._waiting:
+            way, line = self._waiting[number]
+            with self._locks[way]:
+                if word != DROP:
+                    self._put(way, line if word == PASS else data)
+                self._forget(number)
+            if word == CUT:
+                _let_go(1)
+                _signal_group(self._program.pid, signal.SIGTERM)
+
+    def _end(self) -> None:
+        """Ask no more: what waits goes on as it came."""
+        for way in (True, False):
+            # One after the other: a program may take no more before its output is read.
+            with self._locks[way]:
+                self._asks[way] = False
+                waiting = self._waiting.copy()
+                for number in sorted(number for number in waiting if waiting[number][0] is way):
+                    self._put(*waiting[number])
+                    self._forget(number)
+                self._is_within[way] = bool(self._begun[way])
+                self._flush(way)
+
+    def _flush(self, way: bool) -> None:
+        """Write the line that has begun."""
+        if pieces := self._begun[way]:
+            self._begun[way] = []
+            self._put(way, b"".join(pieces))
+
+    def _pass(self, way: bool, data: bytes) -> None:
+        self._copies.add(way, data)
+        self._is_within[way] = data[-1] != _NEWLINE
+        _write(self._sinks[way], data)
+
+    def _put(self, way: bool, data: bytes) -> None:
+        """Write what has waited; a side that reads nothing more learns of it from the one that carries."""
+        try:
+            if not way:
+                self._copies.add(False, data)
+            _write(self._sinks[way], data)
+        except OSError:
+            return
+
+    def _lines(self, way: bool, data: bytes) -> Iterator[bytes]:
+        """The lines that are whole now; one that was begun unasked goes on unasked."""
+        if self._is_within[way]:
+            end = data.find(b"\n") + 1 or len(data)
+            rest, data = data[:end], data[end:]
+            if not way:
+                self._copies.add(False, rest)
+            self._is_within[way] = rest[-1] != _NEWLINE
+            _write(self._sinks[way], rest)
+            while self._unsaid[way] and not self._is_within[way]:
+                self._put(way, self._unsaid[way].pop(0))
+        *ends, begun = data.split(b"\n")
+        for end_of_line in ends:
+            pieces, self._begun[way] = self._begun[way], []
+            yield b"".join((*pieces, end_of_line, b"\n"))
+        if begun:
+            self._begun[way].append(begun)
+
+    def _ask(self, way: bool, line: bytes) -> None:
+        self._numbers[way] = number = self._numbers[way] + 2
+        self._waiting[number] = (way, line)
+        self._weights[way] += len(line)
+        shown = line if len(line) <= LONGEST_SHOWN else b""
+        if not self._tell(TOLD.pack(way, number, len(shown)) + shown):
+            self._put(way, line)
+            self._forget(number)
+
+    def _tell(self, data: bytes) -> bool:
+        """Tell the recorder's process; False when it has ended."""
+        with self._asking:
+            try:
+                _write(self._recorder.told, data)
+            except OSError:
+                return False
+        return True
+
+    def _forget(self, number: int) -> None:
+        way, line = self._waiting.pop(number)
+        self._weights[way] -= len(line)
+
+
+_NEWLINE = 10
 
 
 class Passed:
@@ -135,9 +314,13 @@ class Passed:
 class TapTraffic:
     """The recorder's end: what passes the tap, until that ends. It ends the program if the tap is killed."""
 
-    def __init__(self, pipe: int, tap: int, client: int, group: int, started: float) -> None:
+    def __init__(
+        self, pipe: int, tap: int, client: int, group: int, started: float, told: int, words: int
+    ) -> None:
         self.tap, self.client = tap, client
         """Processes."""
+        self.told, self.words = told, words
+        """Pipes from the gate and to it."""
         self.started = started
         """Unix time in seconds."""
         self._pipe = os.fdopen(pipe, "rb")
@@ -179,11 +362,14 @@ def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise
-    copies = Copies(_start_recorder(program.pid, write_capture))
+    recorder = _start_recorder(program.pid, write_capture)
+    copies = Copies(recorder)
     handing = threading.Thread(target=copies.hand_over, name="copies", daemon=True)
-    carrier = _Carrier(program, copies)
+    gate = Gate(program, copies, recorder)
+    carrier = _Carrier(program, gate)
     carrier.start()
     handing.start()
+    threading.Thread(target=gate.listen, name="gate", daemon=True).start()
     code = _wait_for_end(program)
     carrier.finish()
     copies.end()
@@ -231,17 +417,21 @@ def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> 
     """
     tap, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()
+    told, tell = os.pipe()
+    words, say = os.pipe()
+    kept = sorted((read_end, told, say))
     if pid := os.fork():
-        os.close(read_end)
-        return CaptureProcess(pid, write_end)
+        for end in kept:
+            os.close(end)
+        return CaptureProcess(pid, write_end, tell, words)
     try:
         os.setsid()
         os.nice(NICE)
         _let_go(0)
         _let_go(1)
-        os.closerange(3, read_end)
-        os.closerange(read_end + 1, os.sysconf("SC_OPEN_MAX"))
-        traffic = TapTraffic(read_end, tap, client, group, started)
+        for before, after in zip((2, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
+            os.closerange(before + 1, after)
+        traffic = TapTraffic(read_end, tap, client, group, started, told, say)
         try:
             write_capture(traffic)
         finally:
@@ -267,8 +457,8 @@ def _signal_group(group: int, number: int) -> None:
 class _Carrier:
     """Carries both ways between our client and a program."""
 
-    def __init__(self, program: _Program, copies: Copies) -> None:
-        self._program, self._copies = program, copies
+    def __init__(self, program: _Program, gate: Gate) -> None:
+        self._program, self._gate = program, gate
         self._input = threading.Thread(target=self._carry_input, name="input", daemon=True)
         self._output = threading.Thread(target=self._carry_output, name="output", daemon=True)
         self._reads = 0
@@ -291,18 +481,18 @@ class _Carrier:
         self._output.join(LINGER_S)
 
     def _carry_input(self) -> None:
-        copies, stdin = self._copies, self._program.stdin
+        gate = self._gate
         try:
             while data := _read(0):
-                copies.add(True, data)
-                _write(stdin, data)
+                gate.carry(True, data)
+            gate.finish(True)
         except OSError:
             _let_go(0)  # The program reads nothing more: the client is told as by a pipe.
-        os.close(stdin)
+        gate.close_input()
         self._end_when_client_is_gone()
 
     def _carry_output(self) -> None:
-        copies, stdout = self._copies, self._program.stdout
+        gate, stdout = self._gate, self._program.stdout
         try:
             while True:
                 self._reads += 1
@@ -311,8 +501,8 @@ class _Carrier:
                 self._is_reading = False
                 if not data:
                     break
-                copies.add(False, data)
-                _write(1, data)
+                gate.carry(False, data)
+            gate.finish(False)
         except OSError:
             self._is_reading = False
         # The other side learns of it: a client by the end of our output, a program by a broken pipe.
@@ -349,6 +539,13 @@ def _write(sink: int, data: bytes) -> None:
         if written == len(rest):
             return
         rest = rest[written:]
+
+
+def _is_gone(descriptor: int) -> bool:
+    """Whether nobody reads what is written."""
+    gone = select.poll()
+    gone.register(descriptor, 0)
+    return bool(gone.poll(0))
 
 
 def _wait(descriptor: int, event: int) -> None:

@@ -54,6 +54,8 @@ LEAVE_S = 5.0
 """After so many seconds what keeps the screen from closing is cancelled."""
 NEWS_S = 20.0
 """How long the toast after a failure of the screen stays."""
+WARNING_S = 12.0
+"""The same of warnings and errors."""
 NEWS_FRAME = 3
 """Cells of the row of news that are no text."""
 MOST_TOLD = 100
@@ -72,6 +74,7 @@ class DeskApp(App[None]):
     TITLE = "mcpdesk"
     CSS_PATH = PACKAGE / "tui" / "app.tcss"
     ENABLE_COMMAND_PALETTE = False
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
     main_type: type[MainScreen] = MainScreen
     """The screen behind all dialogs."""
@@ -290,7 +293,10 @@ class DeskApp(App[None]):
         now = time.time()
         others = sum(now - at < self.NOTIFICATION_TIMEOUT for at, _, _ in self.told)
         self.told.append((now, severity, message))
+        self.main.news.tell(now, severity, message)
         line = news_line(message, others, self.size.width - NEWS_FRAME)
+        if timeout is None and severity != "information":
+            timeout = WARNING_S
         super().notify(line, title=title, severity=severity, timeout=timeout, markup=False)
 
     def action_show_news(self) -> None:
@@ -386,12 +392,13 @@ class CaptureScreen(MainScreen):
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Which file is shown."""
         name = one_line(view.capture_path.rpartition("/")[2], 60)
-        how = "live" if view.capture_grows else "a capture"
+        how = "live, H holds messages" if view.can_hold else "live, read only"
+        how = how if view.capture_grows else "a capture, read only"
         self.header.show(
             [
                 BRAND,
                 LinePart(Content.styled(f" {name} ", "bold"), tip=view.capture_path, rank=90),
-                LinePart(Content.styled(f"  {how}, read only ", "$text-muted"), rank=50),
+                LinePart(Content.styled(f"  {how} ", "$text-muted"), rank=50),
             ]
         )
 

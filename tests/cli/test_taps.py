@@ -82,7 +82,7 @@ def test_taps_that_run_are_listed_and_killed_ones_forgotten(
 
 def test_a_desk_shows_what_passes_as_it_passes_and_its_end_is_not_noticed() -> None:
     with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
-        assert "live, read only" in desk.see("first")
+        assert "live, H holds messages" in desk.see("first")
         say(process, call(2, "second"))
         desk.see("second")
         desk.process.kill(9)
@@ -90,7 +90,7 @@ def test_a_desk_shows_what_passes_as_it_passes_and_its_end_is_not_noticed() -> N
         assert process.poll() is None
 
 
-def test_a_tap_is_listed_by_attach_and_attached_to_read_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tap_is_listed_by_attach_and_attached_to(capsys: pytest.CaptureFixture[str]) -> None:
     with tap() as process:
         assert run(["attach", "--list"]) == 0
         titles, row = (line.split() for line in capsys.readouterr().out.splitlines())
@@ -99,7 +99,7 @@ def test_a_tap_is_listed_by_attach_and_attached_to_read_only(capsys: pytest.Capt
         }  # fmt: skip
         with Desk(["attach", "cat"], columns=100, rows=30) as desk:
             desk.see("first")
-            desk.see("attached to tap cat .*, read only: it goes on when you leave")
+            desk.see("attached to tap cat .*: it goes on when you leave")
             say(process, call(2, "second"))
             desk.see("second")
             desk.press("\x11")

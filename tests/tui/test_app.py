@@ -259,17 +259,24 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
         assert app.return_code == 0
 
 
-async def test_news_take_the_row_of_the_keys_and_no_other() -> None:
-    async with running_frame() as (app, pilot):
+@pytest.mark.parametrize(("size", "at"), [((80, 24), -1), ((120, 40), -2)])
+async def test_news_have_a_row_of_their_own_or_that_of_the_keys(size: tuple[int, int], at: int) -> None:
+    async with running_frame(size=size) as (app, pilot):
 
         def rows() -> list[str]:
             return [strip.text for strip in app.screen._compositor.render_strips()]
 
+        def other_rows() -> str:
+            return "".join(row for place, row in enumerate(rows()) if place != len(rows()) + at)
+
         app.notify("first " * 40, markup=False)
-        await until(pilot, lambda: "first first" in rows()[-1])
-        assert "… · ! shows all" in rows()[-1] and not any("first" in row for row in rows()[:-1])
+        await until(pilot, lambda: "first first" in rows()[at])
+        assert "… · ! shows all" in rows()[at] and "first" not in other_rows()
         app.notify("second news", markup=False)
-        await until(pilot, lambda: "second news · ! shows 1 more" in rows()[-1])
-        assert not any("first" in row for row in rows())
+        await until(pilot, lambda: "second news · ! shows 1 more" in rows()[at])
+        assert "first" not in "".join(rows())
+        app.clear_notifications()
+        await until(pilot, lambda: "palette" in rows()[-1])
+        assert ("second news" in rows()[at]) is (at == -2), "where there is room it stays"
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: sum(row.count("first") for row in rows()[:-1]) == 40)

@@ -57,6 +57,15 @@ async def test_one_line_a_client_in_columns_under_their_heads() -> None:
         assert heads.index("calls") + len("calls") == lines[0].index("40") + 2
 
 
+async def test_a_call_that_runs_and_the_server_of_each_are_in_the_list() -> None:
+    link = quiet_link()
+    first = replace(link.core.clients[0], running=2)
+    link.core = replace(link.core, clients=(first,))
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        assert "▸ 2 running  profiles" in text_of(pane)[0], "there are several servers on the desk"
+
+
 async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 PRESENCES = {Presence.CONNECTED: "●", Presence.QUIET: "○", Presence.LEFT: "✕"}
 """Glyph of each; a word stands beside it where it does not go without saying."""
+RUNNING = "▸"
+"""Glyph of a client a request of which is being answered."""
 LABEL_CELLS = 15
 _MOST_LINES = 12
 """Lines of one kind in the text about a client; the rest is counted."""
@@ -79,7 +81,9 @@ def title_of(client: ClientView) -> str:
 
 
 def seen_text(client: ClientView, now: float) -> str:
-    """`● now`, `● 14 s`, `○ quiet 14 min`, `✕ left 3 min`; `now` is Unix time in seconds."""
+    """`▸ 1 running`, `● now`, `● 14 s`, `○ quiet 14 min`, `✕ left 3 min`; `now` is Unix time in seconds."""
+    if client.running:
+        return f"{RUNNING} {client.running} running"
     presence = client.presence(now)
     word = "" if presence is Presence.CONNECTED else f"{presence.value} "
     when = "now" if client.seen is None else since(now - client.seen)
@@ -206,6 +210,7 @@ COLUMNS: tuple[Column[ClientView], ...] = (
 GIVING_WAY = ("era", "caller", "tools", "p50", "transport", "p95", "server", "revision", "since")
 """Columns that are left out where there is little room, the first one first."""
 SEEN_STYLES = {
+    RUNNING: "lines--warn",
     PRESENCES[Presence.CONNECTED]: "lines--good",
     PRESENCES[Presence.QUIET]: "lines--warn",
     PRESENCES[Presence.LEFT]: "lines--muted",
@@ -242,6 +247,8 @@ class ClientsPane(ColumnSection[ClientView]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._clients: list[ClientView] = []
+        self._has_servers = False
+        """Whether there are several on the desk."""
         self._lesson_about: tuple[ServerView, int] | None = None
 
     def show_view(self, view: CoreView) -> None:
@@ -257,6 +264,7 @@ class ClientsPane(ColumnSection[ClientView]):
                 lesson.update(self._how_to_connect(server, view.api_key, lesson.content_size.width))
 
     def version_of(self, view: CoreView) -> object:
+        self._has_servers = len(view.servers) > 1
         now, order = time.time(), COLUMNS[self.order].order
         self._clients = sorted(view.clients, key=lambda one: (one.left is not None, order(one)))
         self.cells = {client.connection: cells_of(client, now) for client in self._clients}
@@ -275,7 +283,7 @@ class ClientsPane(ColumnSection[ClientView]):
 
     def lacks(self, column: Column[ClientView]) -> bool:
         if column.name == "server":
-            return len({(client.server, client.mode) for client in self.rows}) < 2
+            return not self._has_servers and len({(one.server, one.mode) for one in self.rows}) < 2
         return column.name == "caller" and not any(client.caller for client in self.rows)
 
     def style_of(self, column: Column[ClientView], cell: str) -> str:

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from mcpdesk.link.values import CoreView, Protection, ServerView, UpstreamView, WorkView, connected
 from mcpdesk.tui.actions import SCREENS, Action, key_name
-from mcpdesk.tui.render.amounts import countdown, rate, sparkline
+from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
@@ -208,6 +208,25 @@ def _tab(action: Action, badge: str, style: str) -> LinePart:
     return LinePart(Content.assemble(" ", text), f"screen.{action.name}", action.help, short, rank)
 
 
+class NewsRow(PartLine):
+    """Keeps the last news in sight, above the footer, where the screen has rows to spare."""
+
+    DEFAULT_CSS = """
+    NewsRow { color: $text-muted; display: none; }
+    .-tall > NewsRow { display: block; }
+    """
+
+    def tell(self, when: float, severity: str, text: str) -> None:
+        """Show news; `when` is Unix time in seconds."""
+        sign, style = NEWS_SIGNS.get(severity, ("·", ""))
+        said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), one_line(text))
+        more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " all news ")
+        action = "app.show_news"
+        self.show([LinePart(said, action, rank=90), LinePart(more, action, rank=50, right=True)])
+
+
+NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
+"""Severity -> what stands before such news, and its style."""
 EVERYWHERE = ("app.", "main.")
 """Scopes whose keys stand last."""
 

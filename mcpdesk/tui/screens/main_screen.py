@@ -29,7 +29,14 @@ from mcpdesk.tui.actions import SCREENS, bindings_for
 from mcpdesk.tui.crash import ScreenPlace
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.screens.frame_lines import SPARK_SECONDS, STATES, DeskFooter, DeskHeader, DeskTabs
+from mcpdesk.tui.screens.frame_lines import (
+    SPARK_SECONDS,
+    STATES,
+    DeskFooter,
+    DeskHeader,
+    DeskTabs,
+    NewsRow,
+)
 
 Panes = Mapping[str, Callable[["Link"], Widget]]
 """Screen name to what makes its pane."""
@@ -309,7 +316,6 @@ class MainScreen(Screen[None]):
     AUTO_FOCUS = None
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
 
     def __init__(
         self, link: Link, desk: Desk, panes: Panes = PANES, place: ScreenPlace | None = None
@@ -325,7 +331,7 @@ class MainScreen(Screen[None]):
         self.last_call = -math.inf
         """When a key or a click last made a call of the desk's own, in monotonic seconds."""
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
-        self._banner = QuestionBanner()
+        self._banner, self.news = QuestionBanner(), NewsRow()
         self.panes = panes
         self._first = self._place.screen if self._place.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
@@ -338,7 +344,7 @@ class MainScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The frame; panes come at their first visit."""
-        yield from (self.header, self.tabs, self.switcher, self._banner, DeskFooter())
+        yield from (self.header, self.tabs, self.switcher, self._banner, self.news, DeskFooter())
         width, height = MINIMUM
         yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
 

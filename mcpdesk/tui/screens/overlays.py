@@ -20,6 +20,7 @@ from textual.widgets import Static
 from mcpdesk.tui.actions import SCREENS, key_names, reachable
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.screens.frame_lines import NEWS_SIGNS
 from mcpdesk.tui.widgets.menu import Dialog, PageDialog
 
 Row = tuple[str, str, str]
@@ -117,7 +118,6 @@ class JumpScreen(Dialog["Widget | str | None"]):
 
 _MOST_COPIED = 10_000
 """Characters of a copied text that are shown."""
-_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
 
 
 class NewsScreen(PageDialog):
@@ -132,7 +132,7 @@ class NewsScreen(PageDialog):
     def page(self) -> Content:
         lines = []
         for when, severity, text in reversed(self._told):
-            sign, style = _SIGNS.get(severity, ("·", ""))
+            sign, style = NEWS_SIGNS.get(severity, ("·", ""))
             time = (f"{clock(when)[:8]} ", "$text-muted")
             lines.append(Content.assemble(time, (f"{sign} {clean(text)}", style)))
         if self._copied:

@@ -172,8 +172,10 @@ class TrafficPane(FilterPane):
         """Sending needs a server; what completes the filter is there while it is typed."""
         if action in ("take", "choose"):
             return self.filter_field.has_focus and self.completion.display
-        needs_server = action in ("replay", "edit", "logs", "hold", "can", "faults")
-        return not needs_server or bool(self.link.view().servers)
+        view = self.link.view()
+        if action in ("hold", "can", "faults"):
+            return bool(view.servers) or view.can_hold
+        return action not in ("replay", "edit", "logs") or bool(view.servers)
 
     def action_choose(self, by: int) -> None:
         """Choose another completion of the filter."""

@@ -1,0 +1,202 @@
+"""Holds what passes a tap: judges the lines that its gate asks about. Used on one loop only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from time import time
+from typing import Any
+
+from mcpdesk.errors import AnswerCut, ProtocolError
+from mcpdesk.hosting.holding.holds import Holds
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.record import TAPPED
+from mcpdesk.transports import tap
+
+MOST_ASKED = 10_000
+"""Requests whose answers are awaited; the answers to older ones pass."""
+READY_S = 1.0
+
+
+class HeldTap:
+    """The dialogue that passes a tap. While something is to be held, its gate asks about every line."""
+
+    def __init__(self, recording: Recording, tell: Callable[[str], object]) -> None:
+        """`tell` is that of `Holds`."""
+        self.holds = Holds(recording, tell, lambda: (self,))
+        self._reader = asyncio.StreamReader()
+        self._words: asyncio.WriteTransport | None = None
+        self._is_asked = False
+        self._asks = asyncio.Event()
+        """Set once the gate does as it is asked to."""
+        self._asked: dict[Id, tuple[JSONObject, float]] = {}
+        """Requests of the client as the server got them, with the Unix time at which they came."""
+        self._tokens: dict[Id, Id] = {}
+        """Progress token -> id of its request."""
+        self._last: dict[Id | None, asyncio.Task[None]] = {}
+        """What the server sent last about a request, or about none, if it is still held."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def connect(self, told: int, words: int) -> None:
+        """Take up the pipes from the gate and to it."""
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(told, "rb", 0)
+        )
+        self._words, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(words, "wb", 0))
+
+    async def listen(self) -> None:
+        """Judge what the gate asks about, until the tap ends."""
+        reader = self._reader
+        try:
+            while True:
+                is_from_client, number, size = tap.TOLD.unpack(await reader.readexactly(tap.TOLD.size))
+                if not number:
+                    self._asks.set()
+                    continue
+                self._judge(is_from_client, number, await reader.readexactly(size))
+        except asyncio.IncompleteReadError:
+            self.holds.close()
+
+    def hold(self, holds: Holds) -> None:
+        """Let the gate ask about lines from now on, or no longer."""
+        if holds.is_on != self._is_asked:
+            self._is_asked = holds.is_on
+            self._asks.clear()
+            self._say(tap.BEGIN if holds.is_on else tap.END)
+
+    async def ready(self) -> None:
+        """Wait until the gate asks about every line, if it is to, but not for one that is stuck."""
+        if self._is_asked:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(READY_S):
+                    await self._asks.wait()
+
+    def let_all_go(self) -> None:
+        """Hold nothing any more, as nobody is there to let it go."""
+        self.holds.set_rule("", "both")
+        self.holds.set_faults("")
+        for what in self.holds.view.canned:
+            self.holds.can(what, "")
+
+    def _say(self, word: int, number: int = 0, data: bytes = b"") -> None:
+        if self._words is not None:
+            self._words.write(tap.WORD.pack(word, number, len(data)) + data)
+
+    def _judge(self, is_from_client: bool, number: int, line: bytes) -> None:
+        """Begin to judge a line; what is no single message passes."""
+        try:
+            message = codec.decode(line)
+        except ProtocolError:
+            message = None
+        if not isinstance(message, dict):
+            self._begin(self._pass(number), number)
+        elif is_from_client:
+            self._begin(self._from_client(number, message), number)
+        elif isinstance(message.get("method"), str):
+            about = self._subject(message)
+            task = self._begin(self._sent(number, message, line, about, self._last.get(about)), number)
+            self._last[about] = task
+            task.add_done_callback(lambda done: self._forget(about, done))
+        else:
+            self._begin(self._answered(number, message, line), number)
+
+    async def _pass(self, number: int) -> None:
+        """Let a line pass, but not before those that came earlier were judged."""
+        self._say(tap.PASS, number)
+
+    def _begin(self, judging: Coroutine[Any, Any, None], number: int) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(judging)
+        self._tasks.add(task)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._tasks.discard(done)
+            if not done.cancelled() and done.exception() is not None:
+                self._say(tap.PASS, number)  # the loop reports the exception
+
+        task.add_done_callback(ended)
+        return task
+
+    def _forget(self, about: Id | None, done: asyncio.Task[None]) -> None:
+        if self._last.get(about) is done:
+            del self._last[about]
+
+    def _subject(self, message: JSONObject) -> Id | None:
+        """The request that a notification of progress is about."""
+        params = message.get("params")
+        token = params.get("progressToken") if isinstance(params, dict) else None
+        return self._tokens.get(token) if is_id(token) else None
+
+    async def _from_client(self, number: int, message: JSONObject) -> None:
+        identifier = message.get("id")
+        if not isinstance(message.get("method"), str) or not is_id(identifier):
+            self._let(number, message, await self.holds.hold_told(TAPPED, message))
+            return
+        came = time()
+        request, given = await self.holds.hold_request(TAPPED, message)
+        if request is not None:
+            self._await_answer(identifier, request, came)
+        self._let(number, message, request)
+        if given is not None:
+            self._say(tap.SAY, 0, codec.encode(given) + b"\n")
+
+    def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
+        if len(self._asked) >= MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
+            self._tokens = {token: of for token, of in self._tokens.items() if of in self._asked}
+        self._asked[identifier] = (request, came)
+        params = request.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        if is_id(token):
+            self._tokens[token] = identifier
+
+    async def _sent(
+        self,
+        number: int,
+        message: JSONObject,
+        line: bytes,
+        about: Id | None,
+        before: asyncio.Task[None] | None,
+    ) -> None:
+        """A notification or a question of the server waits behind the one before it."""
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        data = line.rstrip()
+        kept = await self.holds.hold_sent(TAPPED, data, self._answer_for_client, about)
+        if kept is None or kept is data:
+            self._let(number, message, None if kept is None else message)
+        else:
+            self._say(tap.REPLACE, number, kept + b"\n")
+
+    async def _answer_for_client(self, answer: JSONObject) -> None:
+        self._say(tap.TELL, 0, codec.encode(answer) + b"\n")
+
+    async def _answered(self, number: int, message: JSONObject, line: bytes) -> None:
+        """An answer of the server waits behind what is told about its request."""
+        identifier = message.get("id")
+        asked = self._asked.pop(identifier, None) if is_id(identifier) else None
+        if asked is None:
+            self._say(tap.PASS, number)
+            return
+        if (before := self._last.get(identifier)) is not None and not before.done():
+            await asyncio.wait({before})
+        try:
+            kept = await self.holds.hold_answer(TAPPED, *asked, message)
+        except AnswerCut:
+            self._say(tap.CUT, number, line[: len(line) // 2])
+            return
+        self._let(number, message, kept)
+
+    def _let(self, number: int, message: JSONObject, kept: JSONObject | None) -> None:
+        """Let a line pass, changed or not, or drop it."""
+        if kept is None:
+            self._say(tap.DROP, number)
+        elif kept is message:
+            self._say(tap.PASS, number)
+        else:
+            self._say(tap.REPLACE, number, codec.encode(kept) + b"\n")

@@ -1,0 +1,110 @@
+"""Where screens come to a tap to have messages held, in the process that writes its capture."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from itertools import count
+from socket import socket
+from typing import Any, Final
+
+import msgspec
+
+from mcpdesk.hosting.holding.held_tap import HeldTap
+from mcpdesk.link.attach_messages import HEAD, METHODS, Ask, Reply, State, framed, length, pack
+from mcpdesk.link.values import HoldView, Notice, Severity
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.transports import rendezvous
+
+LOOK_S = 0.05
+"""Seconds between two looks at what is held, while somebody is there."""
+_of_screen: msgspec.msgpack.Decoder[Ask] = msgspec.msgpack.Decoder(Ask)
+
+
+async def serve_screens(listener: socket, recording: Recording, told: int, words: int) -> None:
+    """Let screens in until the tap ends; `told` and `words` are the pipes from its gate and to it."""
+    await TapDoor(recording, told, words).serve(listener)
+
+
+class TapDoor:
+    """Does what screens ask, and tells them what is held. When the last one leaves, nothing is held."""
+
+    def __init__(self, recording: Recording, told: int, words: int) -> None:
+        self._tap = HeldTap(recording, self._notify)
+        self._pipes = told, words
+        self._screens: set[asyncio.StreamWriter] = set()
+        self._shown = HoldView()
+        self._notices = count()
+        holds = self._tap.holds
+        self._methods: Final[dict[str, Any]] = {
+            "hold": holds.set_rule,
+            "let_go": holds.decide,
+            "delay": holds.delay,
+            "can": holds.can,
+            "set_faults": holds.set_faults,
+        }
+
+    async def serve(self, listener: socket) -> None:
+        """Let screens in until the tap ends."""
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)
+        visits = set[asyncio.Task[None]]()
+        await self._tap.connect(*self._pipes)
+        judging = loop.create_task(self._tap.listen())
+        looking = loop.create_task(self._look())
+        with suppress(OSError):  # closed
+            while not judging.done():
+                visitor, _ = await loop.sock_accept(listener)
+                visit = loop.create_task(self._serve_screen(visitor))
+                visits.add(visit)
+                visit.add_done_callback(visits.discard)
+        looking.cancel()
+
+    async def _serve_screen(self, visitor: socket) -> None:
+        if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):
+            visitor.close()
+            return
+        reader, writer = await asyncio.open_unix_connection(sock=visitor)
+        self._screens.add(writer)
+        try:
+            self._send(writer, State("held", "", pack(self._tap.holds.view)))
+            while True:
+                said = await reader.readexactly(length(await reader.readexactly(HEAD)))
+                self._send(writer, await self._do(_of_screen.decode(said)))
+        except (asyncio.IncompleteReadError, OSError, ValueError, msgspec.MsgspecError):
+            pass  # it left, or is of another version
+        finally:
+            self._screens.discard(writer)
+            writer.close()
+            if not self._screens:
+                self._tap.let_all_go()
+
+    async def _do(self, ask: Ask) -> Reply:
+        arguments = METHODS[ask.method].arguments.decode(ask.arguments)
+        try:
+            done = self._methods[ask.method](*arguments)
+        except ValueError as error:
+            return Reply(ask.id, error=str(error), is_value_error=True)
+        await self._tap.ready()
+        return Reply(ask.id, pack(done is not False))
+
+    async def _look(self) -> None:
+        """Tell every screen what is held, whenever that changes."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            view = self._tap.holds.view
+            if view is not self._shown:
+                self._shown = view
+                self._tell(State("held", "", pack(view)))
+
+    def _notify(self, text: str) -> None:
+        notice = Notice(next(self._notices), text, Severity.INFO, "traffic")
+        self._tell(State("notices", "", pack([notice])))
+
+    def _tell(self, news: State) -> None:
+        for screen in self._screens:
+            self._send(screen, news)
+
+    def _send(self, screen: asyncio.StreamWriter, message: msgspec.Struct) -> None:
+        screen.write(framed(message))

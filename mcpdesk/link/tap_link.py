@@ -1,0 +1,114 @@
+"""A front end's view of a tap that runs: its capture as it grows, and what it is to hold."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from socket import SHUT_RDWR, socket
+from typing import Any, TypeAlias
+
+import msgspec
+
+from mcpdesk.link.attach_messages import METHODS, PARTS, Ask, Reply, State, framed, pack, read_message
+from mcpdesk.link.capture_link import CaptureLink
+from mcpdesk.link.link import promise
+from mcpdesk.link.values import CannedCall, CoreView, HoldView, Severity, Verdict, Ways
+from mcpdesk.recorder.archive import Archive
+
+FromTap: TypeAlias = Reply | State
+_of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
+_held = msgspec.msgpack.Decoder(PARTS["held"])
+_news = msgspec.msgpack.Decoder(PARTS["notices"])
+
+
+class TapLink(CaptureLink):
+    """Implements `Link` over the capture of a tap and a connection to its door."""
+
+    def __init__(self, archive: Archive, door: socket, told: str = "") -> None:
+        """`told` is the first notice, if any."""
+        super().__init__(archive, told)
+        self._door = door
+        self._is_open = True
+        self._held = HoldView()
+        self._asked: dict[int, tuple[str, Future[Any]]] = {}
+        self._ids = count(1)
+        self._lock = threading.Lock()
+        """Held for moments: what is asked is written by one thread at a time."""
+        self._reader = threading.Thread(target=self._read, name="tap", daemon=True)
+        self._reader.start()
+
+    def view(self) -> CoreView:
+        """The capture, and whether its messages can be held."""
+        return replace(super().view(), can_hold=self._is_open)
+
+    def close(self) -> None:
+        """Leave: what is held goes on."""
+        with suppress(OSError):
+            self._door.shutdown(SHUT_RDWR)
+        self._reader.join()
+        self._door.close()
+        super().close()
+
+    def held(self) -> HoldView:
+        """What is to be held, and what is."""
+        return self._held
+
+    def hold(self, rule: str, ways: Ways) -> Future[bool]:
+        """Hold what a filter of the traffic lets pass."""
+        return self._ask("hold", rule, ways)
+
+    def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
+        """Let a held message go on, or not."""
+        return self._ask("let_go", number, how, text)
+
+    def delay(self, number: int, seconds: float) -> Future[bool]:
+        """Let a held message go on by itself after some seconds."""
+        return self._ask("delay", number, seconds)
+
+    def can(self, what: CannedCall, answer: str) -> Future[bool]:
+        """Answer such requests with a captured answer."""
+        return self._ask("can", what, answer)
+
+    def set_faults(self, text: str) -> Future[bool]:
+        """Let messages meet faults as rules say."""
+        return self._ask("set_faults", text)
+
+    def _ask(self, method: str, *arguments: object) -> Future[Any]:
+        done = promise()
+        with self._lock:
+            number = next(self._ids)
+            self._asked[number] = method, done
+            try:
+                self._door.sendall(framed(Ask(number, method, pack(arguments))))
+            except OSError:
+                del self._asked[number]
+                done.set_result(False)
+        return done
+
+    def _read(self) -> None:
+        """Take in what the tap says, until it ends."""
+        left = suppress(OSError, EOFError, ValueError, msgspec.MsgspecError)
+        with left, self._door.makefile("rb") as door:
+            while True:
+                self._take(_of_tap.decode(read_message(door.read)))
+        self._is_open, self._held = False, HoldView()
+        with self._lock:
+            asked, self._asked = self._asked, {}
+        for _, done in asked.values():
+            done.set_result(False)
+
+    def _take(self, news: FromTap) -> None:
+        if isinstance(news, State) and news.part == "held":
+            self._held = _held.decode(news.value)
+        elif isinstance(news, State):
+            for notice in _news.decode(news.value):
+                self._add(notice.text, Severity.INFO)
+        elif news.id in self._asked:
+            method, done = self._asked.pop(news.id)
+            if news.error:
+                done.set_exception(ValueError(news.error))
+            else:
+                done.set_result(METHODS[method].result.decode(news.value))

@@ -1,0 +1,363 @@
+"""What passes a tap is held by a screen that looks on: real processes between real pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mcpdesk.cli.desk import capture_link
+from mcpdesk.cli.taps import RunningTap, running_taps, tap_of
+from mcpdesk.errors import DeskUserError
+from mcpdesk.link.tap_link import TapLink
+from mcpdesk.link.values import CannedCall, HeldMessage, Verdict
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.readable_message import held_messages
+from tests.support.patience import WITHIN_S
+from tests.support.terminal import Desk
+
+ROOT = Path(__file__).parents[2]
+TAP = [sys.executable, "-m", "mcpdesk", "stdio", "--"]
+ECHO = [
+    sys.executable,
+    "-S",
+    "-c",
+    "import os\nwhile d := os.read(0, 999):\n while d: d = d[os.write(1, d):]",
+]
+SERVER = [
+    sys.executable,
+    "-S",
+    "-c",
+    """
+import json, sys
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+for line in sys.stdin:
+    got = json.loads(line)
+    if got.get("method") == "tools/call":
+        token = got["params"].get("_meta", {}).get("progressToken")
+        if token is not None:
+            say(method="notifications/progress", params={"progressToken": token, "progress": 1})
+            say(method="notifications/progress", params={"progressToken": token, "progress": 2})
+        if got["params"]["name"] == "ask":
+            say(id="q", method="elicitation/create", params={"message": "Sure?", "requestedSchema": {}})
+            got["reply"] = json.loads(sys.stdin.readline())
+        say(id=got["id"], result={"got": got})
+    else:
+        say(method="notifications/message", params={"level": "info", "data": got})
+""",
+]
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What a condition gives once it gives something."""
+    deadline = time.monotonic() + WITHIN_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+class Client:
+    """A process that starts a server behind a tap."""
+
+    def __init__(self, process: subprocess.Popen[bytes], tap: RunningTap) -> None:
+        self.process, self.tap = process, tap
+
+    def call(self, id: int, name: str = "run", **more: Any) -> None:
+        """Call a tool."""
+        params = {"name": name, "arguments": {"command": "rm -rf /"}, **more}
+        self.send({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    def hears(self, within_s: float = WITHIN_S) -> Any:
+        """The next message; None when none comes."""
+        out = self.process.stdout
+        assert out is not None
+        return json.loads(out.readline()) if select.select([out], [], [], within_s)[0] else None
+
+
+@contextmanager
+def tapped(command: list[str] = SERVER) -> Iterator[Client]:
+    """A client whose server is behind a tap that can be looked at."""
+    with subprocess.Popen([*TAP, *command], cwd=ROOT, stdin=-1, stdout=-1, bufsize=0) as process:
+        try:
+            state = Path(os.environ["MCPDESK_STATE_DIR"])
+            [tap] = until(lambda: [one for one in running_taps(state) if one.pid == process.pid])
+            yield Client(process, tap)
+        finally:
+            process.kill()
+
+
+def archive_of(tap: RunningTap) -> Archive:
+    """Its capture, once it has begun."""
+
+    def opened() -> Archive | None:
+        try:
+            return Archive(Path(tap.capture))
+        except DeskUserError:
+            return None
+
+    found: Archive = until(opened)
+    return found
+
+
+@contextmanager
+def looking(client: Client) -> Iterator[TapLink]:
+    """A screen that looks at the tap."""
+    link = capture_link(archive_of(client.tap))
+    assert isinstance(link, TapLink)
+    try:
+        yield link
+    finally:
+        link.close()
+
+
+def held(link: TapLink) -> HeldMessage:
+    """The message that is held, once there is one."""
+    found: HeldMessage = until(lambda: link.held().messages)[0]
+    return found
+
+
+def let_go(link: TapLink, how: Verdict, text: str = "") -> None:
+    one = held(link)
+    assert link.let_go(one.number, how, text or one.text).result(WITHIN_S)
+    until(lambda: one not in link.held().messages)
+
+
+def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        assert link.view().can_hold and link.view().capture_grows
+        client.call(1)
+        assert client.hears()["id"] == 1
+        assert link.hold("tool:run", "requests").result(WITHIN_S)
+        client.call(2)
+        client.call(3, "other")
+        assert client.hears()["id"] == 3
+        one = held(link)
+        assert (one.method, one.name, one.id, one.is_answer) == ("tools/call", "run", 2, False)
+        [told] = [notice.text for notice in link.notices() if notice.text.startswith("held")]
+        assert "tools/call run" in told
+        let_go(link, Verdict.CHANGE, one.text.replace("rm -rf /", "ls"))
+        assert client.hears()["result"]["got"]["params"]["arguments"] == {"command": "ls"}
+        link.traffic.catch_up(1)
+        until(lambda: link.traffic.marks or link.traffic.catch_up(1))
+        until(lambda: len(link.traffic.exchanges) >= 3 or link.traffic.catch_up(1))
+        [changed] = [each for each in link.traffic.exchanges if each.id == 2]
+        [mark] = held_messages(link.traffic, changed)
+        assert (mark.side, mark.how) == ("request", "changed")
+        assert mark.was["params"]["arguments"] != mark.now["params"]["arguments"] == {"command": "ls"}
+
+
+def test_a_filter_that_is_none_is_refused_with_the_reason(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        with pytest.raises(ValueError, match="never closed"):
+            link.hold("(tool:run", "both").result(WITHIN_S)
+        assert link.held().rule == ""
+
+
+def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        link.hold("tool:run", "both").result(WITHIN_S)
+        client.call(1)
+        let_go(link, Verdict.ANSWER, '{"content": []}')
+        assert client.hears() == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
+        client.call(2)
+        let_go(link, Verdict.GO_ON)
+        assert held(link).is_answer and client.hears(0.1) is None
+        let_go(link, Verdict.DROP)
+        client.call(3)
+        let_go(link, Verdict.GO_ON)
+        one = held(link)
+        assert link.delay(one.number, 0.05).result(WITHIN_S)
+        assert client.hears()["id"] == 3
+        client.process.stdin.close()  # type: ignore[union-attr]
+        assert client.process.wait(WITHIN_S) == 0
+    frames = [json.loads(one.data) for one in archive_of(client.tap).frames(0, 9) if one is not None]
+    told = [(one["id"], "method" in one) for one in frames]
+    assert told == [(1, True), (1, False), (2, True), (3, True), (3, False)]
+
+
+def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        link.hold("method:notifications/progress", "both").result(WITHIN_S)
+        client.call(1, _meta={"progressToken": "p"})
+        first = held(link)
+        assert client.hears(0.1) is None, "the answer waits behind what is told about its request"
+        let_go(link, Verdict.CHANGE, first.text.replace('"progress": 1', '"progress": 0.5'))
+        assert client.hears()["params"]["progress"] == 0.5
+        let_go(link, Verdict.DROP)
+        assert client.hears()["id"] == 1
+        link.hold("method:elicitation/create", "both").result(WITHIN_S)
+        client.call(2, "ask")
+        let_go(link, Verdict.ANSWER, '{"action": "decline"}')
+        assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "decline"}
+        client.call(3, "ask")
+        let_go(link, Verdict.GO_ON)
+        assert client.hears()["id"] == "q"
+        client.send({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept"}})
+        one = held(link)
+        let_go(link, Verdict.CHANGE, one.text.replace("accept", "cancel"))
+        assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "cancel"}
+        link.hold("kind:notification", "both").result(WITHIN_S)
+        client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        let_go(link, Verdict.GO_ON)
+        let_go(link, Verdict.GO_ON)
+        assert client.hears()["params"]["data"]["method"] == "notifications/initialized"
+
+
+def test_a_canned_answer_and_faults_reach_the_client_of_a_tap(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        server = link.traffic.connections[1].server
+        assert link.can(CannedCall(server, "tools/call", "run"), '{"result": {"content": []}}').result(
+            WITHIN_S
+        )
+        client.call(1)
+        assert client.hears()["result"] == {"content": []}
+        link.can(CannedCall(server, "tools/call", "run"), "").result(WITHIN_S)
+        link.set_faults('error -32000 "by rule" for tool:run').result(WITHIN_S)
+        client.call(2)
+        assert client.hears()["error"] == {"code": -32000, "message": "by rule"}
+        link.set_faults("cut for tool:run").result(WITHIN_S)
+        client.call(3)
+        out = client.process.stdout
+        assert out is not None
+        rest = out.read()
+        assert rest.startswith(b'{"jsonrpc": "2.0", "id": 3') and b"\n" not in rest
+        assert client.process.wait(WITHIN_S) != 0
+
+
+def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as other:
+        with looking(client) as link:
+            link.hold("tool:run", "requests").result(WITHIN_S)
+            client.call(1)
+            held(link)
+        assert client.hears(0.2) is None and held(other).id == 1, "another one is there"
+        other.close()
+        assert client.hears()["id"] == 1
+        client.call(2)
+        assert client.hears()["id"] == 2
+
+
+def test_when_the_recorder_is_killed_what_is_held_goes_on(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        link.hold("tool:run", "requests").result(WITHIN_S)
+        client.call(1)
+        held(link)
+        [recorder] = [
+            each for each in psutil.Process(client.process.pid).children() if "mcpdesk" in each.cmdline()
+        ]
+        recorder.kill()
+        assert client.hears()["id"] == 1
+        client.call(2)
+        assert client.hears()["id"] == 2
+        until(lambda: not link.view().can_hold)
+        assert link.held().rule == "" and link.hold("tool:run", "both").result(WITHIN_S) is False
+
+
+def test_a_client_that_ends_its_input_still_gets_what_was_held(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        link.hold("tool:run", "both").result(WITHIN_S)
+        client.call(1)
+        held(link)
+        client.process.stdin.close()  # type: ignore[union-attr]
+        let_go(link, Verdict.GO_ON)
+        assert held(link).is_answer
+        let_go(link, Verdict.GO_ON)
+        assert client.hears()["id"] == 1
+        assert client.process.wait(WITHIN_S) == 0
+
+
+def test_a_client_that_is_gone_is_not_waited_for(own_folders: Path) -> None:
+    with tapped() as client, looking(client) as link:
+        link.hold("tool:run", "both").result(WITHIN_S)
+        client.call(1)
+        held(link)
+        client.process.stdin.close()  # type: ignore[union-attr]
+        client.process.stdout.close()  # type: ignore[union-attr]
+        assert client.process.wait(2 * WITHIN_S) is not None
+
+
+def test_not_a_byte_changes_while_holding_begins_and_ends_at_any_place(own_folders: Path) -> None:
+    dice = random.Random(7)
+    lines = [b"x" * dice.randrange(0, 4000) for _ in range(300)]
+    lines += [
+        json.dumps({"jsonrpc": "2.0", "id": n, "method": "m", "n": "é" * n}).encode() for n in range(300)
+    ]
+    dice.shuffle(lines)
+    whole = b"\n".join([*lines, b"y" * (3 << 20), b"no newline at the end"])
+    with tapped(ECHO) as client, looking(client) as link:
+        stdin, stdout = client.process.stdin, client.process.stdout
+        assert stdin is not None and stdout is not None
+        sizes = random.Random(8)
+
+        def write() -> None:
+            sent = 0
+            while sent < len(whole):
+                sent += os.write(stdin.fileno(), whole[sent : sent + sizes.randrange(1, 9000)])
+            stdin.close()
+
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        came = bytearray()
+        while more := os.read(stdout.fileno(), 1 << 14):
+            came += more
+            if not dice.randrange(20):
+                link.hold(dice.choice(["", "tool:nothing"]), "both").result(WITHIN_S)
+        writer.join(WITHIN_S)
+        assert bytes(came) == whole
+        assert client.process.wait(WITHIN_S) == 0
+
+
+def test_the_next_call_of_a_tool_is_held_and_changed_on_the_screen(own_folders: Path) -> None:
+    with tapped() as client:
+        client.call(1, "first")
+        client.hears()
+        archive_of(client.tap)
+        with Desk(["open"], columns=120, rows=40) as desk:
+            desk.see("live, H holds messages")
+            desk.see("call first")
+            desk.press("H")
+            desk.see("Held messages")
+            desk.press("tool:run\r")
+            desk.see("none waits")
+            client.call(2)
+            desk.see('"command": "rm -rf')
+            desk.press("\x12")
+            assert client.hears()["id"] == 2
+            desk.press("\x1b")
+            desk.see("holding requests: 0 held")
+            client.call(3)
+            desk.see("1 held")
+            desk.process.kill(signal.SIGKILL)
+        assert client.hears()["id"] == 3
+
+
+def test_only_a_tap_that_runs_can_be_asked(own_folders: Path) -> None:
+    with tapped() as client:
+        assert (found := tap_of(Path(client.tap.capture))) is not None and found.door.endswith(".tap")
+        assert Path(found.door).is_socket()
+    until(lambda: tap_of(Path(client.tap.capture)) is None)
+    link = capture_link(archive_of(client.tap))
+    assert not isinstance(link, TapLink) and not link.view().can_hold
+    link.close()
