@@ -32,6 +32,7 @@ from mcpdesk.errors import (
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.skill_entries import MAIN
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -137,6 +138,32 @@ class CommandClient:
             if error.code == ErrorCode.METHOD_NOT_FOUND:
                 return []
             raise
+
+    def skills(self, timeout_s: float, faults: list[str]) -> list[dict[str, Any]]:
+        """Return the entries of the skills it publishes; what is read of these from now on is verified.
+
+        Those that cannot be relied on are left out; what is wrong with them is added to `faults`.
+        """
+        return self._run(self._connection.skills.listed(faults), "skills/list", timeout_s)
+
+    def verify_skill(self, uri: str, timeout_s: float) -> list[str]:
+        """Have what is read at a URI verified if it may be a file of a skill; return what is malformed.
+
+        Raises: InvalidAnswer like `request`, when its own entry cannot be relied on.
+        """
+        if not uri.startswith("skill://") and not uri.endswith(MAIN):
+            return []
+        faults: list[str] = []
+
+        async def hold() -> None:
+            if any(each["uri"] == uri for each in await self._connection.skills.listed(faults)):
+                return
+            if uri.endswith(MAIN) and await self._connection.skills.is_offered():
+                with suppress(RpcError):  # it is a resource like any other
+                    await self._connection.skills.entry(uri)
+
+        self._run(hold(), "skills/list", timeout_s)
+        return faults
 
     def offers(self, timeout_s: float) -> tuple[Agreement, tuple[Offer, ...], tuple[str, ...]]:
         """Return what was agreed on, what the server offers, and what is malformed in its lists."""

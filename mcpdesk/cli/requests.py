@@ -132,14 +132,14 @@ LISTS: dict[str, tuple[str, str, str]] = {
 """Key of the answer -> heading, method, and the field that names an item."""
 
 
-@click.command(name="list", epilog=LIST_EXAMPLES, short_help="List tools, resources and prompts.")
+@click.command(name="list", epilog=LIST_EXAMPLES, short_help="List tools, resources, prompts and skills.")
 @TARGET
 @AS_JSON
 @TIMEOUT
 @reach_options
 def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
-    """List the tools, resources and prompts of TARGET, a server folder or the URL of a server, and what of a
-    folder is not offered."""
+    """List the tools, resources, prompts and skills of TARGET, a server folder or the URL of a server, and
+    what of a folder is not offered."""
     from mcpdesk.cli.command_client import client
 
     faults: list[str] = []
@@ -147,6 +147,7 @@ def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> 
         found = {
             key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
         }
+        found["skills"] = server.skills(timeout_s, faults)
         unavailable = server.unavailable()
     for fault in faults:
         print_message(f"mcpdesk: malformed: {fault}")
@@ -158,6 +159,7 @@ def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> 
         heading: [(str(item.get(name)), summary(item)) for item in found[key]]
         for key, (heading, _, name) in LISTS.items()
     }
+    sections["skills"] = [(each["uri"], summary(each["frontmatter"])) for each in found["skills"]]
     sections["unavailable"] = [(f"{each.kind} {each.name}", each.problem) for each in unavailable]
     texts = ["\n".join([heading, *aligned(rows, "  ")]) for heading, rows in sections.items() if rows]
     print_text("\n\n".join(texts) or "nothing")
@@ -174,10 +176,15 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, reach: 
 
     A pipe or a file gets the contents byte for byte, texts and binary ones alike. On a terminal control
     characters in a text are made visible, and binary contents are described.
+
+    A file of a skill that the server publishes is compared with the size, the digest and the front matter it
+    is listed with; one that differs is not printed, and the exit code is 4.
     """
     from mcpdesk.cli.command_client import client
 
     with client(target, reach) as server:
+        for fault in server.verify_skill(uri, timeout_s):
+            print_message(f"mcpdesk: malformed: {fault}")
         result = server.request("resources/read", {"uri": uri}, timeout_s)
     if as_json:
         print_json(result)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.skill_entries import entry_fault
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -30,6 +31,7 @@ SHAPES: dict[str, ListShape] = {
     "resources/list": ListShape("resources", _NAMED, ("uri",)),
     "resources/templates/list": ListShape("resourceTemplates", _NAMED, ("uriTemplate",)),
     "prompts/list": ListShape("prompts", _NAMED, ("name",)),
+    "skills/list": ListShape("skills", {"uri": str, "frontmatter": dict}, ("uri", "frontmatter")),
     "resources/read": ListShape("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
     "prompts/get": ListShape("messages", {"role": str, "content": dict}, ("role", "content")),
 }
@@ -188,6 +190,8 @@ def _special_fault(method: str, item: JSONObject) -> str:
             return " has no name"
         if item["inputSchema"].get("type", "object") != "object":
             return f"{_name_of(item)} has no inputSchema of type object"
+    if method == "skills/list" and (fault := entry_fault(item)):
+        return f"{_name_of(item)}: {fault}"
     if method == "tools/call":
         for field, expected in _BLOCKS.get(item["type"], ()):
             if not isinstance(item.get(field), expected):
@@ -196,5 +200,5 @@ def _special_fault(method: str, item: JSONObject) -> str:
 
 
 def _name_of(item: JSONObject) -> str:
-    name = item.get("name")
+    name = item.get("name", item.get("uri"))
     return f" ({name[:80]!r})" if isinstance(name, str) and name else ""

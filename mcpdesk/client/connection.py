@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.flows import MAY_ASK, RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
+from mcpdesk.client.published_skills import PublishedSkills
 from mcpdesk.client.timing import CallDeadline, Farewells
 from mcpdesk.client.transport import ClientTransport, ServerReply, ServerResponse, SessionGone, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
@@ -131,6 +132,8 @@ class ServerConnection:
         self._agreement = agreement
         self._log_level = log_level
         self._flows = RequestFlows(is_required_task)
+        self.skills = PublishedSkills(self)
+        """Those of the server; what they list is verified when it is read."""
         self._ids = count(1)
         self._opening = asyncio.Lock()
         self._is_attached = False
@@ -190,7 +193,10 @@ class ServerConnection:
         await self.open()
         call = _RunningCall(self, subject, observer, deadline)
         with self._naming_target():
-            return await self._flows.request(call, method, params)
+            response = await self._flows.request(call, method, params)
+            if method == "resources/read" and response.result is not None:
+                await self.skills.verify(subject, checked_result(method, response.result))
+            return response
 
     async def result(
         self,

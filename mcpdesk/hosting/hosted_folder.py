@@ -291,6 +291,7 @@ class HostedFolder:
             self.server.resources,
             self.server.templates,
             self.server.prompts,
+            self.server.skills,
         ):
             registry.replace(())
         self.modes.refresh()
@@ -346,18 +347,23 @@ class HostedFolder:
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
         come_along = resources_of(name for name in asked if name in BUILTINS)
-        if "InvokeSkill" in asked:  # a person's own skills are for servers that use skills only
-            from mcpdesk.hosting.folder.text_items import read_skills
+        own = {each.uri for each in self._loaded.resources}
+        own |= {each.uri_template for each in self._loaded.templates}
+        is_invoked = "InvokeSkill" in asked
+        # A person's own skills are for servers that have the tool.
+        bases = self._skills if is_invoked else self._skills[:-1]
+        if is_invoked or self.server.skills.version or any(base.is_dir() for base in bases):
+            from mcpdesk.hosting.folder.skill_items import read_skills
 
-            skills = read_skills(self._skills)
+            skills = read_skills(bases)
             known = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in known]
-            come_along = [*skills.resources, *come_along]
+            come_along = [*(skills.files() if is_invoked else skills.published()), *come_along]
             self._loaded.unavailable += [("resource", each) for each in skills.broken.values()]
             self._state.broken_skills = {
                 name: f"{each.source}: {each.reason}" for name, each in skills.broken.items()
             }
-        own = {each.uri for each in self._loaded.resources}
-        own |= {each.uri_template for each in self._loaded.templates}
+            entries = (each for each in skills.entries if own.isdisjoint(file.uri for file in each.files))
+            self.server.skills.replace(entries, skills.unpublished)
         for each in come_along:
             if isinstance(each, Resource) and each.uri not in own:
                 self._loaded.resources.append(each)
@@ -375,7 +381,7 @@ class HostedFolder:
 
     def _unavailable(self) -> list[Unavailable]:
         server = self.server
-        registries = (server.tools, server.resources, server.templates, server.prompts)
+        registries = (server.tools, server.resources, server.templates, server.prompts, server.skills)
         return [each for registry in registries for each in registry.unavailable]
 
 

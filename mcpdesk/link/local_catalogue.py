@@ -35,6 +35,7 @@ _LIST_KEY = {
     ItemKind.RESOURCE: "resources",
     ItemKind.TEMPLATE: "resourceTemplates",
     ItemKind.PROMPT: "prompts",
+    ItemKind.SKILL: "skills",
 }
 
 
@@ -75,6 +76,7 @@ class ServerCatalogue:
             (ItemKind.RESOURCE, server.resources),
             (ItemKind.TEMPLATE, server.templates),
             (ItemKind.PROMPT, server.prompts),
+            (ItemKind.SKILL, server.skills),
         )
 
 

@@ -31,6 +31,7 @@ class ItemKind(StrEnum):
     RESOURCE = "resource"
     TEMPLATE = "template"
     PROMPT = "prompt"
+    SKILL = "skill"
 
 
 @dataclass(frozen=True, slots=True)

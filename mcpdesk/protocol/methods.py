@@ -16,6 +16,7 @@ _STATELESS = _ALL - _HANDSHAKE
 _CORE_TASKS = frozenset(revision.name for revision in REVISIONS if revision.has_core_tasks)
 _TASKS = _CORE_TASKS | _STATELESS
 _TASK = (("taskId", str),)
+_URI = (("uri", str),)
 
 
 class Method(Struct, frozen=True):
@@ -48,11 +49,14 @@ _ROWS = (
         "resources",
         routing_field="uri",
         is_cacheable=True,
-        param_types=(("uri", str),),
+        param_types=_URI,
     ),
-    Method("resources/subscribe", _HANDSHAKE, "resources", param_types=(("uri", str),)),
-    Method("resources/unsubscribe", _HANDSHAKE, "resources", param_types=(("uri", str),)),
+    Method("resources/subscribe", _HANDSHAKE, "resources", param_types=_URI),
+    Method("resources/unsubscribe", _HANDSHAKE, "resources", param_types=_URI),
     Method("subscriptions/listen", _STATELESS, param_types=(("notifications", dict),)),
+    Method("skills/list", _ALL, "skills", is_cacheable=True, list_key="skills"),
+    Method("skills/get", _ALL, "skills", is_cacheable=True, param_types=_URI),
+    Method("resources/directory/read", _ALL, "skills", param_types=_URI),
     Method("prompts/list", _ALL, "prompts", is_cacheable=True, list_key="prompts"),
     Method("prompts/get", _ALL, "prompts", routing_field="name", param_types=(("name", str),)),
     Method("completion/complete", _ALL, "completions", param_types=(("ref", dict), ("argument", dict))),

@@ -190,4 +190,5 @@ _SHAPERS: dict[str, Callable[[JSONObject, Revision], JSONObject]] = {
     "resources": _resource,
     "resourceTemplates": _template,
     "prompts": _prompt,
+    "skills": lambda wire, revision: wire,
 }

@@ -26,8 +26,8 @@ PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9]\d*)")
 SKILL_BYTES = 1 << 20
 ARGUMENTS_LIMIT = 100_000
 """Characters."""
-MOST_FILES = 200
-"""Files that may come with one."""
+MOST_FILES = 512
+"""Files that may come with one; the skills extension allows one less, SKILL.md included."""
 
 
 class SkillFile(Struct, frozen=True):

@@ -17,7 +17,7 @@ class OfferList(NamedTuple):
     """One kind of what servers offer."""
 
     kind: str
-    """`tool`, `resource`, `template` or `prompt`."""
+    """`tool`, `resource`, `template`, `prompt` or `skill`."""
     method: str
     key: str
     """The member of the result that holds the items."""
@@ -32,6 +32,8 @@ LISTS = (
     OfferList("template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
     OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
 )
+SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions")
+"""No capability of its own: the connection knows whether the server has the extension."""
 
 
 class Offer(Struct, frozen=True):
@@ -54,12 +56,15 @@ async def read_offers(
     """
     offers: list[Offer] = []
     problems: list[str] = []
-    for each in LISTS:
+    for each in (*LISTS, SKILLS):
         if each.capability not in capabilities:
             continue
         faults: list[str] = []
         try:
-            items = await connection.list_all(each.method, each.key, faults)
+            if each is SKILLS:
+                items = await connection.skills.listed(faults)
+            else:
+                items = await connection.list_all(each.method, each.key, faults)
         except RpcError as error:
             if error.code != ErrorCode.METHOD_NOT_FOUND:
                 problems.append(f"{each.method}: {error.message}")
@@ -83,5 +88,6 @@ def _offers(shelf: OfferList, items: list[JSONObject], problems: list[str]) -> I
         known.add(name)
         annotations = item.get("annotations")
         hinted = annotations.get("title") if isinstance(annotations, dict) else None
-        title = next((each for each in (item.get("title"), hinted, item.get("name")) if each), name)
-        yield Offer(shelf.kind, name, str(title), item.get("description") or "", item)
+        told = item.get("frontmatter", item)
+        title = next((each for each in (item.get("title"), hinted, told.get("name")) if each), name)
+        yield Offer(shelf.kind, name, str(title), told.get("description") or "", item)

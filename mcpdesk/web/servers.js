@@ -9,7 +9,7 @@ const CLIENTS = [
   ["claude-desktop", "Claude Desktop", "the configuration for Claude Desktop"],
   ["cursor", "Cursor", "the configuration for Cursor"], ["vscode", "VS Code", "the configuration for VS Code"],
 ];
-const KINDS = [["tool", "tool"], ["resource", "resource"], ["template", "template"], ["prompt", "prompt"]];
+const KINDS = ["tool", "resource", "template", "prompt", "skill"].map(kind => [kind, kind]);
 const PROTECTIONS = {
   key: ["●", "good", "key", "Callers need the key."],
   loopback: ["○", "muted", "loopback", "No key: only this machine can reach it."],

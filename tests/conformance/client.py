@@ -93,6 +93,9 @@ async def _use(connection: ServerConnection, scenario: str, context: dict[str, A
     """List everything and use it once."""
     await connection.open()
     await connection.listening()  # some servers ask on a stream of its own
+    if scenario.startswith("sep-2640"):
+        await _use_skills(connection, scenario)
+        return
     tools = await _listed(connection, "tools/list", "tools")
     if scenario == "json-schema-2020-12-preservation":
         await _echo_schema(connection, tools)
@@ -140,6 +143,13 @@ def _arguments(schema: JSONObject) -> JSONObject:
 async def _echo_schema(connection: ServerConnection, tools: list[JSONObject]) -> None:
     schema = tools[0]["inputSchema"]
     await connection.result("tools/call", {"name": "json_schema_echo", "arguments": {"schema": schema}})
+
+
+async def _use_skills(connection: ServerConnection, scenario: str) -> None:
+    """List the skills; unless that is all the scenario is about, load each and read its other files."""
+    for entry in await connection.skills.listed():
+        for file in () if scenario.endswith("no-prefetch") else entry["resources"]:
+            await connection.result("resources/read", {"uri": file["uri"]})
 
 
 async def _elicited(params: JSONObject, subject: str) -> JSONObject:

@@ -22,6 +22,14 @@ JUDGED = ("2025-11-25", "2026-07-28")
 OLDER = ("2025-03-26", "2025-06-18")
 """Revisions it has scenarios for; all that apply are run, and all count."""
 REVISIONS = OLDER + JUDGED
+BESIDES = {
+    "server": tuple(f"sep-2640-skills-{each}" for each in ("enumeration", "manifest", "directory")),
+    "client": tuple(
+        f"sep-2640-client-{each}"
+        for each in ("no-prefetch", "verify-digest", "verify-size", "verify-frontmatter")
+    ),
+}
+"""Scenarios of the skills extension, which no requirement set has; run at the judged revisions, and count."""
 FETCH_S = 60.0
 RUN_S = 300.0
 """Far more than a run takes, also on a machine that does much else."""
@@ -66,19 +74,24 @@ class Suite:
     def server(self, url: str, revision: str, scenario: str, folder: Path) -> list[Outcome]:
         """Run all server scenarios of a revision, or one, against a URL; `folder` takes its papers."""
         self._run("server", "--url", url, *_chosen(revision, scenario), "-o", str(folder))
-        scored = self.required(revision) if revision in JUDGED else None
+        scored = self._scored(revision, "Server") if revision in JUDGED else None
         ran = [outcome_at(path, scored) for path in sorted(folder.glob("server-*/checks.json"))]
         return [*ran, *missing(ran, {scenario} if scenario else scored or ())]
 
     def client(self, command: str, revision: str, scenario: str, folder: Path) -> list[Outcome]:
         """Run all client scenarios of a revision, or one, on a command; `folder` takes its papers."""
         given = ("--command", command, "--timeout", "60000")
-        chosen = _chosen(revision, scenario)[:-1] if scenario else _chosen(revision, "")
+        chosen = _chosen(revision, scenario)
+        if scenario and scenario not in BESIDES["client"]:
+            chosen = chosen[:-1]
         self._run("client", *given, *chosen, "-o", str(folder))
-        scored = self.required(revision, "Client")
+        scored = self._scored(revision, "Client")
         papers = sorted([*folder.glob("*/checks.json"), *folder.glob("auth/*/checks.json")])
         ran = [outcome_at(path, scored, folder) for path in papers]
         return [*ran, *missing(ran, {scenario} if scenario else scored)]
+
+    def _scored(self, revision: str, leg: str) -> frozenset[str]:
+        return self.required(revision, leg) | frozenset(BESIDES[leg.lower()])
 
     def _run(self, *arguments: str) -> str:
         ran = subprocess.run(

@@ -18,10 +18,10 @@ from mcpdesk.auth.http_origin import check_host, check_origin
 from mcpdesk.errors import DeskUserError, ManifestError, ProtocolError, RegistrationError, RemoteProtocolError
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.folder.manifest import read_manifest
-from mcpdesk.hosting.folder.text_items import read_document
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
 from mcpdesk.protocol.framing import LineFramer, event
+from mcpdesk.protocol.front_matter import read_document
 from mcpdesk.protocol.headers import check_parameters, decode_value, mirrored
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.request_state import RequestState, seal, unseal

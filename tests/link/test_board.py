@@ -228,7 +228,13 @@ def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() 
     ]
     alone = dataclasses.replace(view, servers=(server,))
     (told,) = core_json(alone, [Catalogue(server.name, 1, (broken, *many))])["servers"]
-    assert told["counts"] == {"tool": 0, "resource": 0, "template": 0, "prompt": ITEMS + 5}
+    assert told["counts"] == {
+        "tool": 0,
+        "resource": 0,
+        "template": 0,
+        "prompt": ITEMS + 5,
+        "skill": 0,
+    }
     assert told["items"][0]["problem"] == "needs MAIL_TOKEN" and told["more_items"] == 6
     assert told["left_out"] == 1
     assert told["items"][1]["description"] == "First."

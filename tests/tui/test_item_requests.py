@@ -16,7 +16,8 @@ def test_each_kind_makes_its_request() -> None:
         {"name": "t", "arguments": {"a": 1}},
     )
     assert request_for(item(ItemKind.PROMPT, "p"), {}) == ("prompts/get", {"name": "p", "arguments": {}})
-    assert request_for(item(ItemKind.RESOURCE, "x://y"), {}) == ("resources/read", {"uri": "x://y"})
+    for kind in (ItemKind.RESOURCE, ItemKind.SKILL):
+        assert request_for(item(kind, "x://y"), {}) == ("resources/read", {"uri": "x://y"})
     assert request_for(item(ItemKind.TEMPLATE, "x://{a}{?b}"), {"a": "1 2", "b": "c"}) == (
         "resources/read",
         {"uri": "x://1%202?b=c"},

@@ -63,6 +63,9 @@ def _shelves(server: Server) -> tuple[Registry[Any], ...]:
 
 
 def _unavailable(server: Server) -> Iterator[Finding]:
+    for skill in server.skills.unavailable:
+        told = f"is not published to clients: {skill.reason}"
+        yield Finding(Level.WARNING, told, skill.source, f"skill {skill.name}")
     for registry in _shelves(server):
         for each in registry.unavailable:
             level = Level.NOTE if each.is_fit else Level.ERROR

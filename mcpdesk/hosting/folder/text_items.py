@@ -1,28 +1,22 @@
-"""Files that are items by themselves: resources of any type, prompts in Markdown, and skills."""
+"""Files that are items by themselves: resources of any type, and prompts in Markdown."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.folder.file_items import FileItems, digest, why_unreadable
 from mcpdesk.hosting.folder.module_items import check_arguments, choice_completer
+from mcpdesk.protocol.front_matter import TextDocument, read_document
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
-from mcpdesk.server.offer.registry import Unavailable
-from mcpdesk.server.offer.resources import Completer, Reader, Resource
-from mcpdesk.server.offer.tool import Tool
-from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
+from mcpdesk.server.offer.resources import Completer, Resource
 
 _log = logging.getLogger(__name__)
 
@@ -252,35 +246,6 @@ def _fingerprint(path: Path, data: bytes) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-MAX_BLOCK = 64 << 10
-"""The longest front matter in characters; YAML can expand a small text enormously."""
-
-
-class TextDocument(Struct, frozen=True):
-    """A text without its front matter, and the front matter."""
-
-    body: str
-    fields: dict[str, Any] = field(default_factory=dict)
-
-
-def read_document(text: str, place: str) -> TextDocument:
-    """Split a text into front matter and body. A text that does not start with `---` is all body.
-
-    Raises: RegistrationError with `place:line` for a block that is not a plain YAML mapping.
-    """
-    if text.partition("\n")[0].rstrip() != "---":
-        return TextDocument(text)
-    from frontmatter.default_handlers import YAMLHandler
-
-    try:
-        block, body = YAMLHandler().split(text)
-    except ValueError:
-        raise RegistrationError(
-            "the front matter is not closed: a line --- is missing", f"{place}:1"
-        ) from None
-    return TextDocument(body.lstrip("\n"), _fields(block, place))
-
-
 def text_of(fields: dict[str, Any], key: str, place: str) -> str:
     """A field that must be a text; empty when it is absent.
 
@@ -301,121 +266,3 @@ def mapping_of(fields: dict[str, Any], key: str, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RegistrationError(f"{key} in the front matter must be a mapping", f"{place}:1")
     return value
-
-
-def _fields(block: str, place: str) -> dict[str, Any]:
-    import yaml
-
-    if len(block) > MAX_BLOCK:
-        raise RegistrationError(f"the front matter is longer than {MAX_BLOCK} characters", f"{place}:1")
-    try:
-        for token in yaml.scan(block):
-            if isinstance(token, yaml.AliasToken | yaml.AnchorToken):
-                line = token.start_mark.line + 1
-                raise RegistrationError("the front matter uses a YAML alias (& or *)", f"{place}:{line}")
-        fields = yaml.safe_load(block)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        why = getattr(error, "problem", None) or "not YAML"
-        raise RegistrationError(f"the front matter cannot be read: {why}", f"{place}:{line}") from error
-    if fields is None:
-        return {}
-    if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
-        raise RegistrationError("the front matter must be a mapping, like name: value", f"{place}:1")
-    return fields
-
-
-LISTED = 50
-"""The most skills named in the description of InvokeSkill."""
-DESCRIPTION_LENGTH = 200
-"""Characters of a skill's own description there."""
-
-
-class Skills(Struct, frozen=True):
-    """The skills below some folders: their files, what each is for, and the broken ones."""
-
-    resources: tuple[Resource, ...]
-    descriptions: dict[str, str]
-    """By name of the skill."""
-    broken: dict[str, Unavailable]
-    """By name of the skill; these are left out."""
-
-    def described(self, tool: Tool) -> Tool:
-        """InvokeSkill with the existing skills in its description."""
-        names = sorted(self.descriptions)
-        lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
-        if len(names) > LISTED:
-            lines.append(f"and {len(names) - LISTED} more; an unknown name is answered with all of them")
-        told = "\n".join(["Skills:", *lines]) if lines else "There are no skills now."
-        return replace(tool, description=f"{tool.description}\n\n{told}")
-
-
-def read_skills(bases: Sequence[Path]) -> Skills:
-    """Read the skills of some folders. Of two skills with one name the one in the earlier folder counts."""
-    found: dict[str, Path] = {}
-    for base in bases:
-        for folder in skills_below(base):
-            found.setdefault(folder.name, folder)
-    resources: list[Resource] = []
-    descriptions: dict[str, str] = {}
-    broken: dict[str, Unavailable] = {}
-    for name, folder in found.items():
-        source = f"skills/{name}/{SKILL}"
-        try:
-            resources += _skill_resources(folder)
-            main = uri_of(name, SKILL)
-            descriptions[name] = next(each.description for each in resources if each.uri == main)
-        except RegistrationError as error:
-            broken[name] = Unavailable(f"skill {name}", error.message, error.source or source)
-        except OSError as error:
-            broken[name] = Unavailable(f"skill {name}", f"cannot be read: {error.strerror}", source)
-    return Skills(tuple(resources), descriptions, broken)
-
-
-def _line(name: str, description: str) -> str:
-    words = " ".join(description.split())
-    cut = words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
-    return f"- {name}: {cut}" if cut else f"- {name}"
-
-
-def _skill_resources(folder: Path) -> list[Resource]:
-    root = folder.resolve()
-    return [_skill_resource(path, status, folder, root) for path, status in files_of(folder)]
-
-
-def _skill_resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
-    place = path.relative_to(folder).as_posix()
-    source = f"skills/{folder.name}/{place}"
-    head = _head(path, source) if place == SKILL and status.st_size <= SKILL_BYTES else {}
-    mime_type = mime_type_of(path)
-    stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
-    return Resource(
-        uri=uri_of(folder.name, place),
-        name=f"{folder.name}/{place}",
-        reader=_skill_reader(path, root, mime_type),
-        title=head.get("title", ""),
-        description=head.get("description", ""),
-        mime_type=mime_type,
-        size=status.st_size,
-        source=source,
-        fingerprint=digest(stamp.encode()),
-    )
-
-
-def _skill_reader(path: Path, root: Path, mime_type: str) -> Reader:
-    def contents() -> str | bytes:
-        if not path.resolve().is_relative_to(root):
-            raise PermissionError(f"{path.name} leaves the folder of its skill")
-        return text_or_bytes(path.read_bytes(), mime_type)
-
-    async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes:
-        return await asyncio.to_thread(contents)
-
-    return read
-
-
-def _head(path: Path, place: str) -> dict[str, str]:
-    """Title and description of a skill. Raises: RegistrationError for broken front matter; OSError."""
-    document = read_document(path.read_text("utf-8-sig", errors="replace"), place)
-    return {key: text_of(document.fields, key, place) for key in ("title", "description")}

@@ -52,14 +52,18 @@ class Dispatcher:
     def methods(self) -> dict[str, Work]:
         """What answers each method that is not answered at once."""
         from mcpdesk.server.calls.handlers import Handlers
+        from mcpdesk.server.calls.skill_requests import SkillRequests
 
         handlers = Handlers(self.server, self.services, self.offers, self.tasks)
+        skills = SkillRequests(self.server)
         return {
             "tools/call": self.tool_calls.run,
             "resources/read": handlers.read_resource,
             "prompts/get": handlers.get_prompt,
             "completion/complete": handlers.complete,
             "subscriptions/listen": handlers.listen,
+            "skills/get": skills.get,
+            "resources/directory/read": skills.read_directory,
             "tasks/get": self.tasks.get,
             "tasks/update": self.tasks.update,
             "tasks/cancel": self.tasks.cancel,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -13,11 +13,15 @@ from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
+from mcpdesk.protocol.skill_entries import CAPABILITY as SKILLS_CAPABILITY
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.skill_entry import SkillEntry
 from mcpdesk.server.offer.tool import Tool
+
+T = TypeVar("T")
 
 
 class OfferListing:
@@ -52,6 +56,8 @@ class OfferListing:
             return any(each.completers for each in (*self._server.prompts, *self._server.templates))
         if capability == "tasks":
             return self._has_tasks()
+        if capability == "skills":
+            return len(self._server.skills) > 0
         return capability in _ALWAYS_OFFERED or (capability == "tools" and self._server.tools_enabled)
 
     def _identity(self, revision: Revision) -> JSONObject:
@@ -82,6 +88,8 @@ class OfferListing:
                 offered["tasks"] = task_shapes.CORE_CAPABILITY
             elif revision.is_stateless:
                 offered["extensions"] = task_shapes.EXTENSION_CAPABILITY
+        if self.is_offered("skills"):
+            offered["extensions"] = offered.get("extensions", {}) | SKILLS_CAPABILITY
         return offered
 
     def announces(self, kind: str) -> bool:
@@ -91,7 +99,8 @@ class OfferListing:
     def initialize_result(self, revision: Revision) -> bytes:
         """The encoded InitializeResult; made again when anything in it may have changed."""
         server = self._server
-        versions = server.tools.version, server.prompts.version, server.templates.version
+        registries = (server.tools, server.prompts, server.templates, server.skills)
+        versions = tuple(each.version for each in registries)
         made_of = (versions, server.tools_enabled, server.instructions)
         kept = self._initial.get(revision.name)
         if kept is not None and kept[0] == made_of:
@@ -140,16 +149,9 @@ class OfferListing:
     ) -> JSONObject:
         list_key = METHODS[method].list_key
         to_wire = WIRE[list_key]
-        items = list(registry)
-        start = _offset(cursor, [registry.key(item) for item in items])
-        end = start + self._server.limits.page_size
-        body: JSONObject = {
-            list_key: [shaping.item(list_key, to_wire(item), revision) for item in items[start:end]]
-        }
-        if end < len(items):
-            last, following = (registry.key(each) for each in items[end - 1 : end + 1])
-            body["nextCursor"] = _cursor(end, last, following)
-        return shaping.result(method, body, revision, self.implementation(revision))
+        items, more = page_of(list(registry), registry.key, cursor, self._server.limits.page_size)
+        body: JSONObject = {list_key: [shaping.item(list_key, to_wire(item), revision) for item in items]}
+        return shaping.result(method, body | more, revision, self.implementation(revision))
 
     def _registry(self, method: str) -> Registry[Any]:
         server = self._server
@@ -158,6 +160,7 @@ class OfferListing:
             "resources/list": server.resources,
             "resources/templates/list": server.templates,
             "prompts/list": server.prompts,
+            "skills/list": server.skills,
         }
         return table[method]
 
@@ -222,11 +225,18 @@ def prompt_wire(prompt: Prompt) -> JSONObject:
     return _filled(wire, ("name",))
 
 
+def skill_wire(skill: SkillEntry) -> JSONObject:
+    """A Skill object of the skills extension."""
+    files = [{"uri": each.uri, "digest": each.digest, "size": each.size} for each in skill.files]
+    return {"uri": skill.uri, "frontmatter": skill.frontmatter, "resources": files}
+
+
 WIRE: dict[str, Callable[[Any], JSONObject]] = {
     "tools": tool_wire,
     "resources": resource_wire,
     "resourceTemplates": template_wire,
     "prompts": prompt_wire,
+    "skills": skill_wire,
 }
 """A list's key in its result to the function that makes its items."""
 
@@ -246,6 +256,21 @@ def _resource_fields(item: Resource | ResourceTemplate) -> JSONObject:
 def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
     kept = frozenset(required)
     return {key: value for key, value in wire.items() if value or key in kept}
+
+
+def page_of(
+    items: list[T], key: Callable[[T], str], cursor: str | None, size: int
+) -> tuple[list[T], JSONObject]:
+    """A page of a list, and the cursor of the next one as a member of the result, if there is one.
+
+    Raises: RemoteProtocolError (-32602) for a cursor we did not make.
+    """
+    start = _offset(cursor, [key(item) for item in items])
+    end = start + size
+    if end >= len(items):
+        return items[start:], {}
+    last, following = (key(each) for each in items[end - 1 : end + 1])
+    return items[start:end], {"nextCursor": _cursor(end, last, following)}
 
 
 def _cursor(offset: int, last: str, following: str) -> str:

@@ -13,6 +13,7 @@ from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
+from mcpdesk.server.offer.skill_entry import SkillEntry
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.lifespan import Lifespan
 from mcpdesk.server.state.server_state import ServerState
@@ -93,6 +94,7 @@ class Server(Struct, eq=False):
         default_factory=lambda: Registry("template", lambda item: item.uri_template)
     )
     prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
+    skills: Registry[SkillEntry] = field(default_factory=lambda: Registry("skill", lambda item: item.uri))
     tool_figures: ToolFigures = field(default_factory=ToolFigures)
     """How calls of its tools ended, in whatever mode and on whatever way."""
     mode: str = ""

@@ -145,6 +145,7 @@ VERBS = {
     ItemKind.RESOURCE: "Read",
     ItemKind.TEMPLATE: "Read",
     ItemKind.PROMPT: "Render",
+    ItemKind.SKILL: "Read",
 }
 
 

@@ -53,7 +53,7 @@ _STRIP_FROM = 29
 _NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
 _REST_S = 0.2
 """Seconds the cursor must rest on an item before its form is built, while it moves quickly."""
-_READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE)
+_READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
 """Kinds of items that Enter reads at once, because reading changes nothing."""
 
 

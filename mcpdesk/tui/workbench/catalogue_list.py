@@ -28,6 +28,7 @@ _TITLES = {
     ItemKind.RESOURCE: "Resources",
     ItemKind.TEMPLATE: "Templates",
     ItemKind.PROMPT: "Prompts",
+    ItemKind.SKILL: "Skills",
 }
 
 
@@ -49,7 +50,11 @@ _POLICIES = {Policy.ASK: ("?", "lines--warn"), Policy.DENY: ("⊘", "lines--bad"
 
 
 def badges(item: CatalogueItem) -> list[Badge]:
-    """What a tool's policy and its annotations say about it."""
+    """What a tool's policy and its annotations say about it, and how many files a skill has."""
+    if item.kind is ItemKind.SKILL and item.definition:
+        files = item.definition["resources"]
+        told = f"{len(files)} files" if isinstance(files, list) else "cannot be verified"
+        return [Badge("1 file" if told == "1 files" else told, "", "lines--muted")]
     annotations = item.definition.get("annotations") or {}
     found = [badge for key, badge in _ANNOTATIONS.items() if annotations.get(key) is True]
     if item.policy in _POLICIES:

@@ -38,7 +38,7 @@ def schema_of(item: CatalogueItem) -> Schema:
     match item.kind:
         case ItemKind.TOOL:
             return item.definition.get("inputSchema") or {}
-        case ItemKind.RESOURCE:
+        case ItemKind.RESOURCE | ItemKind.SKILL:
             return {}
         case ItemKind.TEMPLATE:
             return _template_schema(item.name)
@@ -80,7 +80,7 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
             return "tools/call", {"name": item.name, "arguments": arguments}
         case ItemKind.PROMPT:
             return "prompts/get", {"name": item.name, "arguments": arguments}
-        case ItemKind.RESOURCE:
+        case ItemKind.RESOURCE | ItemKind.SKILL:
             return "resources/read", {"uri": item.name}
         case ItemKind.TEMPLATE:
             if not isinstance(arguments, dict):

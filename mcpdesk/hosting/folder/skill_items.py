@@ -1,0 +1,194 @@
+"""The skills of a server: their files as resources, and what is published of each to clients."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.errors import RegistrationError
+from mcpdesk.hosting.folder.file_items import digest
+from mcpdesk.hosting.folder.text_items import TEXT_TYPES, mime_type_of, text_of
+from mcpdesk.protocol import skill_entries
+from mcpdesk.protocol.front_matter import BYTE_ORDER_MARK, read_document, verbatim_fields
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.registry import Unavailable
+from mcpdesk.server.offer.resources import Reader, Resource
+from mcpdesk.server.offer.skill_entry import ListedFile, SkillEntry
+from mcpdesk.server.offer.tool import Tool
+from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
+
+LISTED = 50
+"""The most skills named in the description of InvokeSkill."""
+DESCRIPTION_LENGTH = 200
+"""Characters of a skill's own description there."""
+
+Found = list[tuple[Path, os.stat_result]]
+"""The files of a skill, SKILL.md first."""
+
+
+class SkillShelf(Struct, frozen=True):
+    """The skills below some folders. All but `broken` can be invoked; `entries` are what clients list."""
+
+    resources: dict[str, tuple[Resource, ...]]
+    """The files of each, by name of the skill."""
+    descriptions: dict[str, str]
+    """By name of the skill."""
+    broken: dict[str, Unavailable]
+    """By name of the skill; these are left out."""
+    entries: tuple[SkillEntry, ...]
+    unpublished: tuple[Unavailable, ...]
+    """Skills that clients cannot list, and why."""
+
+    def described(self, tool: Tool) -> Tool:
+        """InvokeSkill with the existing skills in its description."""
+        names = sorted(self.descriptions)
+        lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
+        if len(names) > LISTED:
+            lines.append(f"and {len(names) - LISTED} more; an unknown name is answered with all of them")
+        told = "\n".join(["Skills:", *lines]) if lines else "There are no skills now."
+        return replace(tool, description=f"{tool.description}\n\n{told}")
+
+    def files(self) -> list[Resource]:
+        """The files of all that can be invoked."""
+        return [resource for files in self.resources.values() for resource in files]
+
+    def published(self) -> list[Resource]:
+        """The files of the skills that clients can list."""
+        return [resource for entry in self.entries for resource in self.resources[entry.name]]
+
+
+def read_skills(bases: Sequence[Path]) -> SkillShelf:
+    """Read the skills of some folders. Of two skills with one name the one in the earlier folder counts."""
+    found: dict[str, Path] = {}
+    for base in bases:
+        for folder in skills_below(base):
+            found.setdefault(folder.name, folder)
+    shelf = SkillShelf({}, {}, {}, (), ())
+    entries: list[SkillEntry] = []
+    unpublished: list[Unavailable] = []
+    for name, folder in found.items():
+        source = f"skills/{name}/{SKILL}"
+        try:
+            files = list(files_of(folder))
+            resources = _resources(folder, files)
+        except RegistrationError as error:
+            shelf.broken[name] = Unavailable(f"skill {name}", error.message, error.source or source)
+            continue
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+            shelf.broken[name] = Unavailable(f"skill {name}", reason, source)
+            continue
+        shelf.resources[name] = resources
+        shelf.descriptions[name] = resources[0].description
+        try:
+            entries.append(_entry(folder, files, source))
+        except RegistrationError as error:
+            unpublished.append(Unavailable(name, error.message, error.source or source))
+        except OSError as error:
+            unpublished.append(Unavailable(name, f"cannot be read: {error.strerror}", source))
+    return replace(shelf, entries=tuple(entries), unpublished=tuple(unpublished))
+
+
+def _line(name: str, description: str) -> str:
+    words = " ".join(description.split())
+    cut = words if len(words) <= DESCRIPTION_LENGTH else f"{words[: DESCRIPTION_LENGTH - 1].rstrip()}…"
+    return f"- {name}: {cut}" if cut else f"- {name}"
+
+
+def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
+    """What clients are told of a skill. Raises: RegistrationError when it cannot be published; OSError."""
+    if len(files) > skill_entries.MOST_FILES:
+        told = f"it has more than {skill_entries.MOST_FILES} files, which are the most a client must take"
+        raise RegistrationError(told, source)
+    total = sum(status.st_size for _, status in files)
+    if total > skill_entries.MOST_BYTES:
+        told = f"its files have {total} bytes together; a client need not take more than"
+        raise RegistrationError(f"{told} {skill_entries.MOST_BYTES}", source)
+    try:
+        fields = verbatim_fields(files[0][0].read_bytes().decode(), source)
+    except UnicodeDecodeError:
+        raise RegistrationError("it must be UTF-8 text", source) from None
+    if fault := skill_entries.header_fault(folder.name, fields):
+        raise RegistrationError(fault, f"{source}:1")
+    listed = tuple(
+        ListedFile(
+            uri_of(folder.name, path.relative_to(folder).as_posix()),
+            _digest_of(path, status.st_size, status.st_mtime_ns),
+            status.st_size,
+        )
+        for path, status in files
+    )
+    description: str = fields["description"]
+    return SkillEntry(
+        uri=listed[0].uri,
+        name=folder.name,
+        description=description,
+        frontmatter=fields,
+        files=listed,
+        source=f"{source}:1",
+    )
+
+
+@lru_cache(maxsize=8 * skill_entries.MOST_FILES)
+def _digest_of(path: Path, _size: int, _mtime_ns: int) -> str:
+    """The digest of a file, read once for each size and time of its last change."""
+    return skill_entries.digest_of(path.read_bytes())
+
+
+def _resources(folder: Path, files: Found) -> tuple[Resource, ...]:
+    root = folder.resolve()
+    return tuple(_resource(path, status, folder, root) for path, status in files)
+
+
+def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
+    place = path.relative_to(folder).as_posix()
+    source = f"skills/{folder.name}/{place}"
+    head = _head(path, source) if place == SKILL and status.st_size <= SKILL_BYTES else {}
+    mime_type = mime_type_of(path)
+    stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
+    return Resource(
+        uri=uri_of(folder.name, place),
+        name=folder.name if place == SKILL else f"{folder.name}/{place}",
+        reader=_reader(path, root, mime_type),
+        title=head.get("title", ""),
+        description=head.get("description", ""),
+        mime_type=mime_type,
+        size=status.st_size,
+        source=source,
+        fingerprint=digest(stamp.encode()),
+    )
+
+
+def _reader(path: Path, root: Path, mime_type: str) -> Reader:
+    def contents() -> str | bytes:
+        if not path.resolve().is_relative_to(root):
+            raise PermissionError(f"{path.name} leaves the folder of its skill")
+        return _exact(path.read_bytes(), mime_type)
+
+    async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes:
+        return await asyncio.to_thread(contents)
+
+    return read
+
+
+def _exact(data: bytes, mime_type: str) -> str | bytes:
+    """A file as text only where that is the same bytes again: clients compare them with their digest."""
+    if TEXT_TYPES.fullmatch(mime_type) is None or b"\0" in data:
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _head(path: Path, place: str) -> dict[str, str]:
+    """Title and description of a skill. Raises: RegistrationError for broken front matter; OSError."""
+    text = path.read_text("utf-8", errors="replace").removeprefix(BYTE_ORDER_MARK)
+    fields = read_document(text, place).fields
+    return {key: text_of(fields, key, place) for key in ("title", "description")}

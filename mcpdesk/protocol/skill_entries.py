@@ -1,0 +1,130 @@
+"""Entries of the skills extension: what they must be, and what a file must be that one lists.
+
+Source: io.modelcontextprotocol/skills, stable page of ext-skills.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+from urllib.parse import unquote
+
+from mcpdesk.errors import RegistrationError
+from mcpdesk.protocol.front_matter import verbatim_fields
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+EXTENSION = "io.modelcontextprotocol/skills"
+CAPABILITY: JSONObject = {EXTENSION: {"directoryRead": True}}
+MAIN = "/SKILL.md"
+"""The end of a skill's own URI."""
+MOST_FILES = 512
+"""Files of a skill, SKILL.md included."""
+MOST_BYTES = 16 << 20
+"""Of all files of a skill together."""
+NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+NAMING = "1 to 64 small letters, digits and single hyphens between them"
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+DYNAMIC = "dynamic"
+"""In place of a list of files: their content is made anew, and nothing of it can be verified."""
+
+
+def digest_of(data: bytes) -> str:
+    """The digest of a file as entries have it."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def header_fault(name: str, fields: JSONObject) -> str:
+    """Why a skill of that name cannot be published with such front matter; empty when it can."""
+    if NAME.fullmatch(name) is None:
+        return f"the name of a skill is {NAMING}, not {name[:80]!r}"
+    for key in ("name", "description"):
+        value = fields.get(key)
+        if not isinstance(value, str) or not value.strip():
+            return f"the front matter needs a {key}, a text"
+    if fields["name"] != name:
+        return f"the front matter says name: {fields['name'][:80]}, but its folder is called {name}"
+    return ""
+
+
+def entry_fault(entry: JSONObject) -> str:
+    """What is wrong with an entry of `skills/list` or `skills/get`; empty when it can be relied on."""
+    uri, fields = entry.get("uri"), entry.get("frontmatter")
+    if not isinstance(uri, str) or not uri.endswith(MAIN):
+        return f"its uri does not end in {MAIN}"
+    if not isinstance(fields, dict):
+        return "it has no frontmatter"
+    root = uri.removesuffix(MAIN)
+    if fault := header_fault(root.rpartition("/")[2], fields):
+        return fault
+    files = entry.get("resources")
+    if files == DYNAMIC:
+        return ""
+    if not isinstance(files, list):
+        return f"its resources are neither a list nor {DYNAMIC!r}"
+    if len(files) > MOST_FILES:
+        return f"it has {len(files)} files; {MOST_FILES} are the most"
+    if fault := next((told for each in files if (told := _file_fault(each, root))), ""):
+        return fault
+    listed = [each["uri"] for each in files]
+    if len(set(listed)) < len(listed):
+        return "it lists a file twice"
+    if uri not in listed:
+        return "it does not list its own SKILL.md"
+    total = sum(each["size"] for each in files)
+    return f"its files have {total} bytes together; {MOST_BYTES} are the most" if total > MOST_BYTES else ""
+
+
+def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) -> str:
+    """Why the content of a file is not what its entry promised; empty when it is.
+
+    `listed` is its place in `resources`; `fields` is the entry's front matter if the file is the SKILL.md.
+    """
+    if len(data) != listed["size"]:
+        return f"it has {len(data)} bytes and not {listed['size']}"
+    if (found := digest_of(data)) != listed["digest"]:
+        return f"its digest is {found} and not {listed['digest']}"
+    return "" if fields is None else fields_fault(data, fields)
+
+
+def fields_fault(data: bytes, fields: JSONObject) -> str:
+    """Where the front matter of a SKILL.md is not what its entry says; empty when it is the same."""
+    try:
+        found = verbatim_fields(data.decode(), "SKILL.md")
+    except UnicodeDecodeError:
+        return "it is not UTF-8 text"
+    except RegistrationError as error:
+        return error.message
+    for key in (*fields, *(each for each in found if each not in fields)):
+        if not _is_same(fields.get(key), found.get(key)):
+            return f"its front matter says {_shown(key, found)}, and its entry {_shown(key, fields)}"
+    return ""
+
+
+def _file_fault(listed: Any, root: str) -> str:
+    if not isinstance(listed, dict) or not isinstance(uri := listed.get("uri"), str):
+        return "a file of it has no uri"
+    place = unquote(uri.removeprefix(f"{root}/"))
+    if not uri.startswith(f"{root}/") or not {"", ".", ".."}.isdisjoint(re.split(r"[/\\]", place)):
+        return f"{uri[:200]} is not in its folder {root}"
+    if not isinstance(digest := listed.get("digest"), str) or DIGEST.fullmatch(digest) is None:
+        return f"the digest of {uri[:200]} is not sha256: and 64 small hexadecimal digits"
+    size = listed.get("size")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        return f"the size of {uri[:200]} is not a number of bytes"
+    return ""
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
+
+
+def _shown(key: str, fields: JSONObject) -> str:
+    return f"{key}: {str(fields[key])[:80]!r}" if key in fields else f"nothing of {key}"
