@@ -295,7 +295,7 @@ class _Reader:
         offered = {str(name): _mapping(each) for name, each in _mapping(body.get("content")).items()}
         kinds = [(kind, name) for kind, fits in _BODY_KINDS.items() for name in offered if fits(name)]
         if not kinds:
-            if body.get("required") is True and offered:
+            if offered:
                 raise NotUsable(f"takes {_few(list(map(_text, offered)))}")
             return None
         kind, content_type = kinds[0]

@@ -132,7 +132,10 @@ def _variable(prefix: str, key: str, document: ApiDocument) -> str:
 
 
 def _spoken_id(operation: Operation) -> str:
-    """The id, or method and path in words."""
+    """The id, or method and path in words; of an id that ends with both, as FastAPI's do, what is before."""
+    end = re.sub(r"\W", "_", operation.path) + f"_{operation.method.lower()}"
+    if operation.id.endswith(end) and operation.id != end:
+        return operation.id.removesuffix(end)
     if operation.id != f"{operation.method.lower()} {operation.path}":
         return operation.id
     verb = {"get": "get", "post": "create", "put": "replace", "patch": "change"}.get(operation.method.lower())
@@ -205,7 +208,7 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
     body = operation.body
     if body is None:
         return
-    fields = list(_fields(body, types, set(taken)))
+    fields = list(_fields(operation, body, types, set(taken)))
     if fields:
         yield from fields
         return
@@ -249,13 +252,21 @@ def _if_given(name: str, value: str, is_required: bool) -> str:
     return value if is_required else f"None if {name} is None else {value}"
 
 
-def _fields(body: ApiBody, types: TypeWriter, taken: set[str]) -> Iterator[ToolParameter]:
-    """The members of a body as parameters of their own; none where they are not all known, or too many."""
+def _fields(
+    operation: Operation, body: ApiBody, types: TypeWriter, taken: set[str]
+) -> Iterator[ToolParameter]:
+    """The members of a body as parameters of their own.
+
+    There are none where the members are not all known, or too many, or where null is not the same as nothing.
+    """
     members = types.members(body.schema) if body.kind in ("json", "form") else None
     if members is None or not members.properties or members.additional not in (None, False):
         return
     hints = {key: types.hint(each, key) for key, each in members.properties.items()}
-    if len(hints) > MOST_FIELDS or any(hint.is_nullable or hint.kind == "any" for hint in hints.values()):
+    means_null = members.required if operation.method == "POST" else hints.keys()
+    if len(hints) > MOST_FIELDS or any(hint.kind == "any" for hint in hints.values()):
+        return
+    if any(hints[key].is_nullable for key in means_null):
         return
     for key, hint in hints.items():
         name = unique(snake(key, "value"), taken)

@@ -48,7 +48,14 @@ class Hint(Struct, frozen=True):
     def whole(self) -> str:
         """The hint with its bounds."""
         bare = f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
-        return f"{bare} | None" if self.is_nullable and self.kind != "any" else bare
+        if not self.is_nullable or self.kind == "any":
+            return bare
+        return f'{bare[:-1]} | None"' if self.is_forward else f"{bare} | None"
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether it is the name of a class that is not finished yet."""
+        return self.text.startswith('"')
 
     @property
     def imports(self) -> frozenset[str]:
@@ -87,7 +94,8 @@ class TypeWriter:
         if not self._classes:
             return ""
         head = '"""What the service takes."""\n\n' + import_lines(self._imports)
-        return f"{head}\n\n" + "\n\n".join(self._classes.values())
+        body = "\n\n".join(self._classes.values())
+        return f"{head}\n\n{body}" if body.startswith("#") else f"{head}\n\n\n{body}"
 
     def hint(self, schema: Any, name: str, depth: int = 0) -> Hint:
         """The hint for a schema; `name` is for a class it may need. Raises: NotUsable for a bad reference."""
@@ -238,7 +246,8 @@ class TypeWriter:
             return distinct[0]
         if kinds and set(kinds) == {"object"}:
             return ANY_OBJECT
-        if not distinct or "any" in kinds or len(set(kinds)) < len(kinds):
+        is_forward = any(hint.is_forward for hint in distinct)
+        if not distinct or "any" in kinds or is_forward or len(set(kinds)) < len(kinds):
             return ANY
         uses = frozenset().union(*(hint.imports for hint in distinct))
         text = " | ".join(_replaced(hint).whole for hint in distinct)
