@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host_plan import HostPlan
     from mcpdesk.link.capture_link import CaptureLink
+    from mcpdesk.hosting.journal import Journal
     from mcpdesk.link.link import Link
     from mcpdesk.link.remote import RunningCore
     from mcpdesk.recorder.archive import Archive
@@ -221,6 +223,7 @@ Examples:
   mcpdesk attach            the one core that runs, or a list of those that do
   mcpdesk attach profiles   the core that has the server `profiles`
   mcpdesk attach 4711       the core, or the tap, with that process id
+  mcpdesk attach 4711 4712  both on one screen; names of servers do as well
   mcpdesk attach --list     what runs: name, pid, kind, since when, address
 
 With a state folder chosen by MCPDESK_STATE_DIR, only cores with the same one are seen.
@@ -228,12 +231,13 @@ With a state folder chosen by MCPDESK_STATE_DIR, only cores with the same one ar
 
 
 @click.command(name="attach", epilog=EXAMPLES, short_help="Open a screen on a core that already runs.")
-@click.argument("who", default="", metavar="[NAME or PID]")
+@click.argument("who", nargs=-1, metavar="[NAME or PID]...")
 @click.option("--list", "is_list", is_flag=True, help="Print what runs and attach to nothing.")
 @THEME
-def attach_command(who: str, is_list: bool, theme: str | None) -> int:
+def attach_command(who: tuple[str, ...], is_list: bool, theme: str | None) -> int:
     """Open a screen on a desk, a `mcpdesk serve` or a lone `mcpdesk stdio` of yours. Leaving it leaves the
-    core running. Of a tap (`mcpdesk stdio -- COMMAND`) the screen shows what passes, and can hold it."""
+    core running. Several are shown as one, each line with the name of its core. Of a tap
+    (`mcpdesk stdio -- COMMAND`) the screen shows what passes, and can hold it."""
     require_unix("`mcpdesk attach`")
     there = running()
     if not there:
@@ -241,7 +245,11 @@ def attach_command(who: str, is_list: bool, theme: str | None) -> int:
     if is_list or (not who and len(there) > 1):
         print("\n".join(listed(there)))
         return 0
-    found = chosen(there, who)
+    if len(who) > 1:
+        refuse_unknown(there, who)
+        require_terminal("`mcpdesk attach --list` needs none.")
+        return run_named(who, theme)
+    found = chosen(there, next(iter(who), ""))
     require_terminal("`mcpdesk attach --list` needs none.")
     if isinstance(found.at, RunningTap):
         told = f"attached to {found.title}: it goes on when you leave"
@@ -291,10 +299,19 @@ def chosen(there: list[Attachable], who: str) -> Attachable:
     if len(found) == 1:
         return found[0]
     if found:
-        pids = ", ".join(str(each.pid) for each in found)
-        raise DeskUserError(f"{len(found)} cores have a server {who!r}.", f"Name one by its pid: {pids}")
+        pids = [str(each.pid) for each in found]
+        hint = f"Name one by its pid: {', '.join(pids)}; or all: mcpdesk attach {' '.join(pids)}"
+        raise DeskUserError(f"{len(found)} cores have a server {who!r}.", hint)
     titles = ", ".join(each.title for each in there)
     raise DeskUserError(f"No core that runs has a server {who!r} or that pid.", f"There is {titles}.")
+
+
+def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
+    """Raises: DeskUserError when one of several names is that of no core, or only of a tap."""
+    for who in named:
+        if not any(who in each.names or who == str(each.pid) for each in there if each.kind != "tap"):
+            tap = chosen(there, who)  # it raises where there is none
+            raise DeskUserError(f"{tap.title} is shown alone.", f"mcpdesk attach {tap.pid}")
 
 
 def listed(there: list[Attachable]) -> list[str]:
@@ -308,22 +325,38 @@ def listed(there: list[Attachable]) -> list[str]:
 
 def run_screen(core: RunningCore, theme: str | None = None) -> int:
     """Show a core until the person leaves; returns the exit code. Raises: DeskUserError."""
-    from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
-    from mcpdesk.hosting.journal import logging_to
     from mcpdesk.link.remote import RemoteLink
-    from mcpdesk.link.values import Severity
+
+    link = RemoteLink(core)
+    try:
+        return _show_attached(link, link.journal, lambda: link.core.title, theme)
+    finally:
+        link.close()
+
+
+def run_named(named: Sequence[str], theme: str | None = None) -> int:
+    """Show several cores of this machine as one. Raises: DeskUserError."""
+    from mcpdesk.link.combined import CombinedLink
+    from mcpdesk.link.local_replicas import LocalReplicas
+
+    link = CombinedLink(LocalReplicas(named))
+    try:
+        return _show_attached(link, link.journal, lambda: link.source.title, theme)
+    finally:
+        link.close()
+
+
+def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme: str | None) -> int:
+    """Show what runs elsewhere, whose log is in `journal`, until the person leaves."""
+    from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
+    from mcpdesk.hosting.journal import Severity, logging_to
     from mcpdesk.tui.app import DeskApp
 
     state = state_folder()
-    link = RemoteLink(core)
-    told = f"attached to {link.core.title}: it goes on when you leave"
-    link.journal.notify(told, Severity.INFO)
-    try:
-        with logging_to(link.journal, lambda: ()):
-            app = partial(DeskApp, link, theme, history=state / "calls.jsonl")
-            terminal = Terminal(sys.stderr.fileno())
-            runs = ScreenRuns(app, state, terminal, what_goes_on=lambda: f"{link.core.title} goes on.")
-            with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, last=terminal.restore, with_parent=True):
-                return runs.run()
-    finally:
-        link.close()
+    journal.notify(f"attached to {title()}: it goes on when you leave", Severity.INFO)
+    with logging_to(journal, lambda: ()):
+        app = partial(DeskApp, link, theme, history=state / "calls.jsonl")
+        terminal = Terminal(sys.stderr.fileno())
+        runs = ScreenRuns(app, state, terminal, what_goes_on=lambda: f"{title()} goes on.")
+        with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, last=terminal.restore, with_parent=True):
+            return runs.run()

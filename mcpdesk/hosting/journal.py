@@ -60,6 +60,8 @@ class LogLine(Struct, frozen=True):
     """Connection and id of the request it belongs to, where that is known."""
     tool: str = ""
     """The tool that request called, where somebody wants to know."""
+    replica: str = ""
+    """Of several machines that a desk looks at, the one that said it."""
 
 
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)

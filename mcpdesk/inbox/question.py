@@ -105,6 +105,8 @@ class Question(Struct, frozen=True):
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
     """The number of the connection or session whose end means that its client is gone; 0: there is none."""
+    replica: str = ""
+    """Of several machines that a desk looks at, the one that asks."""
 
     @property
     def asker(self) -> str:

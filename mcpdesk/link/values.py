@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -134,6 +134,31 @@ class UpstreamView:
     capabilities: dict[str, Any] = field(default_factory=dict)
 
 
+class ReplicaState(StrEnum):
+    """How a replica stands."""
+
+    LIVING = "living"
+    SILENT = "silent"
+    """It does not answer: it hangs, or was stopped."""
+    GONE = "gone"
+    """It has ended; what was seen of it stays."""
+    UNREADABLE = "of another version"
+    """It lives, and cannot be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One of several machines, or processes, that serve the same."""
+
+    name: str
+    state: ReplicaState
+    servers: tuple[str, ...] = ()
+    place: str = ""
+    """Where clients reach it."""
+    said: str = ""
+    """Why it is not simply living; empty when it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerView:
     """One server of the desk."""
@@ -163,6 +188,8 @@ class ServerView:
     """None for a server that is hosted here."""
     log_level: str = ""
     """The least severe log messages the desk asks it for; empty: it sends none."""
+    replicas: tuple[ReplicaView, ...] = ()
+    """Of several machines, those that have it."""
 
     @property
     def place(self) -> str:
@@ -280,6 +307,8 @@ class ClientView:
     """Unix time at which it left; None while it did not."""
     running: int = 0
     """Requests of it that are being answered."""
+    replica: str = ""
+    """Of several machines, the one it is connected to."""
 
     def presence(self, now: float) -> Presence:
         """Whether it is there; `now` is Unix time in seconds."""
@@ -358,6 +387,8 @@ class JobView(Struct, frozen=True):
     """Why that file is not whole; empty when it is."""
     made: tuple[MadeFile, ...] = ()
     """What a call produced, known once it is over."""
+    replica: str = ""
+    """Of several machines, the one that does the work."""
 
     @property
     def has_output(self) -> bool:
@@ -391,6 +422,10 @@ class JobOutput(Struct, frozen=True):
     """Whether nothing more will come."""
 
 
+OWN_BITS: Final = 32
+"""Bits of the numbers of one core; above them is which core it is, where there are several."""
+
+
 class CallbackView(Struct, frozen=True):
     """A message of a server that comes back. Times are Unix seconds."""
 
@@ -406,6 +441,13 @@ class CallbackView(Struct, frozen=True):
     """Who set it."""
     created: float
     last_fired: float | None
+    replica: str = ""
+    """Of several machines, the one that keeps it."""
+
+    @property
+    def own_id(self) -> int:
+        """Its number on the core that keeps it."""
+        return self.id & ((1 << OWN_BITS) - 1)
 
     @property
     def is_cancelled(self) -> bool:
@@ -431,6 +473,13 @@ class TodoView(Struct, frozen=True):
     completed: float | None
     is_current: bool
     steps: tuple[StepView, ...]
+    replica: str = ""
+    """Of several machines, the one that keeps it."""
+
+    @property
+    def own_id(self) -> int:
+        """Its number on the core that keeps it."""
+        return self.id & ((1 << OWN_BITS) - 1)
 
     @property
     def done(self) -> int:
@@ -446,6 +495,8 @@ class PlanView(Struct, frozen=True):
     file: str
     since: str
     is_active: bool
+    replica: str = ""
+    """Of several machines, the one whose plan it is."""
 
 
 class WorkView(Struct, frozen=True):
@@ -493,6 +544,8 @@ class CoreView:
     """Why this is what was seen last of a core in another process; empty while it is there."""
     silent_s: int = 0
     """For how many seconds a core in another process has not answered; 0 while it answers."""
+    replicas: tuple[ReplicaView, ...] = ()
+    """Those of which this is the view, if it is one of several; by name."""
 
 
 @dataclass(frozen=True, slots=True)

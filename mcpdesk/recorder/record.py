@@ -106,7 +106,7 @@ Entry: TypeAlias = Frame | FrameRun
 """What is kept as one value."""
 
 
-class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):
+class ConnectionInfo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """One connection (a pipe, a session, or one sessionless POST's client) as the recorder knows it.
 
     Recorded anew, with the same number, whenever something more is known: the peer's name, the revision.
@@ -123,6 +123,8 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True):
     closed: Moment | None = None
     principal: str = ""
     """Who opened it, where that was proved: `key`, or the subject of a token. Never a key or a token."""
+    replica: str = ""
+    """Of several machines that a desk looks at, the one it was opened to."""
 
 
 class HttpNote(msgspec.Struct, gc=False, frozen=True):

@@ -20,12 +20,13 @@ import pytest
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
-from mcpdesk.link import remote
+from mcpdesk.link import core_copy
 from mcpdesk.link.attach_messages import Ask, Join, TrafficBatch, Welcome, framed, pack, read_message
+from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.link import Link
 from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
 from mcpdesk.link.local import LocalLink
-from mcpdesk.link.remote import RemoteLink, RunningCore, _of_core, running_cores
+from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
 from mcpdesk.link.values import Severity, Verdict
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.record import ConnectionInfo, Direction
@@ -240,8 +241,8 @@ def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:
 def test_a_core_that_hangs_is_told_until_it_answers_again(
     serve: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "BEAT_S", 0.05)
-    monkeypatch.setattr(remote, "SILENT_S", 0.5)
+    monkeypatch.setattr(core_copy, "BEAT_S", 0.05)
+    monkeypatch.setattr(core_copy, "SILENT_S", 0.5)
     service = serve()
     link = attach()
     service.process.send_signal(signal.SIGSTOP)

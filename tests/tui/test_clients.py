@@ -87,7 +87,7 @@ async def test_sorting_goes_through_the_columns() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
         names = []
-        for _ in COLUMNS[:-1]:  # nobody has proved to be anybody: there is no column for that
+        for _ in COLUMNS[:-2]:  # nobody has proved to be anybody, and no replica is named
             names.append(pane.listing.rows[0].name)
             await pilot.press("s")
             await pilot.pause()
@@ -224,15 +224,18 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
         await until(pilot, lambda: toasts(app) == ["aider 1 has left already."])
 
 
-def columns_in(width: int, caller: str = "") -> list[str]:
+def columns_in(width: int, caller: str = "", replica: str = "") -> list[str]:
     pane = ClientsPane(quiet_link())
-    pane.rows = [replace(one, caller=caller) for one in sample_view(0.0).clients]
+    pane.rows = [replace(one, caller=caller, replica=replica) for one in sample_view(0.0).clients]
     pane.widths = [12 for _ in COLUMNS]
     return [column.name for _, column in pane.columns(width)]
 
 
 def test_columns_give_way_in_order_and_the_name_stays() -> None:
-    names = [column.name for column in COLUMNS]
+    everything = [column.name for column in COLUMNS]
+    assert columns_in(200, "token of ada", "web-1") == everything
+    assert "replica" in columns_in(40, "token of ada", "web-1")
+    names = [name for name in everything if name != "replica"]
     assert columns_in(200, "token of ada") == names
     assert columns_in(200) == [one for one in names if one != "caller"]
     assert columns_in(14 * 12 + 1, "key") == [one for one in names if one != GIVING_WAY[0]]

@@ -44,6 +44,8 @@ class HeldMessage(Struct, frozen=True):
     """`request`, `answer`, `tells` (a notification), `asks` (a question to the client) or `reply` to that."""
     is_sent: bool = False
     """Whether the server sends it."""
+    replica: str = ""
+    """Of several machines that a desk looks at, the one that holds it."""
 
 
 class CannedCall(Struct, frozen=True):

@@ -95,6 +95,8 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     """Requests of the server to its client that came while it ran."""
     asked_at: float | None = None
     """Unix time in seconds since when the client has a question to answer; None when it has none."""
+    replica: str = ""
+    """Of several machines that a desk looks at, the one it went through."""
 
     def elapsed(self, now: float) -> float:
         """Seconds from request to response, or to `now` while pending."""

@@ -2,7 +2,7 @@
 
     user-profile                     bare words search names, peers and the bytes of every frame
     "hello world"                    quotes keep blanks together
-    method:tools/call tool:Bash peer:claude server:profiles dir:in kind:notification
+    method:tools/call tool:Bash peer:claude server:profiles replica:web-1 dir:in kind:notification
     status:error|pending id:42 rev:2026-07-28 >200ms <=1s >10kb since:5m since:12:03
     not status:ok (tool:Bash or method:resources/)
 
@@ -92,7 +92,7 @@ _STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for statu
 _KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in ExchangeKind}
 _DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
 _OPERATORS = frozenset({"not", "or", "and"})
-TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "rev")
+TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "replica", "rev")
 """The fields whose values are parts of a text."""
 FIXED_VALUES = {"status": tuple(_STATUSES), "kind": tuple(_KINDS), "dir": tuple(_DIRECTIONS)}
 """The fields that have only these values."""

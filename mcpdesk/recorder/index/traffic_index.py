@@ -75,6 +75,10 @@ class Index:
         self.statistics = CallStatistics(self)
         self.secret_headers: frozenset[str] = frozenset()
         """Names of headers to mask besides those known to be secret."""
+        self.former_replicas: frozenset[str] = frozenset()
+        """Of several machines, those that have ended."""
+        self._replicas_seen = (0, False)
+        """How many connections were looked through for one with a replica, and whether one was found."""
         self.reveals_secrets = False
         """Whether messages and headers are shown as they were, nothing masked."""
         self.version = 0
@@ -186,6 +190,7 @@ class Index:
             operation.waited if operation else 0.0,
             operation.questions if operation else 0,
             operation.since if operation and operation.asked else None,
+            info.replica if info else "",
         )
 
     @property
@@ -215,6 +220,21 @@ class Index:
             return ""
         info = self.connections.get(table.connection[number])
         return table.revisions[table.revision[number]] or (info.revision if info else "")
+
+    def mark_former(self, replicas: frozenset[str]) -> None:
+        """Mark what went through these replicas as that of ones that have ended."""
+        if replicas != self.former_replicas:
+            self.former_replicas = replicas
+            self.version += 1
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether this is the traffic of several machines."""
+        count, found = self._replicas_seen
+        if not found and count != len(self.connections):
+            found = any(info.replica for info in list(self.connections.values()))
+            self._replicas_seen = len(self.connections), found
+        return found
 
     @property
     def marks(self) -> Sequence[HeldMark]:

@@ -349,7 +349,7 @@ class Matcher:
                 return self._of_calls(
                     self._by_label(lambda method, name: method in _CALLS and _has(name, values))
                 )
-            case "peer" | "server":
+            case "peer" | "server" | "replica":
                 # Looked up anew each time: peers tell their names late.
                 return _by_code(table.connection, lambda number: _has(self._end(number, name), values))
             case "kind":
@@ -384,9 +384,9 @@ class Matcher:
         return _by_code(self._table.label, lru_cache(_VERDICTS)(lambda label: fits(*labels[label])))
 
     def _end(self, connection: int, name: str) -> str:
-        """The name of the peer or the server at an end of a connection; empty when it is not known."""
+        """The peer, the server or the replica of a connection; empty when it is not known."""
         info = self._index.connections.get(connection)
-        return "" if info is None else info.peer if name == "peer" else info.server
+        return "" if info is None else str(getattr(info, name))
 
     def _by_status(self, values: tuple[str, ...]) -> Keep:
         """How the whole operation of a row stands."""

@@ -19,6 +19,7 @@ from textual.widgets import Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.activity.kept_panels import on_replica
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.results.program_output import OutputView
@@ -116,7 +117,8 @@ class JobPanel(Section[JobView]):
     def spans(self, row: JobView, width: int) -> Iterable[Span]:
         glyph, style = JOB_STATES[row.state]
         figures = self._figures(row) if width >= TINY else ""
-        peer = column(row.peer, PEER_CELLS) + "  " if width >= NARROW else ""
+        by = f"{row.replica} {row.peer}".lstrip()
+        peer = column(by, PEER_CELLS) + "  " if width >= NARROW else ""
         room = width - STATE_CELLS - NUMBER_CELLS - TIME_CELLS - 7 - cell_len(figures + peer)
         number = str(row.number) if row.number else row.kind.value
         text = f"{row.name}  {row.message}" if not row.number and row.message else row.name
@@ -138,7 +140,7 @@ class JobPanel(Section[JobView]):
         return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"
 
     def texts_of(self, row: JobView) -> Iterable[str]:
-        return row.name, row.peer, row.server, row.state, row.message
+        return row.name, row.peer, row.server, row.state, row.message, row.replica
 
     def detail_of(self, row: JobView) -> tuple[str, Content]:
         use = self._uses.get(row.id)
@@ -238,7 +240,8 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
     room = max(0, width - 4)
     known = [
         f"{job.state}{': ' + job.message if job.message else ''}",
-        f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}",
+        f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}"
+        f"{on_replica(job.replica)}",
         f"began {clock(job.started)[:8]} by {one_line(job.peer, 30)}",
     ]
     if job.ended is not None:

@@ -41,6 +41,11 @@ def state_of(callback: CallbackView) -> tuple[str, str, str]:
     return "✓", "fired", "lines--good"
 
 
+def on_replica(replica: str) -> str:
+    """` on web-1`; empty where there is but one core."""
+    return f" on {one_line(replica, 30)}" if replica else ""
+
+
 def repeats(callback: CallbackView) -> str:
     """How often it will still fire, or has fired: `3 left`, `4 of 4`."""
     if callback.due is not None:
@@ -89,17 +94,17 @@ class CallbackPanel(Section[CallbackView]):
         yield f"{repeats(row):<{LEFT_CELLS}}  ", "lines--muted"
         room = width - STATE_CELLS - WHEN_CELLS - LEFT_CELLS - 8
         if width >= NARROW:
-            yield column(row.peer, PEER_CELLS) + "  ", "lines--key"
+            yield column(f"{row.replica} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
             room -= PEER_CELLS + 2
         yield one_line(row.message, max(room, 1)), ""
 
     def texts_of(self, row: CallbackView) -> Iterable[str]:
-        return row.message, row.peer, row.server
+        return row.message, row.peer, row.server, row.replica
 
     def detail_of(self, row: CallbackView) -> tuple[str, Content]:
         message = Content.styled(clean(row.message), "bold")
         facts = Content.styled(_facts(row), "$text-muted")
-        title = f"callback {row.id} of {one_line(row.server, 30)}"
+        title = f"callback {row.own_id} of {one_line(row.server, 30)}{on_replica(row.replica)}"
         return title, Content("\n\n").join([message, facts])
 
     def copies_of(self, row: CallbackView) -> list[Choice]:
@@ -120,7 +125,7 @@ class CallbackPanel(Section[CallbackView]):
         """Cancel the selected callback after asking."""
         if callback := self._waiting():
             cancel = Choice("cancel it", True, f"{repeats(callback)}; it does not fire again", "x")
-            if await is_confirmed(self.app, f"Cancel callback {callback.id}?", cancel, "keep it"):
+            if await is_confirmed(self.app, f"Cancel callback {callback.own_id}?", cancel, "keep it"):
                 self.link.cancel_callback(callback.server, callback.id)
 
     def _waiting(self) -> CallbackView | None:
@@ -142,7 +147,7 @@ def _facts(callback: CallbackView) -> str:
         f"{word}{due}",
         f"fired {callback.fired} of {callback.repeat_count} times{last}, every {callback.delay_s:g} s",
         f"set at {clock(callback.created)[:8]} by {one_line(callback.peer, 40)}",
-        f"callback://{callback.id}",
+        f"callback://{callback.own_id}",
     )
     return "\n".join(lines)
 
@@ -215,7 +220,7 @@ class TodoPanel(Section[TodoRow]):
         # A task that is done may be the current one as well.
         mark = "  current" if is_done and task.is_current else ""
         room = width - 14 - cell_len(steps + where + mark) - 6
-        yield f"{task.id:>3}  ", "lines--muted"
+        yield f"{task.own_id:>3}  ", "lines--muted"
         yield one_line(task.name, max(room, 1)), "lines--muted" if is_done else "lines--head"
         yield steps, "lines--number"
         yield mark, "lines--key"
@@ -227,7 +232,7 @@ class TodoPanel(Section[TodoRow]):
 
     def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
-        title = f"task {task.id} of {one_line(task.server, 30)}"
+        title = f"task {task.own_id} of {one_line(task.server, 30)}{on_replica(task.replica)}"
         text, done = task.name, task.completed
         if step is not None:
             title, text, done = f"{title}, step {step.id}", step.text, step.completed

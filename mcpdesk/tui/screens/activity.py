@@ -22,7 +22,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.job_panel import JobPanel
-from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel
+from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, on_replica
 from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
@@ -89,7 +89,7 @@ class InboxPanel(Section[Question]):
         yield f" {glyph} {row.word:<{STATE_CELLS - 2}}  ", style
         room = width - STATE_CELLS - 3
         if width >= NARROW:
-            yield column(row.peer, PEER_CELLS) + "  ", "lines--key"
+            yield column(f"{row.replica} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
             room -= PEER_CELLS + 2
         age = f"  {self._age(row)} "
         room -= cell_len(age)
@@ -101,11 +101,11 @@ class InboxPanel(Section[Question]):
         yield age, "lines--muted"
 
     def texts_of(self, row: Question) -> Iterable[str]:
-        return plain(row), row.peer, row.tool, row.state
+        return plain(row), row.peer, row.tool, row.state, row.replica
 
     def detail_of(self, row: Question) -> tuple[str, Content]:
         peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
-        return f"{peer} through {tool} of {server}", in_full(row)
+        return f"{peer} through {tool} of {server}{on_replica(row.replica)}", in_full(row)
 
     def copies_of(self, row: Question) -> list[Choice]:
         whole, end = plain(row), ended_line(row)

@@ -109,6 +109,8 @@ def _client_facts(
 ) -> Iterator[tuple[str, list[str]]]:
     if client.left is not None:
         yield "left", [f"{since(now - client.left)} ago"]
+    if client.replica:
+        yield "replica", [client.replica]
     if client.caller:
         yield "known as", [client.caller]
     if client.mode:
@@ -187,6 +189,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 COLUMNS: tuple[Column[ClientView], ...] = (
     Column("name", lambda one, _: one_line(one.name, 26), lambda one: one.name, "lines--key"),
+    Column("replica", lambda one, _: one_line(one.replica, 16), lambda one: one.replica, MUTED),
     Column("last seen", seen_text, lambda one: -(one.seen or math.inf), falls=True),
     Column(
         "server",
@@ -284,6 +287,8 @@ class ClientsPane(ColumnSection[ClientView]):
     def lacks(self, column: Column[ClientView]) -> bool:
         if column.name == "server":
             return not self._has_servers and len({(one.server, one.mode) for one in self.rows}) < 2
+        if column.name == "replica":
+            return not any(client.replica for client in self.rows)
         return column.name == "caller" and not any(client.caller for client in self.rows)
 
     def style_of(self, column: Column[ClientView], cell: str) -> str:
@@ -299,7 +304,7 @@ class ClientsPane(ColumnSection[ClientView]):
         return Content("") if detail is None else client_text(client, detail, time.time(), width, used)
 
     def copies_of(self, row: ClientView) -> list[Choice]:
-        line = "  ".join(self.cells[row.connection])
+        line = "  ".join(filter(None, self.cells[row.connection]))
         details = f"{title_of(row)}\n{self._text_of(row)}"
         return [
             Choice("name", row.name, row.name, "n"),

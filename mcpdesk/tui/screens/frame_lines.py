@@ -8,7 +8,16 @@ from collections.abc import Collection, Iterator, Sequence
 from textual.content import Content
 from textual.screen import Screen
 
-from mcpdesk.link.values import CoreView, Protection, ServerView, UpstreamView, WorkView, connected
+from mcpdesk.link.values import (
+    CoreView,
+    Protection,
+    ReplicaState,
+    ReplicaView,
+    ServerView,
+    UpstreamView,
+    WorkView,
+    connected,
+)
 from mcpdesk.tui.actions import SCREENS, Action, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import one_line
@@ -67,6 +76,7 @@ class DeskHeader(PartLine):
 
 BRAND = LinePart(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
 SHOW_LOGS = "screen.show_screen('logs')"
+ABOUT_SERVER = "screen.about_server"
 
 
 def _part(
@@ -101,6 +111,8 @@ def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
         told = f"▲ no answer for {view.silent_s} s"
         yield _part(told, "bold $text-error", SHOW_LOGS, tip, told, 100)
         return
+    if any(one.state is not ReplicaState.LIVING for one in view.replicas):
+        yield _replicas(view.replicas)
     if view.capture_failing:
         tip = one_line(view.capture_failing, 300)
         yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)
@@ -121,19 +133,33 @@ def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
         yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
     elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
         yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
+    if view.replicas and all(one.state is ReplicaState.LIVING for one in view.replicas):
+        yield _replicas(view.replicas)
     word, style, tip = PROTECTIONS[view.protection]
     if server is not None and server.wants_token and view.protection in GUARDED:
         word, style, tip = TOKENS.get(view.protection, TOKEN)
     yield _part(word, style, "screen.client_config", tip, word, 70)
 
 
+def _replicas(replicas: Sequence[ReplicaView]) -> LinePart:
+    """How many machines there are, and which do not live."""
+    tip = "\n".join(one_line(f"{one.name}: {one.said or one.place or 'lives'}", 200) for one in replicas)
+    lost = [one.name for one in replicas if one.state is not ReplicaState.LIVING]
+    count = len(replicas)
+    if not lost:
+        return _part(_count(count, "replica"), "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", 45)
+    told = f"✕ {count - len(lost)} of {count} replicas"
+    names = one_line(", ".join(lost), 30)
+    return _part(f"{told}: {names} lost", "bold $text-error", ABOUT_SERVER, tip, told, 96)
+
+
 def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     """How a server that runs elsewhere stands, and where that is."""
     word, style = STATES[upstream.state]
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
-    yield _part(word + revision, style, "screen.about_server", "I says more about it", word, 90)
+    yield _part(word + revision, style, ABOUT_SERVER, "I says more about it", word, 90)
     place = Content.styled(f"  {one_line(upstream.place, 60)} ", "$text-muted")
-    yield LinePart(place, "screen.about_server", "Where it runs", Content(""), 30)
+    yield LinePart(place, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
 
 def _traffic(peers: int, rates: Sequence[float]) -> Iterator[LinePart]:

@@ -61,7 +61,8 @@ class LogFilter:
             return False
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
             return False
-        return has_words(self.words, (line.text, line.source, line.where, line.server, line.trace))
+        told = (line.text, line.source, line.where, line.server, line.trace, line.replica)
+        return has_words(self.words, told)
 
 
 def rank(level: str) -> int:
@@ -69,6 +70,8 @@ def rank(level: str) -> int:
     return LEVELS.index(level) if level in LEVELS else 1
 
 
+REPLICA_CELLS = 10
+"""Of the name of the replica, where there are several."""
 MOST_UNFOLDED = 30
 """Lines of one entry that are shown below it; Enter shows all."""
 
@@ -89,6 +92,8 @@ class LogList(RowList[LogLine]):
         """An entry once, and once more for each line below it that is unfolded."""
         self._parts: list[int] = []
         """Of each row, which line of its entry it shows: 0 is the entry itself."""
+        self._has_replicas = False
+        """Whether lines come from several machines: which, is told in a column."""
         self._folds: dict[int, bool] = {}
         """Number of an entry -> whether a person unfolded or folded it."""
         self.shown = 0
@@ -98,6 +103,7 @@ class LogList(RowList[LogLine]):
     def extend(self, lines: Sequence[LogLine]) -> None:
         """Add newer lines."""
         chosen = self.selected
+        self._has_replicas = self._has_replicas or any(line.replica for line in lines)
         self.lines.extend(lines)
         self._add(lines)
         if len(self.lines) > BOUND:
@@ -147,6 +153,9 @@ class LogList(RowList[LogLine]):
         is_wide = width >= 70
         yield f" {clock(line.time)[: 12 if is_wide else 8]} ", "lines--muted"
         yield f"{glyph} {column(line.level, 8)} ", style
+        if self._has_replicas:
+            yield column(line.replica, REPLICA_CELLS) + " ", "lines--muted"
+            width -= REPLICA_CELLS + 1
         yield column(line.source, 10) + " ", "lines--key"
         where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
         room = max(10, width - (36 if is_wide else 32) - cell_len(where))
@@ -387,12 +396,14 @@ def _detail(line: LogLine | None) -> Content:
     if line is None:
         return Content("")
     place = "  ".join(
-        part for part in (line.server, line.source, line.where, line.trace and f"trace {line.trace}") if part
+        part
+        for part in (line.replica, line.server, line.source, line.where, line.trace and f"trace {line.trace}")
+        if part
     )
     head = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(place)}", "$text-muted")
     return Content("\n").join([head, Content(clean(line.text))])
 
 
 def _whole(line: LogLine) -> str:
-    parts = (clock(line.time), line.level, line.server, line.source, line.where, line.text)
+    parts = (clock(line.time), line.level, line.replica, line.server, line.source, line.where, line.text)
     return "  ".join(part for part in parts if part)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from mcpdesk.link.values import ServerView
+from mcpdesk.link.values import ReplicaState, ReplicaView, ServerView
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.screens.frame_lines import STATES
 from mcpdesk.tui.widgets.menu import PageDialog
@@ -21,6 +21,9 @@ def server_text(server: ServerView) -> Content:
     if server.log_level:
         parts.append(Content.styled(f"log messages from {clean(server.log_level)} on · L", "$text-muted"))
     parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
+    if server.replicas:
+        parts += [Content(""), Content.styled("Its replicas", "bold $text-primary")]
+        parts += [_replica(each) for each in server.replicas]
     upstream = server.upstream
     if upstream is None:
         return Content("\n").join(parts)
@@ -36,6 +39,21 @@ def server_text(server: ServerView) -> Content:
         parts += [Content(""), Content.styled("Its instructions for models", "bold $text-primary")]
         parts += [Content(clean(upstream.instructions.strip()))]
     return Content("\n").join(parts)
+
+
+def _replica(replica: ReplicaView) -> Content:
+    glyph, style = REPLICA_STATES[replica.state]
+    told = f"{glyph} {replica.state}{': ' + replica.said if replica.said else ''}"
+    return Content.assemble(f"  {clean(replica.name)}  ", (clean(told), style), f"  {clean(replica.place)}")
+
+
+REPLICA_STATES = {
+    ReplicaState.LIVING: ("●", "$text-success"),
+    ReplicaState.SILENT: ("▲", "$text-warning"),
+    ReplicaState.GONE: ("✕", "$text-error"),
+    ReplicaState.UNREADABLE: ("▲", "$text-warning"),
+}
+"""Glyph and style of each state."""
 
 
 def _where(server: ServerView) -> Iterator[Content]:

@@ -68,6 +68,8 @@ def _values(field: str, index: Index) -> Iterable[str]:
             return (info.peer for info in reversed(connections) if info.peer)
         case "server":
             return (info.server for info in connections if info.server)
+        case "replica":
+            return (info.replica for info in connections if info.replica)
         case "rev":
             return (revision for revision in index.table.revisions if revision)
         case _:

@@ -64,7 +64,7 @@ class HeldList(RowList[HeldMessage]):
         yield f"{'←' if one.is_sent else '→'} {one.what:8}", "lines--word"
         yield column(f"{one.method} {one.name}", max(10, width - 60)), "lines--key"
         yield f" #{one_line(str(one.id), 8):8} ", "lines--muted"
-        yield column(one.peer, 18), ""
+        yield column(f"{one.replica} {one.peer}".lstrip(), 18), ""
         left = f" goes on in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
         yield left, "lines--warn"
 

@@ -428,7 +428,8 @@ def _title(exchange: Exchange, now: float) -> Content:
 def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
     arrow = "→" if exchange.direction is Direction.IN else "←"
     facts = [
-        f"{exchange.peer} {arrow} {exchange.server or 'server'}",
+        f"{exchange.peer} {arrow} {exchange.server or 'server'}"
+        + (f" on {exchange.replica}" if exchange.replica else ""),
         "" if exchange.id is None else f"#{exchange.id}",
         clock(exchange.started),
         size_text(exchange.size),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from time import time
@@ -52,11 +52,14 @@ class LineColumn:
     width: int
     title: str
     right: bool = False
+    has_replica: bool = False
+    """Whether the name of the replica stands first in it."""
 
 
 _ALL = (
     LineColumn("mark", 1, ""),
     LineColumn("time", 12, "time"),
+    LineColumn("replica", 10, "replica"),
     LineColumn("peer", 14, "peer"),
     LineColumn("way", 1, ""),
     LineColumn("what", 0, "message"),
@@ -66,7 +69,9 @@ _ALL = (
     LineColumn("size", 8, "size", right=True),
     LineColumn("revision", 20, "revision, era"),
 )
-_RAW = (*_ALL[:4], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[8:])
+_RAW = (*_ALL[:5], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[9:])
+REPLICA_CELLS = 5
+"""Cells that the column of the peer gets more where it begins with the replica."""
 _ROOMY, _ROOMY_RAW = 52, 60
 """Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
@@ -77,6 +82,7 @@ _GIVE_WAY = (
     ("revision", 0, ""),
     ("time", 8, "time"),
     ("id", 0, ""),
+    ("replica", 0, ""),
     ("peer", 11, "peer"),
     ("size", 0, ""),
     ("frame", 0, ""),
@@ -88,12 +94,15 @@ _GIVE_WAY = (
 """Which column becomes narrower or goes (width 0), in this order, as the room shrinks; and its title then."""
 
 
-def columns_for(width: int, *, raw: bool = False, keeps_time: bool = False) -> tuple[LineColumn, ...]:
+def columns_for(
+    width: int, *, raw: bool = False, keeps_time: bool = False, has_replicas: bool = False
+) -> tuple[LineColumn, ...]:
     """The columns a line of `width` cells has room for; the one of width 0 is given what is left.
 
-    `width` is the list's: 72 cells on a terminal of 120 while the details stand beside it.
+    `width` is the list's: 72 cells on a terminal of 120 while the details stand beside it. Where there is no
+    room for the column of replicas, their name stands before the peer.
     """
-    columns = list(_RAW if raw else _ALL)
+    columns = [column for column in (_RAW if raw else _ALL) if has_replicas or column.name != "replica"]
     roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
     for name, narrower, title in _GIVE_WAY:
         if _left(columns, width) >= (roomy if name == "revision" else enough):
@@ -102,7 +111,11 @@ def columns_for(width: int, *, raw: bool = False, keeps_time: bool = False) -> t
             continue
         at = next((at for at, column in enumerate(columns) if column.name == name), None)
         if at is not None:
-            columns[at : at + 1] = [replace(columns[at], width=narrower, title=title)] * bool(narrower)
+            width_of = narrower + REPLICA_CELLS * (columns[at].has_replica and bool(narrower))
+            columns[at : at + 1] = [replace(columns[at], width=width_of, title=title)] * bool(narrower)
+        if name == "replica" and has_replicas:
+            at = next(at for at, column in enumerate(columns) if column.name == "peer")
+            columns[at] = replace(columns[at], width=columns[at].width + REPLICA_CELLS, has_replica=True)
     left = max(1, _left(columns, width))
     return tuple(column if column.width else replace(column, width=left) for column in columns)
 
@@ -143,12 +156,16 @@ def exchange_cells(
     said: Summary = NOTHING_SAID,
     fold: Fold = Fold.CLOSED,
     zero: float | None = None,
+    former: Collection[str] = (),
 ) -> list[Cell]:
-    """The line of an exchange; `now` drives the clock of a pending one, and times count from `zero`."""
+    """The line of an exchange; `now` drives the clock of a pending one, and times count from `zero`.
+
+    `former` are the replicas that have ended.
+    """
     cells = (
         [_time(exchange.started, zero)]
         if column.name == "time"
-        else _cells(exchange, column, now, marked, said, fold)
+        else _cells(exchange, column, now, marked, said, fold, former)
         for column in columns
     )
     return _joined(map(_fit, cells, columns))
@@ -166,13 +183,30 @@ _BY_RULE: Cell = ("↯", "traffic--warn")
 """Stands in the first cell of an exchange of which a message was changed at the desk."""
 
 
+def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
+    """The name of a replica, marked once that has ended."""
+    if replica in former:
+        return (f"✕ {replica}{after}", "traffic--bad")
+    return (f"{replica}{after}", "traffic--muted")
+
+
 def _cells(
-    exchange: Exchange, column: LineColumn, now: float, marked: bool, said: Summary, fold: Fold
+    exchange: Exchange,
+    column: LineColumn,
+    now: float,
+    marked: bool,
+    said: Summary,
+    fold: Fold,
+    former: Collection[str],
 ) -> list[Cell]:
     """What an exchange has in a column."""
     match column.name:
         case "mark":
             return [("●", "traffic--mark")] if marked else []
+        case "replica":
+            return [replica_cell(exchange.replica, former)]
+        case "peer" if column.has_replica and exchange.replica:
+            return [replica_cell(exchange.replica, former, " "), (exchange.peer, "traffic--peer")]
         case "peer":
             return [(exchange.peer, "traffic--peer")]
         case "way":
@@ -203,11 +237,14 @@ def frame_cells(
     *,
     marked: bool = False,
     zero: float | None = None,
+    former: Collection[str] = (),
 ) -> list[Cell]:
     """The line of a raw frame; None is a frame that is gone. `revision` is that of its exchange."""
     if frame is None:
         return [("  this frame is no longer in memory and in no file", "traffic--muted")]
+    replica = connection.replica if connection else ""
     cells: dict[str, Cell] = {
+        "replica": replica_cell(replica, former),
         "mark": ("●" if marked else "", "traffic--mark"),
         "time": _time(frame.time, zero),
         "peer": (connection.peer if connection else "", "traffic--peer"),
@@ -217,7 +254,15 @@ def frame_cells(
         "size": _size_cell(frame.size),
         "revision": (with_era(revision), "traffic--muted"),
     }
-    return _joined(_fit([cells[column.name]], column) for column in columns)
+    return _joined(
+        _fit(
+            [replica_cell(replica, former, " "), cells["peer"]]
+            if column.has_replica and replica
+            else [cells[column.name]],
+            column,
+        )
+        for column in columns
+    )
 
 
 def preview(data: bytes) -> str:
@@ -421,7 +466,7 @@ class TrafficStrips:
         self._width = 0
         self._raw = False
         self._waterfall = waterfall
-        self._has_bars = False
+        self._has_bars = self._has_replicas = False
         self.order = ("", False)
         """The column that the lines are sorted by, if any, and whether the largest comes first."""
         self.zero: float | None = None
@@ -443,11 +488,15 @@ class TrafficStrips:
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
         bars = self._waterfall.is_on and not raw
-        fitted, has_zero = (self._width, self._raw, self._has_bars, self._had_zero), self.zero is not None
-        if (width, raw, bars, has_zero) != fitted:
-            self._width, self._raw, self._has_bars, self._had_zero = width, raw, bars, has_zero
-            columns = bar_columns(width - 2) if bars else columns_for(width - 2, raw=raw, keeps_time=has_zero)
-            self._columns = columns
+        has_zero, has_replicas = self.zero is not None, self._index.has_replicas
+        fit = (width, raw, bars, has_zero, has_replicas)
+        if fit != (self._width, self._raw, self._has_bars, self._had_zero, self._has_replicas):
+            self._width, self._raw, self._has_bars, self._had_zero, self._has_replicas = fit
+            self._columns = (
+                bar_columns(width - 2)
+                if bars
+                else columns_for(width - 2, raw=raw, keeps_time=has_zero, has_replicas=has_replicas)
+            )
             self._drawn.clear()
 
     @property
@@ -490,12 +539,15 @@ class TrafficStrips:
         said = NOTHING_SAID if self._has_bars else self._summary(exchange)
         how = "" if marked else self._how_changed(exchange)
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
-        look = (exchange, said, cursor, marked, fold, how, rule, self.zero)
+        former = self._index.former_replicas
+        look = (exchange, said, cursor, marked, fold, how, rule, self.zero, exchange.replica in former)
         kept = self._drawn.get(number)
         if kept is not None and kept[0] == look:
             return kept[1]
         columns = self._columns[:-1] if self._has_bars else self._columns
-        cells = exchange_cells(exchange, columns, time(), marked=marked, said=said, fold=fold, zero=self.zero)
+        cells = exchange_cells(
+            exchange, columns, time(), marked=marked, said=said, fold=fold, zero=self.zero, former=former
+        )
         if how:
             cells[0] = (cells[0][0][1:], cells[0][1])
             cells.insert(0, _BY_RULE if FAULT in how else _BY_HAND)
@@ -539,7 +591,15 @@ class TrafficStrips:
         connection = self._index.connections.get(frame.connection) if frame else None
         row = next(iter(self._index.rows_of(number)), None)
         revision = self._index.revision(row) if row is not None else connection.revision if connection else ""
-        cells = frame_cells(frame, connection, self._columns, revision, marked=marked, zero=self.zero)
+        cells = frame_cells(
+            frame,
+            connection,
+            self._columns,
+            revision,
+            marked=marked,
+            zero=self.zero,
+            former=self._index.former_replicas,
+        )
         return self._strip(cells, "traffic--cursor" if cursor else "")
 
     def _strip(self, cells: Sequence[Cell], line_style: str = "", colour: Style | None = None) -> Strip:

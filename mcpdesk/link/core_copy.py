@@ -1,0 +1,613 @@
+"""The copy of a core in another process, kept up to date by what it sends.
+
+Snapshots are answered from the copy, so that a core that is stuck, or has ended, still has a screen. How
+messages travel is the matter of a `Wire`. Copies of several cores share a `CopyRoom`: one thread, one
+traffic, one log, and numbers that never collide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as TookTooLong
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import structs
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.journal import Journal
+from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.link.attach_messages import (
+    ASKED,
+    METHODS,
+    PARTS,
+    SNAPSHOTS,
+    TOLD,
+    WAITED,
+    Ask,
+    CallNews,
+    FromCore,
+    Join,
+    Reply,
+    State,
+    TrafficBatch,
+    Welcome,
+    framed,
+    pack,
+)
+from mcpdesk.link.link import Link, promise
+from mcpdesk.link.traffic_copy import EPOCH, OWN, TrafficCopy
+from mcpdesk.link.upstream_views import SchemaChecks
+from mcpdesk.link.values import (
+    CallbackView,
+    CallOutcome,
+    Catalogue,
+    ClientDetail,
+    ClientView,
+    CoreView,
+    HoldView,
+    ItemKind,
+    JobKind,
+    JobUse,
+    JobView,
+    LogLine,
+    Notice,
+    Progress,
+    Protection,
+    SchemaFailure,
+    Severity,
+    TodoView,
+)
+from mcpdesk.protocol import codec
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.version import __version__
+
+WAIT_S = 2.0
+"""How long `WAITED` methods wait."""
+BEAT_S = 1.0
+"""Seconds between two questions whether the core still answers."""
+SILENT_S = 3.0
+"""Seconds without a word of it, after which the screen says so."""
+EXCHANGES = 100_000
+UNREAD_BYTES = 16 << 20
+"""Bytes of what is asked that may wait for a core that does not read."""
+_OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect", "let_go", "delay"})
+"""Methods whose first argument is the number of a question, a connection or a held message."""
+_OF_A_CALLBACK: Final = frozenset({"fire_callback", "cancel_callback"})
+"""Methods whose second argument is the number of a callback."""
+_OF_A_JOB: Final = frozenset({"kill_job", "output"})
+"""Methods whose first argument is the id of a job."""
+_log = logging.getLogger(__name__)
+_of_core: msgspec.msgpack.Decoder[FromCore] = msgspec.msgpack.Decoder(FromCore)
+_parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
+
+
+class Wire(Protocol):
+    """A connection to a core, which has been greeted. Its methods are called on the thread of the room."""
+
+    async def receive(self) -> bytes:
+        """The next message of the core. Raises: EOFError or OSError when there will be none."""
+
+    def send(self, message: bytes) -> None:
+        """Send a message with its length before it, without waiting."""
+
+    @property
+    def unread(self) -> int:
+        """Bytes that the core has not read."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+class CopyRoom:
+    """What copies of cores share."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        """The logs and the notices of all cores, and our own."""
+        self.frames = TrafficCopy(self._fetch)
+        self.traffic = Index(self.frames, EXCHANGES)
+        self.loop = asyncio.new_event_loop()
+        self.is_over = False
+        """Whether it is closed: what ends then is no news."""
+        self._copies: dict[int, CoreCopy] = {}
+        """By epoch."""
+        self._epochs = 0
+        self._thread: threading.Thread | None = None
+
+    def enter(self, copy: CoreCopy) -> int:
+        """Take in a copy, and return the epoch its core's numbers belong to."""
+        self.traffic.secret_headers |= copy.core.secret_headers
+        self._epochs += 1
+        self._copies[self._epochs - 1] = copy
+        return self._epochs - 1
+
+    def leave(self, copy: CoreCopy) -> None:
+        """Forget a core that has ended, and all its copy holds."""
+        for epoch in [epoch for epoch, each in self._copies.items() if each is copy]:
+            del self._copies[epoch]
+            self.frames.forget(epoch)
+
+    def copy_of(self, number: int) -> CoreCopy | None:
+        """The copy whose core has a connection, a question or a held message of that number."""
+        return self._copies.get(number >> EPOCH)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin the work of the room's own thread."""
+        self._thread = threading.Thread(target=self._run, args=(work,), name="attached", daemon=True)
+        self._thread.start()
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Call a function on the thread of the room."""
+        with suppress(RuntimeError):  # closed
+            self.loop.call_soon_threadsafe(function)
+
+    def close(self) -> None:
+        """End all that goes on; the cores go on."""
+        self.is_over = True
+        self.call_soon(self._stop)
+        if self._thread is not None:
+            self._thread.join(WAIT_S)
+
+    def _fetch(self, epoch: int, number: int) -> bytes:
+        copy = self._copies.get(epoch)
+        return b"" if copy is None else copy.fetch(epoch, number)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner, suppress(asyncio.CancelledError):
+            runner.run(work)
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+
+
+class RemoteCall:
+    """Implements `LinkCall`."""
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self.request_id = self.connection = 0
+        """Both 0 until the core has said them."""
+        self.started = time.time()
+        self.progress: Progress | None = None
+        self.logs: tuple[str, ...] = ()
+        self.outcome: Future[CallOutcome] = Future()
+        self._cancel = cancel
+
+    def cancel(self) -> None:
+        """Tell the server, and end at once."""
+        self._cancel()
+        self.fail("cancelled from the desk", cancelled=True)
+
+    def fail(self, why: str, *, cancelled: bool = False) -> None:
+        """There will be no response."""
+        error = {"code": 0, "message": why}
+        self.end(CallOutcome(None, error, b"", time.time() - self.started, cancelled))
+
+    def end(self, outcome: CallOutcome) -> None:
+        """Only the first end counts."""
+        with suppress(InvalidStateError):
+            self.outcome.set_result(outcome)
+
+
+class CoreCopy(Link):
+    """Implements `Link` over a wire. Most of its methods are made from the tables of the messages."""
+
+    def __init__(self, core: Welcome, room: CopyRoom, replica: str = "") -> None:
+        """Nothing is shown until `follow` has begun; `replica` is the name that all of it gets."""
+        self.core = core
+        """The one it is attached to, or was."""
+        self.room = room
+        self.journal = room.journal
+        self.traffic = room.traffic
+        self.replica = replica
+        self.shown = threading.Event()
+        """Set once the core has shown itself, or has ended."""
+        self.former: tuple[ClientView, ...] = ()
+        """The clients it had when it ended."""
+        self._epoch = room.enter(self)
+        self._view = CoreView((), (), Protection.STARTING)
+        self._parts: dict[tuple[str, str], Any] = {}
+        self._checks = SchemaChecks()
+        self._looked_at = 0
+        self._heard = time.monotonic()
+        """When the core last said something."""
+        self._asked: dict[int, tuple[str, Future[Any]]] = {}
+        self._calls: dict[int, RemoteCall] = {}
+        self._ids = iter(range(1, 1 << 62))
+        self._wire: Wire | None = None
+
+    @property
+    def title(self) -> str:
+        """How to speak of the core."""
+        return self.replica or self.core.title
+
+    def view(self) -> CoreView:
+        """The last copy; `gone` says so once the core has ended, `silent_s` while it does not answer."""
+        silent_s = time.monotonic() - self._heard
+        is_silent = silent_s >= SILENT_S and not self._view.gone
+        return replace(self._view, silent_s=max(1, int(silent_s))) if is_silent else self._view
+
+    def catalogue(self, server: str) -> Catalogue:
+        """What a server offers now."""
+        found: Catalogue | None = self._parts.get(("catalogue", server))
+        return found or super().catalogue(server)
+
+    def watched(self, server: str) -> Mapping[str, int]:
+        """Subscribed resources, and how often each was reported as changed."""
+        found: dict[str, int] | None = self._parts.get(("watched", server))
+        return found or {}
+
+    def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
+        """Check arguments here, by the schema in the catalogue."""
+        for item in self.catalogue(server).items:
+            if (item.kind, item.name) == (ItemKind.TOOL, tool) and "inputSchema" in item.definition:
+                return self._checks.failures((server, tool), item.definition["inputSchema"], arguments)
+        return []
+
+    def client(self, connection: int) -> ClientDetail | None:
+        """More about one client; it is little until the core has said it."""
+        if connection != self._looked_at:
+            self._looked_at = connection
+            self._ask("look", (connection & OWN,))
+        if not any(one.connection == connection for one in self._view.clients):
+            return None
+        nothing = ClientDetail({}, None, 0.0, (), (), False, (), ())
+        found: ClientDetail | None = self._parts.get(("client", str(connection & OWN)), nothing)
+        return found
+
+    def logs(self, after: int = -1) -> list[LogLine]:
+        """Log lines numbered above `after`."""
+        return self.journal.lines(after)
+
+    def notices(self, after: int = -1) -> list[Notice]:
+        """Notices numbered above `after`, of the time since the screen was attached."""
+        return self.journal.notices(after)
+
+    def busy(self) -> tuple[str, ...]:
+        """The calls of this screen: all else goes on without it."""
+        count = len(self._calls)
+        return (f"{count} running call{'s' if count > 1 else ''}",) if count else ()
+
+    def request(self, server: str, method: str, params: dict[str, Any]) -> RemoteCall:
+        """Send one request as the peer `desk`. Raises: LocalProtocolError for params JSON cannot carry."""
+        codec.encode_part(params)
+        id = next(self._ids)
+        call = self._calls[id] = RemoteCall(lambda: self._withdraw(id))
+        self._ask("request", (server, method, params), id)
+        return call
+
+    def ask(self, method: str, *arguments: Any) -> Future[Any]:
+        """Ask for a method of `WAITED` and go on; the future fails with ValueError or DeskUserError."""
+        return self._ask(method, self._own_numbers(method, arguments))
+
+    def known_uses(self, uses: Mapping[str, JobUse]) -> dict[str, JobUse]:
+        """What running programs use, by the ids that `jobs` has."""
+        jobs = {job.id.partition(_AT)[0]: job.id for job in self.jobs()}
+        return {jobs[id]: use for id, use in uses.items() if id in jobs}
+
+    def fetch(self, epoch: int, number: int) -> bytes:
+        """All bytes of a large frame of the core, while it is the same."""
+        found: bytes | None = self._wait("whole", (number,)) if epoch == self._epoch else None
+        return found or b""
+
+    def _withdraw(self, id: int) -> None:
+        if self._calls.pop(id, None) is not None:
+            self._ask("cancel", (id,))
+
+    def _wait(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        """The value a core gives within moments; None without one."""
+        try:
+            return self._ask(method, arguments).result(WAIT_S)
+        except (TookTooLong, DeskUserError, ValueError):
+            return None
+
+    def _ask(self, method: str, arguments: tuple[Any, ...], id: int | None = None) -> Future[Any]:
+        """Ask the core; the future fails with ValueError or DeskUserError."""
+        id = next(self._ids) if id is None else id
+        done = promise()
+        self._asked[id] = method, done
+        self.room.call_soon(lambda: self._send(id, framed(Ask(id, method, pack(arguments)))))
+        return done
+
+    def _own_numbers(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments as the core itself counts."""
+        match arguments:
+            case (int(number), *others) if method in _OF_A_NUMBER:
+                return (number & OWN, *others)
+            case (server, int(number), *others) if method in _OF_A_CALLBACK:
+                return (server, number & OWN, *others)
+            case (str(job), *others) if method in _OF_A_JOB:
+                return (job.partition(_AT)[0], *others)
+        return arguments
+
+    # On the thread of the room
+
+    def _send(self, id: int, data: bytes) -> None:
+        wire = self._wire
+        if wire is None:
+            self._fail(id, f"{self.title} has ended")
+        elif wire.unread > UNREAD_BYTES:
+            self._fail(id, f"{self.title} does not answer")
+        else:
+            wire.send(data)
+
+    def _fail(self, id: int, why: str) -> None:
+        method, done = self._asked.pop(id, ("", None))
+        if (call := self._calls.pop(id, None)) is not None:
+            call.fail(why)
+        if done is None:
+            return
+        if method in TOLD:
+            self.note(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
+        # Who asks for something to be done hears of ValueError, as of answers that do not fit.
+        done.set_exception(ValueError(why) if method in ASKED else DeskUserError(why))
+
+    def note(self, text: str, severity: Severity) -> None:
+        """Say something to the person at the screen."""
+        self.journal.notify(text, severity)
+
+    async def follow(self, wire: Wire) -> None:
+        """Stay, and keep the copy until the core ends. Raises: EOFError or OSError then; ValueError."""
+        watching = asyncio.create_task(self._watch_silence())
+        try:
+            self._wire = wire
+            while True:
+                news = await wire.receive()
+                self._heard = time.monotonic()
+                self._take(_of_core.decode(news))
+        finally:
+            watching.cancel()
+            self._wire = None
+            wire.close()
+
+    async def _watch_silence(self) -> None:
+        """Ask the core again and again whether it answers, and note when it does not."""
+        self._heard = beat = time.monotonic()
+        was_silent = False
+        while True:
+            self._ask("ping", ())
+            await asyncio.sleep(BEAT_S)
+            last, beat = beat, time.monotonic()
+            if beat - last > BEAT_S + SILENT_S / 2:
+                self._heard = beat  # it was this process that stood still
+            is_silent = beat - self._heard >= SILENT_S
+            if is_silent and not was_silent:
+                self.note(f"{self.title} does not answer: it hangs, or was stopped", Severity.WARNING)
+            elif was_silent and not is_silent:
+                self.note(f"{self.title} answers again", Severity.INFO)
+            was_silent = is_silent
+
+    def _take(self, news: FromCore) -> None:
+        """Bring the copy up to date."""
+        match news:
+            case State(part, key, value):
+                self._take_part(part, key, _parts[part].decode(value))
+            case TrafficBatch():
+                self.room.frames.take(news, self._epoch, self.replica)
+            case Reply(id):
+                self._take_reply(id, news)
+            case CallNews(id) if (call := self._calls.get(id)) is not None:
+                call.connection = news.connection + (self._epoch << EPOCH)
+                call.request_id, call.progress = news.request_id, news.progress
+                call.logs += news.logs
+                if news.outcome is not None:
+                    del self._calls[id]
+                    call.end(news.outcome)
+
+    def _take_reply(self, id: int, reply: Reply) -> None:
+        if reply.error:
+            method, done = self._asked.pop(id, ("", None))
+            if (call := self._calls.pop(id, None)) is not None:
+                call.fail(reply.error)
+            if done is not None:
+                is_value = reply.is_value_error or method in ASKED
+                done.set_exception(ValueError(reply.error) if is_value else DeskUserError(reply.error))
+            if method in TOLD:
+                self.note(f"{method.replace('_', ' ')}: {reply.error}", Severity.ERROR)
+        elif id in self._asked:
+            method, done = self._asked.pop(id)
+            done.set_result(METHODS[method].result.decode(reply.value))
+
+    def _take_part(self, part: str, key: str, value: Any) -> None:
+        raised = Raised(self._epoch, self.replica)
+        if part == "view":
+            came_back = bool(self._view.gone)
+            self._view = raised.view(value)
+            self.shown.set()
+            if came_back:
+                self.note(f"attached to {self.title}", Severity.INFO)
+        elif part == "logs":
+            for line in value:
+                self.journal.keep_line(raised.line(line))
+        elif part == "notices":
+            for notice in value:
+                said = f"{self.replica}: {notice.text}" if self.replica else notice.text
+                self.journal.keep_notice(structs.replace(notice, text=said))
+        else:
+            self._parts[part, key] = raised.part(part, value)
+
+    def lose(self, ended: str, then: str = "", *, is_news: bool = True) -> None:
+        """The core is not there any more; `ended` says why, to follow its name, and `then` what is done."""
+        said = f"{self.title} {ended}"
+        for id in list(self._asked):
+            self._fail(id, said)
+        for id in list(self._calls):
+            self._fail(id, said)
+        if self.room.is_over or self._view.gone:
+            return
+        self.room.frames.close_all(self._epoch)
+        self._parts["questions", ""] = tuple(_withdrawn(each, said) for each in self.questions())
+        version = self._view.questions_version + 1
+        now = time.time()
+        self.former = tuple(replace(each, left=each.left or now, running=0) for each in self._view.clients)
+        self._view = replace(self._view, gone=said, clients=(), stuck=None, questions_version=version)
+        self.shown.set()
+        if is_news:
+            self.note(f"{said}: what was seen of it stays{then}", Severity.ERROR)
+
+    def begin_again(self, core: Welcome) -> None:
+        """From now on it is the copy of another core."""
+        self.core = core
+        self._epoch = self.room.enter(self)
+        self._parts.clear()
+        self._looked_at = 0
+
+
+_AT: Final = "@"
+"""Stands between the id of a program and the epoch of its core."""
+
+
+class Raised:
+    """Raises the numbers of one core above those of all cores before, and names its replica."""
+
+    def __init__(self, epoch: int, replica: str) -> None:
+        self._epoch = epoch
+        self._above = epoch << EPOCH
+        self._replica = replica
+
+    def view(self, view: CoreView) -> CoreView:
+        """A whole view."""
+        above, replica, work = self._above, self._replica, view.work
+        return replace(
+            view,
+            servers=tuple(
+                replace(one, catalogue_version=one.catalogue_version + above) for one in view.servers
+            ),
+            clients=tuple(
+                replace(one, connection=one.connection + above, replica=replica) for one in view.clients
+            ),
+            questions_version=view.questions_version + above,
+            work=structs.replace(
+                work,
+                jobs_version=work.jobs_version + above,
+                callbacks_version=work.callbacks_version + above,
+                todo_version=work.todo_version + above,
+                plans=tuple(structs.replace(plan, replica=replica) for plan in work.plans),
+            ),
+        )
+
+    def line(self, line: LogLine) -> LogLine:
+        """A line of the log."""
+        call = None if line.call is None else (line.call[0] + self._above, line.call[1])
+        return structs.replace(line, call=call, replica=self._replica)
+
+    def part(self, part: str, value: Any) -> Any:
+        """Any other part."""
+        raise_it = _RAISED.get(part)
+        return value if raise_it is None else raise_it(self, value)
+
+    def _catalogue(self, value: Catalogue) -> Catalogue:
+        return replace(value, version=value.version + self._above)
+
+    def _questions(self, value: tuple[Question, ...]) -> tuple[Question, ...]:
+        above = self._above
+        return tuple(
+            structs.replace(
+                one,
+                id=one.id + above,
+                connection=one.connection and one.connection + above,
+                replica=self._replica,
+            )
+            for one in value
+        )
+
+    def _held(self, value: HoldView) -> HoldView:
+        above = self._above
+        messages = tuple(
+            structs.replace(
+                one, number=one.number + above, connection=one.connection + above, replica=self._replica
+            )
+            for one in value.messages
+        )
+        return structs.replace(value, messages=messages)
+
+    def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
+        """Programs are numbered by each core, all else has an id that is known everywhere."""
+        return tuple(
+            structs.replace(
+                one,
+                id=f"{one.id}{_AT}{self._epoch}" if one.kind is JobKind.PROGRAM and self._replica else one.id,
+                replica=self._replica,
+            )
+            for one in value
+        )
+
+    def _numbered(
+        self, value: tuple[CallbackView, ...] | tuple[TodoView, ...]
+    ) -> tuple[CallbackView | TodoView, ...]:
+        above = self._above if self._replica else 0
+        return tuple(structs.replace(one, id=one.id + above, replica=self._replica) for one in value)
+
+
+_RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {
+    "catalogue": Raised._catalogue,
+    "questions": Raised._questions,
+    "held": Raised._held,
+    "jobs": Raised._jobs,
+    "callbacks": Raised._numbered,
+    "todo": Raised._numbered,
+}
+"""Part -> how its numbers are raised."""
+
+
+def join_message() -> bytes:
+    """What a screen that stays says first."""
+    return framed(Join(__version__))
+
+
+def refuse_other_version(core: Welcome) -> None:
+    """Raises: DeskUserError for a core of another version than ours."""
+    if core.mcpdesk != __version__:
+        raise DeskUserError(
+            other_version(core), "Start it again with this version, or attach with the version it has."
+        )
+
+
+def other_version(core: Welcome) -> str:
+    """Why a core cannot be attached to."""
+    return f"{core.title} is of mcpdesk {core.mcpdesk}, this is {__version__}: a screen needs the same."
+
+
+def _withdrawn(question: Question, why: str) -> Question:
+    if question.state is not QuestionState.WAITING:
+        return question
+    return structs.replace(question, state=QuestionState.WITHDRAWN, reason=why, ended=time.time())
+
+
+def _snapshot(name: str) -> Callable[..., Any]:
+    def snapshot(link: CoreCopy) -> Any:
+        found = link._parts.get((name, ""))
+        return getattr(Link, name)(link) if found is None else found
+
+    return snapshot
+
+
+def _asking(name: str) -> Callable[..., Any]:
+    plain = getattr(Link, name)
+    signature = inspect.signature(plain)
+
+    def ask(link: CoreCopy, *given: Any, **named: Any) -> Any:
+        bound = signature.bind(link, *given, **named)
+        bound.apply_defaults()
+        arguments = link._own_numbers(name, bound.args[1:])
+        if name in WAITED:
+            found = link._wait(name, arguments)
+            return plain(link, *given, **named) if found is None else found
+        done = link._ask(name, arguments)
+        return done if name in ASKED else None
+
+    return ask
+
+
+for _names, _make in ((SNAPSHOTS, _snapshot), ((*TOLD, *ASKED, *WAITED), _asking)):
+    for _name in _names:
+        setattr(CoreCopy, _name, _make(_name))

@@ -1,0 +1,272 @@
+"""One screen over several cores: what it shows of all, where what it asks goes, and what an end leaves."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.link import combined
+from mcpdesk.link.combined import CombinedLink
+from mcpdesk.link.link import Link
+from mcpdesk.link.local_replicas import LocalReplicas
+from mcpdesk.link.values import JobState, ReplicaState, ServerView, Severity, Verdict
+from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.view import View
+from mcpdesk.testing.sync_client import ServerUnderTest
+from tests.cli.conftest import Service, started_services
+from tests.link.test_remote import FILES, text, until
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+from tests.support.workbench import bench
+
+
+class Replica:
+    """A running service, and how clients call it."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.url = service.says("serving far").rpartition(" ")[2]
+        self.name = str(service.process.pid)
+
+    def call(self, name: str, **arguments: object) -> Any:
+        """The text that a client of it gets."""
+        with ServerUnderTest(self.url) as client:
+            return client.call(name, **arguments).text
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "far", FILES)
+
+
+Start = Callable[[], Replica]
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    """Starts one more replica of the folder."""
+    with started_services() as run:
+        yield lambda: Replica(run(str(folder), "--port", "0", "--no-auth"))
+
+
+Attach = Callable[..., CombinedLink]
+
+
+@pytest.fixture
+def attach() -> Iterator[Attach]:
+    links = list[CombinedLink]()
+
+    def attached(*named: str) -> CombinedLink:
+        links.append(CombinedLink(LocalReplicas(named)))
+        return links[-1]
+
+    yield attached
+    for link in links:
+        link.close()
+
+
+def has_all(link: CombinedLink, count: int) -> bool:
+    view = link.view()
+    states = [each.state for each in view.replicas]
+    return states == [ReplicaState.LIVING] * count and len(_far(link).replicas) == count
+
+
+def _far(link: CombinedLink) -> ServerView:
+    servers = link.view().servers
+    return next((each for each in servers if each.name == "far"), ServerView("", "", "", "", "", 0))
+
+
+def replicas_of(link: CombinedLink, method: str) -> list[str]:
+    while link.traffic.catch_up():
+        pass
+    return sorted({one.replica for one in link.traffic.exchanges if one.method == method})
+
+
+def test_three_replicas_are_one_server_with_the_traffic_of_all(start: Start, attach: Attach) -> None:
+    replicas = [start() for _ in range(3)]
+    names = sorted(each.name for each in replicas)
+    link = attach(*names)
+    until(lambda: has_all(link, 3))
+    assert [server.name for server in link.view().servers] == ["far"]
+    assert [each.name for each in link.view().replicas] == names
+    for each in replicas:
+        assert each.call("add", a=1, b=2) == "3"
+    until(lambda: replicas_of(link, "tools/call") == names)
+    numbers = [one.connection for one in link.traffic.exchanges]
+    assert len(set(numbers)) == len({(one.replica, one.connection) for one in link.traffic.exchanges}) >= 3
+    view = View(link.traffic, parse(f"replica:{names[1]}", 0.0))
+    view.advance(WITHIN_S)
+    assert {link.traffic.exchange(line).replica for line in view.lines} == {names[1]}
+    until(lambda: {client.replica for client in link.view().clients} == set(names))
+    copy = link.room.copy_of(
+        next(n for n, info in link.traffic.connections.items() if info.replica == names[2])
+    )
+    assert copy is not None and copy.replica == names[2]
+    copy.request("far", "tools/call", {"name": "large", "arguments": {}}).outcome.result(WITHIN_S)
+    until(lambda: any(line.text == "a stray print" and line.replica for line in link.logs()))
+    line = next(line for line in link.logs() if line.text == "a stray print")
+    assert line.replica == names[2]
+    assert line.call is not None and link.traffic.connections[line.call[0]].replica == line.replica
+    while link.traffic.catch_up():
+        pass
+    frame = next(
+        one.response for one in link.traffic.exchanges if one.name == "large" and one.response is not None
+    )
+    assert len(link.traffic.whole(frame)) > 200_000, "fetched from the replica that has it"
+
+
+def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, attach: Attach) -> None:
+    replicas = [start() for _ in range(2)]
+    link = attach(*(each.name for each in replicas))
+    until(lambda: has_all(link, 2))
+    calls = [combined.CombinedLink.request(link, "far", "tools/call", {"name": "choose", "arguments": {}})]
+    first = link._copy_for("far")
+    other = next(copy for copy in link._living("far") if copy is not first)
+    calls.append(other.request("far", "tools/call", {"name": "choose", "arguments": {}}))
+    until(lambda: len({one.replica for one in link.questions()}) == 2)
+    assert len({one.id for one in link.questions()}) == 2
+    for question, colour in zip(link.questions(), ("red", "blue"), strict=True):
+        assert link.answer(question.id, [Answer((colour,))]).result(WITHIN_S)
+        assert not link.answer(question.id, [Answer(("red",))]).result(WITHIN_S), "the first answer wins"
+    found = [text(call.outcome.result(WITHIN_S)) for call in calls]
+    assert sorted("selected=('red',)" in each for each in found) == [False, True], found
+    assert link.hold("tool:add", "requests").result(WITHIN_S)
+    with pytest.raises(ValueError, match="no field"):
+        link.hold("nope:add", "requests").result(WITHIN_S)
+    adding = other.request("far", "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}})
+    until(lambda: link.held().messages)
+    (message,) = link.held().messages
+    assert message.replica == other.replica
+    assert link.let_go(message.number, Verdict.GO_ON).result(WITHIN_S)
+    assert adding.outcome.result(WITHIN_S).result is not None
+    third = start()
+    late = attach(third.name, *(each.name for each in replicas))
+    until(lambda: has_all(late, 3))
+    assert late.hold("", "requests").result(WITHIN_S)
+    for copy in link._living("far"):
+        copy.request(
+            "far", "tools/call", {"name": "BackgroundBash", "arguments": {"command": "echo here; sleep 600"}}
+        ).outcome.result(WITHIN_S)
+    until(lambda: {job.replica for job in link.jobs()} == {each.name for each in replicas})
+    assert len({job.id for job in link.jobs()}) == 2, "each replica has a first program"
+    for job in link.jobs():
+        until(lambda job=job: (output := link.output(job.id, -1)) and "here" in output.text)
+    until(lambda: set(link.usage()) == {job.id for job in link.jobs()})
+    ended, kept = link.jobs()
+    link.kill_job(ended.id)
+    until(lambda: {job.id: job.state.is_final for job in link.jobs()} == {ended.id: True, kept.id: False})
+
+
+def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, attach: Attach) -> None:
+    replicas = {each.name: each for each in (start(), start())}
+    link = attach(*replicas)
+    until(lambda: has_all(link, 2))
+    for each in replicas.values():
+        each.call("add", a=1, b=1)
+    until(lambda: replicas_of(link, "tools/call") == sorted(replicas))
+    asked = link.request("far", "tools/call", {"name": "choose", "arguments": {}})
+    until(link.questions)
+    copy = link._copy_for("far")
+    assert copy is not None
+    lost = copy.replica
+    copy.request(
+        "far", "tools/call", {"name": "BackgroundBash", "arguments": {"command": "sleep 5"}}
+    ).outcome.result(WITHIN_S)
+    until(link.jobs)
+    replicas[lost].service.end(signal.SIGKILL)
+    until(lambda: {each.name: each.state for each in link.view().replicas}[lost] is ReplicaState.GONE)
+    told = [each for each in link.notices() if each.severity is Severity.ERROR]
+    assert [each.text for each in told] == [f"{lost} has ended: what was seen of it stays"]
+    assert asked.outcome.result(WITHIN_S).error["message"] == f"{lost} has ended"
+    assert link.questions()[0].state is QuestionState.WITHDRAWN
+    assert link.view().gone == ""
+    assert lost in {one.replica for one in link.view().clients if one.left is not None}
+    assert not any(one.replica == lost for one in link.view().clients if one.left is None)
+    assert [(job.replica, job.state) for job in link.jobs()] == [(lost, JobState.KILLED)]
+    assert lost in replicas_of(link, "tools/call")
+    assert link.traffic.former_replicas == {lost}
+    gone = next(one for one in link.view().clients if one.replica == lost)
+    detail = link.client(gone.connection)
+    assert detail is not None and detail.has_left
+    again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
+    assert "5" in str(again.outcome.result(WITHIN_S).result), "another replica is asked from now on"
+    (other,) = (each for name, each in replicas.items() if name != lost)
+    other.service.end(signal.SIGKILL)
+    until(lambda: link.view().gone == "every replica has ended")
+    assert replicas_of(link, "tools/call") == sorted(replicas)
+
+
+def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach: Attach) -> None:
+    first = start()
+    link = attach("far", first.name)
+    until(lambda: has_all(link, 1))
+    assert link.hold("tool:add", "requests").result(WITHIN_S)
+    second = start()
+    until(lambda: has_all(link, 2))
+    late = next(each.name for each in link.view().replicas if each.name.endswith(second.name))
+    assert late == f"far:{second.name}"
+    until(lambda: any(each.text == f"{late} has appeared" for each in link.notices()))
+    copy = next(each for each in link._living("far") if each.replica == late)
+    until(lambda: copy.held().rule == "tool:add")
+    assert link.hold("", "requests").result(WITHIN_S)
+
+
+def test_replicas_with_different_versions_of_a_folder_are_told(
+    start: Start, attach: Attach, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(combined, "LOOK_S", 0.1)
+    first = start()
+    newer = write(tmp_path / "newer" / "far", {**FILES, "resources/more.md": "# More\n"})
+    with started_services() as run:
+        second = Replica(run(str(newer), "--port", "0", "--no-auth"))
+        link = attach(first.name, second.name)
+        until(lambda: has_all(link, 2))
+        until(lambda: _far(link).problems)
+        (problem,) = _far(link).problems
+        assert problem.startswith("not the same on every replica")
+        assert first.name in problem and second.name in problem
+        until(lambda: any(each.text.startswith("far is not the same") for each in link.notices()))
+        (newer / "resources/more.md").unlink()
+        until(lambda: not _far(link).problems)
+
+
+def test_nobody_of_that_name_is_an_error_at_once(start: Start) -> None:
+    start()
+    began = time.monotonic()
+    with pytest.raises(DeskUserError, match="No replica of mcpdesk is to be seen at nobody, nothing"):
+        CombinedLink(LocalReplicas(("nobody", "nothing")))
+    assert time.monotonic() - began < WITHIN_S
+
+
+def test_every_method_of_the_link_is_combined() -> None:
+    names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic"}
+    assert {name for name in names if getattr(CombinedLink, name) is getattr(Link, name)} == set()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_screen_shows_which_replica_a_line_is_of(
+    start: Start, attach: Attach, size: tuple[int, int]
+) -> None:
+    import asyncio
+
+    replicas = [await asyncio.to_thread(start) for _ in range(2)]
+    link = await asyncio.to_thread(attach, *(each.name for each in replicas))
+    for each in replicas:
+        await asyncio.to_thread(each.call, "add", a=1, b=2)
+    async with bench(link, size=size) as it:  # type: ignore[arg-type]
+        await it.until(lambda: "2 replicas" in it.shown())
+        await it.pilot.press("2")
+        await it.until(lambda: all(each.name in it.shown() for each in replicas))
+        await it.pilot.press("4")
+        await it.until(lambda: all(each.name in it.shown() for each in replicas))
+        replicas[0].service.process.send_signal(signal.SIGKILL)
+        await it.until(lambda: "1 of 2 replicas" in it.shown())
+        await it.pilot.press("2")
+        await it.until(lambda: f"✕ {replicas[0].name}" in it.shown())
