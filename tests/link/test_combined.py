@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mcpdesk.link.values import JobState, ReplicaState, ServerView, Severity, Ve
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.testing.sync_client import ServerUnderTest
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from tests.cli.conftest import Service, started_services
 from tests.link.test_remote import FILES, text, until
 from tests.support.folders import write
@@ -35,7 +37,7 @@ class Replica:
         self.url = service.says("serving far").rpartition(" ")[2]
         self.name = str(service.process.pid)
 
-    def call(self, name: str, **arguments: object) -> Any:
+    def call(self, name: str, **arguments: Any) -> str:
         """The text that a client of it gets."""
         with ServerUnderTest(self.url) as client:
             return client.call(name, **arguments).text
@@ -122,6 +124,11 @@ def test_three_replicas_are_one_server_with_the_traffic_of_all(start: Start, att
     assert len(link.traffic.whole(frame)) > 200_000, "fetched from the replica that has it"
 
 
+def wrote(link: CombinedLink, job: str) -> bool:
+    output = link.output(job, -1)
+    return output is not None and "here" in output.text
+
+
 def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, attach: Attach) -> None:
     replicas = [start() for _ in range(2)]
     link = attach(*(each.name for each in replicas))
@@ -157,7 +164,7 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
     until(lambda: {job.replica for job in link.jobs()} == {each.name for each in replicas})
     assert len({job.id for job in link.jobs()}) == 2, "each replica has a first program"
     for job in link.jobs():
-        until(lambda job=job: (output := link.output(job.id, -1)) and "here" in output.text)
+        until(partial(wrote, link, job.id))
     until(lambda: set(link.usage()) == {job.id for job in link.jobs()})
     ended, kept = link.jobs()
     link.kill_job(ended.id)
@@ -184,7 +191,8 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
     until(lambda: {each.name: each.state for each in link.view().replicas}[lost] is ReplicaState.GONE)
     told = [each for each in link.notices() if each.severity is Severity.ERROR]
     assert [each.text for each in told] == [f"{lost} has ended: what was seen of it stays"]
-    assert asked.outcome.result(WITHIN_S).error["message"] == f"{lost} has ended"
+    error = asked.outcome.result(WITHIN_S).error
+    assert error is not None and error["message"] == f"{lost} has ended"
     assert link.questions()[0].state is QuestionState.WITHDRAWN
     assert link.view().gone == ""
     assert lost in {one.replica for one in link.view().clients if one.left is not None}
@@ -263,9 +271,14 @@ async def test_the_screen_shows_which_replica_a_line_is_of(
     async with bench(link, size=size) as it:  # type: ignore[arg-type]
         await it.until(lambda: "2 replicas" in it.shown())
         await it.pilot.press("2")
+        await it.until(lambda: isinstance(it.app.main.pane, TrafficPane))
+        it.app.screen.query_one(TrafficPane).show_only("tool:add")
         await it.until(lambda: all(each.name in it.shown() for each in replicas))
         await it.pilot.press("4")
-        await it.until(lambda: all(each.name in it.shown() for each in replicas))
+        try:
+            await it.until(lambda: all(each.name in it.shown() for each in replicas))
+        finally:
+            print(it.shown())
         replicas[0].service.process.send_signal(signal.SIGKILL)
         await it.until(lambda: "1 of 2 replicas" in it.shown())
         await it.pilot.press("2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.strip import Strip
 
@@ -39,9 +40,9 @@ def named(name: str) -> Exchange:
     return next(one for one in busy_recording().index.exchanges if one.name == name)
 
 
-@given(st.integers(10, 300), st.booleans())
-def test_columns_fill_the_width_exactly(width: int, raw: bool) -> None:
-    columns = columns_for(width, raw=raw)
+@given(st.integers(10, 300), st.booleans(), st.booleans())
+def test_columns_fill_the_width_exactly(width: int, raw: bool, has_replicas: bool) -> None:
+    columns = columns_for(width, raw=raw, has_replicas=has_replicas)
     if width >= 24:
         assert sum(column.width for column in columns) + len(columns) - 1 == width
     assert cell_len(joined(heading(columns))) == sum(column.width + 1 for column in columns)
@@ -57,6 +58,17 @@ def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
     assert names(78) == ["mark", "peer", "way", "what", "status", "took"]
     assert names(30) == ["mark", "way", "what", "status"]
     assert names(100, raw=True) == ["mark", "time", "peer", "way", "bytes", "frame", "size"]
+
+
+def test_the_replica_has_a_column_or_stands_before_the_peer() -> None:
+    exchange = replace(named("user-profile"), replica="web-1")
+    for width in (60, 78, 118, 160):
+        columns = columns_for(width, has_replicas=True)
+        assert ("replica" in [column.name for column in columns]) is (width > 100)
+        line = joined(exchange_cells(exchange, columns, 0))
+        assert "web-1" in line and ("web-1 desk" in line) is (width < 100)
+        assert "✕ web-1" in joined(exchange_cells(exchange, columns, 0, former={"web-1"}))
+    assert "web-1" not in joined(exchange_cells(exchange, columns_for(160), 0))
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ _ALL = (
     LineColumn("revision", 20, "revision, era"),
 )
 _RAW = (*_ALL[:5], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[9:])
+_KEEPS_REPLICA = 60
+"""Cells of a line from which on the replica, and the peer behind it, stay."""
 REPLICA_CELLS = 5
 """Cells that the column of the peer gets more where it begins with the replica."""
 _ROOMY, _ROOMY_RAW = 52, 60
@@ -110,6 +112,8 @@ def columns_for(
         if keeps_time and (name, narrower) == ("time", 0):
             continue
         at = next((at for at, column in enumerate(columns) if column.name == name), None)
+        if at is not None and columns[at].has_replica and not narrower and width >= _KEEPS_REPLICA:
+            break
         if at is not None:
             width_of = narrower + REPLICA_CELLS * (columns[at].has_replica and bool(narrower))
             columns[at : at + 1] = [replace(columns[at], width=width_of, title=title)] * bool(narrower)
