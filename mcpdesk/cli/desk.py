@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from mcpdesk.cli.screen_runs import MakeApp
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host_plan import HostPlan
-    from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.hosting.journal import Journal
+    from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.link.link import Link
     from mcpdesk.link.remote import RunningCore
     from mcpdesk.recorder.archive import Archive
@@ -336,8 +336,8 @@ def run_screen(core: RunningCore, theme: str | None = None) -> int:
 
 def run_named(named: Sequence[str], theme: str | None = None) -> int:
     """Show several cores of this machine as one. Raises: DeskUserError."""
-    from mcpdesk.link.combined import CombinedLink
-    from mcpdesk.link.local_replicas import LocalReplicas
+    from mcpdesk.link.combined.combined_link import CombinedLink
+    from mcpdesk.link.combined.local_replicas import LocalReplicas
 
     link = CombinedLink(LocalReplicas(named))
     try:

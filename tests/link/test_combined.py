@@ -13,10 +13,10 @@ import pytest
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
-from mcpdesk.link import combined
-from mcpdesk.link.combined import CombinedLink
+from mcpdesk.link.combined import combined_link
+from mcpdesk.link.combined.combined_link import CombinedLink
+from mcpdesk.link.combined.local_replicas import LocalReplicas
 from mcpdesk.link.link import Link
-from mcpdesk.link.local_replicas import LocalReplicas
 from mcpdesk.link.values import JobState, ReplicaState, ServerView, Severity, Verdict
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
@@ -133,7 +133,7 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
     replicas = [start() for _ in range(2)]
     link = attach(*(each.name for each in replicas))
     until(lambda: has_all(link, 2))
-    calls = [combined.CombinedLink.request(link, "far", "tools/call", {"name": "choose", "arguments": {}})]
+    calls = [link.request("far", "tools/call", {"name": "choose", "arguments": {}})]
     first = link._copy_for("far")
     other = next(copy for copy in link._living("far") if copy is not first)
     calls.append(other.request("far", "tools/call", {"name": "choose", "arguments": {}}))
@@ -229,7 +229,7 @@ def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach
 def test_replicas_with_different_versions_of_a_folder_are_told(
     start: Start, attach: Attach, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(combined, "LOOK_S", 0.1)
+    monkeypatch.setattr(combined_link, "LOOK_S", 0.1)
     first = start()
     newer = write(tmp_path / "newer" / "far", {**FILES, "resources/more.md": "# More\n"})
     with started_services() as run:

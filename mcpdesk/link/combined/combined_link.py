@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, TypeVar
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.attach_messages import Welcome
-from mcpdesk.link.combined_views import (
+from mcpdesk.link.combined.combined_views import (
     Offer,
     difference,
     merged_callbacks,
