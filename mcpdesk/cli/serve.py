@@ -205,6 +205,8 @@ async def _drain(host: Host) -> str:
     disconnected when that call ignores its cancellation.
     """
     host.is_draining = True
+    if host.replicas is not None:
+        await _leave_to_others(host)
     await host.send_pumps_away()
     for hosted in host.folders.values():
         hosted.stop()
@@ -221,6 +223,17 @@ async def _drain(host: Host) -> str:
         if not dialogue.is_idle:
             host.disconnect(dialogue.connection)
     return left
+
+
+async def _leave_to_others(host: Host) -> None:
+    """Go on answering until clients have gone to other replicas, for as long as a drain may take."""
+    assert host.replicas is not None
+    end = time.monotonic() + host.settings.drain_timeout_s
+    await host.replicas.living.say(is_ending=True)
+    if host.http is not None:
+        host.http.leave()
+        while not host.http.is_left and time.monotonic() < end:  # noqa: ASYNC110 (clients tell nobody)
+            await asyncio.sleep(POLL_S)
 
 
 def _dialogues(host: Host) -> list[HostedDialogue]:

@@ -408,6 +408,9 @@ class Replicas(Protocol):
     def away(self) -> str:
         """Why nothing shared can be used now; empty while it can."""
 
+    def facts(self) -> list[dict[str, Any]]:
+        """Name, version and folders of all that live, this one first."""
+
     def is_alive(self, replica: str) -> bool:
         """Whether a replica lives, as far as known; a second old at most while the engine answers."""
 

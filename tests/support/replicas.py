@@ -78,14 +78,14 @@ class ReplicaCluster:
         self.url = ""
         self._made = 0
         self._turn = 0
-        self._folders, self._shared, self._place = folders, shared, place
+        self.folders, self._shared, self._place = list(folders), shared, place
         self._environment = environment
 
     def add(self) -> ServedReplica:
         """Start one more; the caller waits until it serves."""
         self._made += 1
         state = self._place / f"state-{self._made}"
-        replica = ServedReplica(self._folders, self._shared, state, **self._environment)
+        replica = ServedReplica(self.folders, self._shared, state, **self._environment)
         self.replicas.append(replica)
         return replica
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
 from mcpdesk.hosting.replicas.forwarding import FORWARDED, Forwarder
-from mcpdesk.hosting.replicas.living import LivingReplicas
+from mcpdesk.hosting.replicas.living import LEASE_S, RENEW_S, LivingReplicas
 from mcpdesk.hosting.replicas.shared_secrets import SharedSecrets
 from mcpdesk.server.state.callback_timers import CoreMark
 from mcpdesk.storage.shared.engine import Engine
@@ -58,7 +58,7 @@ class ReplicaGroup:
 
     def state_of(self, server: str) -> ServerInEngine:
         """Where the state of a server lies."""
-        core = CoreMark(self.id, self.is_alive)
+        core = CoreMark(self.id, self.is_alive, LEASE_S + RENEW_S)
         return ServerInEngine(self.engine, server, lambda: self.bus.tell(STATE, server=server), core)
 
     async def remember(self, kind: str, identifier: str, ttl_s: float) -> None:

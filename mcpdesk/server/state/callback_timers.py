@@ -26,6 +26,8 @@ class CoreMark(Struct, frozen=True):
 
     mark: str = field(default_factory=lambda: process_mark(os.getpid()))
     is_running: Callable[[str], bool] = is_running
+    doubt_s: float = 0.0
+    """How long another one may seem to live after it has ended; 0: one knows at once."""
 
 
 Listener = Callable[[Callback, bool], None]
@@ -192,8 +194,15 @@ class CallbackTimers:
             if log_to_setter("notice", said(callback)):
                 return [kept.SETTER]
         elif callback.core != self._core.mark and self._core.is_running(callback.core):
+            if self._core.doubt_s:
+                asyncio.get_running_loop().call_later(self._core.doubt_s, self._announce_late, callback)
             return []  # it was set in another process, which notifies its setter
         return list(self.log_to_clients("notice", said(callback)))
+
+    def _announce_late(self, callback: Callback) -> None:
+        """Notify every client if the one that was to notify the setter turns out to have ended before."""
+        if not self._core.is_running(callback.core):
+            self.log_to_clients("notice", said(callback))
 
     def _changed(self, callback: Callback, *, has_fired: bool) -> None:
         if callback.due is None:

@@ -31,6 +31,8 @@ from mcpdesk.transports.pipe import UNREAD
 
 SWEEP_S = 1.0
 """How often connections are checked: every limit in seconds may be exceeded by that much."""
+QUIET_S = 2.0
+"""How long a client must have sent nothing before its connection is closed by a replica that ends."""
 BODY_BYTES_PER_S = 16 << 10
 """Bytes of a body that give it one second more to arrive."""
 UNREAD_S = 60.0
@@ -378,6 +380,8 @@ class HttpConnections:
         self._open: dict[web.RequestHandler, HttpConnection] = {}
         self._all_lost = asyncio.Event()
         """Set when the last open connection is lost."""
+        self.is_leaving = False
+        """Whether each answer is the last one of its connection: other replicas go on."""
         self._orphans: dict[Dialogue, float] = {}
         """Dialogues that go on without a connection, and the Unix time at which they lost it."""
         self._timer: asyncio.TimerHandle | None = None
@@ -403,6 +407,12 @@ class HttpConnections:
     def orphans(self) -> int:
         """How many dialogues go on without their connection."""
         return len(self._orphans)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is being answered, and no client has sent anything for a while."""
+        since = self.loop.time() - QUIET_S
+        return all(each.is_idle and each.last_used < since for each in self._open.values())
 
     def lost_at(self) -> dict[int, float | None]:
         """When dialogues lost their connection, by their number in the record. Safe from any thread."""
@@ -487,7 +497,10 @@ class HttpConnections:
         try:
             if connection.is_write_paused:
                 await connection.drain()
-            return await self._handler(request)
+            answer = await self._handler(request)
+            if self.is_leaving:
+                answer.force_close()
+            return answer
         except Exception as error:
             return _failed(request, connection, error)
         finally:

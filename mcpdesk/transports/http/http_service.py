@@ -139,6 +139,18 @@ class HttpService:
         carriers = (self._sockets, self._sse, self._passing, self._listener)
         return any(each.hang_up(connection) for each in carriers if each is not None)
 
+    def leave(self) -> None:
+        """Take no connections any more, and send clients elsewhere with the answer to their next request."""
+        if self._server is not None and self._listener is not None:
+            self._server.close()
+            self._listener.is_leaving = True
+            self._mcp.sessions.release_streams()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether no client sends anything here any more."""
+        return self._listener is None or self._listener.is_quiet
+
     def leave_sessions(self) -> None:
         """Leave the sessions to the next process: this one ends."""
         self._mcp.sessions.leave()

@@ -308,6 +308,11 @@ class HttpSessions:
             left = [session.current_record(self._key()) for session in self._sessions.values()]
             records.close(left, self._ended)
 
+    def release_streams(self) -> None:
+        """End the connections of standing streams, so that clients open them elsewhere."""
+        for session in list(self._sessions.values()):
+            session.standing.release()
+
     def close(self) -> None:
         """End them all in this process."""
         self.leave()

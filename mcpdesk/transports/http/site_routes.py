@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
 
 def health(site: Site) -> web.Response:
-    """Return that the core is alive."""
-    return json_answer(200, b'{"status":"ok"}')
+    """Return that the core is alive; with replicas also whether it is ready, and what it can share."""
+    if site.replicas is None:
+        return json_answer(200, b'{"status":"ok"}')
+    reason = site.unready or site.replicas.away
+    body = {"status": "ok", "ready": not reason, "reason": reason, "replicas": len(site.replicas.facts())}
+    return json_answer(200, codec.encode(body))
 
 
 def ready(site: Site) -> web.Response:
@@ -48,6 +52,8 @@ def status(site: Site, passed: Iterable[str]) -> web.Response:
     capture: dict[str, str | int] = {"state": site.capture.state, "missing_frames": site.capture.missing}
     if site.capture.reason:
         capture["error"] = site.capture.reason
+    replicas = site.replicas
+    shared = {} if replicas is None else {"shared": replicas.away or "up", "replicas": replicas.facts()}
     totals = {kind: sum(each[kind] for each in servers) for kind in ("tools", "resources", "prompts")}
     body = {
         "status": "ok",
@@ -59,6 +65,7 @@ def status(site: Site, passed: Iterable[str]) -> web.Response:
         "passed_on": list(site.passed),
         "passed_clients": dict.fromkeys(site.passed, 0) | Counter(passed),
         "capture": capture,
+        **shared,
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),
         "token_required": bool(site.rules.api_key) or any(each["token_required"] for each in servers),
