@@ -231,7 +231,7 @@ async def _leave_to_others(host: Host) -> None:
     end = time.monotonic() + host.settings.drain_timeout_s
     await host.replicas.living.say(is_ending=True)
     if host.http is not None:
-        host.http.leave()
+        await host.http.leave()
         while not host.http.is_left and time.monotonic() < end:  # noqa: ASYNC110 (clients tell nobody)
             await asyncio.sleep(POLL_S)
 

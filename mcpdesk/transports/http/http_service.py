@@ -88,6 +88,8 @@ class HttpService:
         self._origins: tuple[str, ...] = ()
         self._listener: HttpConnections | None = None
         self._server: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
+        """On which it listens."""
         self._socket_path: Path | None = None
         self.address = ""
         """`http://127.0.0.1:3333` or `unix:/path`, once started."""
@@ -139,12 +141,17 @@ class HttpService:
         carriers = (self._sockets, self._sse, self._passing, self._listener)
         return any(each.hang_up(connection) for each in carriers if each is not None)
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """Take no connections any more, and send clients elsewhere with the answer to their next request."""
-        if self._server is not None and self._listener is not None:
-            self._server.close()
-            self._listener.is_leaving = True
-            self._mcp.sessions.release_streams()
+        if self._server is None or self._listener is None or self._socket is None:
+            return
+        loop, listening = asyncio.get_running_loop(), self._socket.dup()
+        self._server.close()
+        waiting = _accepted(listening)  # whoever is connected by now would else be cut off without an answer
+        listening.close()
+        self._listener.is_leaving = True
+        await asyncio.gather(*(loop.connect_accepted_socket(self._listener, each) for each in waiting))
+        self._mcp.sessions.release_streams()
 
     @property
     def is_left(self) -> bool:
@@ -171,6 +178,7 @@ class HttpService:
 
     async def _serve(self, sock: socket.socket) -> None:
         sock.setblocking(False)
+        self._socket = sock
         loop = asyncio.get_running_loop()
         self._origins = self._site.rules.allowed_origins
         self._listener = HttpConnections(self._respond, lambda: self._site.rules)
@@ -317,6 +325,19 @@ class HttpService:
         ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
         served = [*ways, "/v1/mcp", *FACT_PATHS] if rules.enable_mcp else FACT_PATHS
         return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
+
+
+def _accepted(listening: socket.socket) -> list[socket.socket]:
+    """The connections that a listening socket has and nobody took yet."""
+    found: list[socket.socket] = []
+    listening.setblocking(False)
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return found
+        connection.setblocking(False)
+        found.append(connection)
 
 
 def _is_message(head: RequestHead) -> bool:
