@@ -1,11 +1,14 @@
-"""`python -m tests.bench [NAME ...]`: measure, and print a line for every figure as soon as it is known."""
+"""`python -m tests.bench [NAME ...]`: measure, and print a line for every figure as soon as it is known.
+
+With `--page`, what was measured is also written to `docs/figures.md`.
+"""
 
 from __future__ import annotations
 
 import argparse
 from importlib import import_module
 
-from tests.bench import table, typescript
+from tests.bench import page, table, typescript
 from tests.bench.figure import PEERS, TYPESCRIPT, Effort
 
 FAMILIES = {
@@ -47,9 +50,13 @@ def main() -> None:
         peers = tuple(peer for peer in peers if peer != TYPESCRIPT)
     effort = Effort(1, 0.7, peers) if given.quick else Effort(max(1, given.rounds), peers=peers)
     print(table.heading(), flush=True)
-    for name in given.names or FAMILIES:
+    for name in given.names or (page.FAMILIES if given.page else FAMILIES):
+        measured, figures = page.circumstances(effort.rounds), []
         for figure in import_module(f"tests.bench.{name}").figures(effort):
             print(table.row(figure), flush=True)
+            figures.append(figure)
+        if given.page:
+            page.write(name, page.part(name, FAMILIES[name], figures, measured))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,6 +70,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="families to measure (all)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; medians of them are shown (3)")
     parser.add_argument("--quick", action="store_true", help="one short round: a glance, not a measurement")
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="write the figures to docs/figures.md too; without a NAME: " + ", ".join(page.FAMILIES),
+    )
     parser.add_argument("--beside", action="append", choices=PEERS, help="a peer to measure (all)")
     return parser
 

@@ -21,9 +21,9 @@ def row(figure: Figure) -> str:
     return _line(
         (
             figure.name,
-            _number(median(figure.ours), figure.unit),
+            number(median(figure.ours), figure.unit),
             figure.peer,
-            _number(median(figure.theirs), figure.unit) if figure.theirs else "",
+            number(median(figure.theirs), figure.unit) if figure.theirs else "",
             "" if figure.ratio is None else f"{figure.ratio:.2f}",
             "" if figure.goal is None else str(figure.goal),
             figure.verdict,
@@ -32,7 +32,8 @@ def row(figure: Figure) -> str:
     )
 
 
-def _number(value: float, unit: str) -> str:
+def number(value: float, unit: str) -> str:
+    """A value with three digits at least, and its unit."""
     return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from tests.bench.figure import FRAME, OURS, Effort, Figure, Goal, beside, rates
 from tests.bench.measured import Measured
+from tests.bench.page import part, renewed
 from tests.bench.table import row
 
 
@@ -49,3 +50,23 @@ def test_every_round_begins_with_programs_of_its_own_and_measures_them_in_turn()
     samples = Effort(rounds=2).afresh(begin)
     assert begun == ["start", "end", "start", "end"]
     assert samples == {case: {OURS: [1, 3], FRAME: [1, 3]} for case in ("few", "many")}
+
+
+def test_the_page_has_a_row_for_each_figure_and_a_column_for_each_peer() -> None:
+    slow = Figure("calls", "/s", [10], FRAME, [20], Goal(0.85))
+    figures = [
+        slow,
+        Figure("calls", "/s", [10], "SDK", [2], Goal(3)),
+        Figure("start", "ms", [3], goal=Goal(2)),
+    ]
+    lines = part("http", "calls over HTTP", figures, "Today.").splitlines()
+    assert "## Calls over HTTP" in lines
+    assert "|  | mcpdesk | frame | SDK |" in lines
+    assert "| calls | 10 /s | 20 /s: 0.50, at least 0.85 **missed** | 2 /s: 5.00, at least 3 |" in lines
+    assert "| start | 3 ms, at least 2 |  |  |" in lines
+
+
+def test_a_part_takes_the_place_of_the_last_one_of_its_name_and_nothing_else() -> None:
+    first, other, second = (part(name, name, [], when) for name, when in (("a", "1"), ("b", "2"), ("a", "3")))
+    page = renewed(renewed("# Figures\n", "a", first), "b", other)
+    assert renewed(page, "a", second) == f"# Figures\n\n{second}\n{other}"

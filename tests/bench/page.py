@@ -1,0 +1,83 @@
+"""`docs/figures.md`: what was measured last of each family, beside the peers and the floors.
+
+A run writes the parts of the families it measured and leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from tests.bench.figure import Figure
+from tests.bench.process import ROOT
+from tests.bench.table import number
+
+PAGE = ROOT / "docs" / "figures.md"
+FAMILIES = ("http", "cycle", "big", "progress", "catalogue", "ws", "stdio", "cold", "memory")
+"""Families with a part of the page, unless others are asked for."""
+QUIET = 0.5
+"""Processes that may want a processor, on average, before a machine counts as shared."""
+PART = "<!-- {} -->\n{}\n<!-- end of {} -->\n"
+_PARTS = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) -->\n")
+
+
+def circumstances(rounds: int) -> str:
+    """When, on what and beside what else the measuring begins."""
+    load = os.getloadavg()[0]
+    day = datetime.now(UTC).date()
+    alone = "which did nothing else" if load < QUIET else f"shared with other work (load {load:.1f})"
+    what = f"Python {platform.python_version()}, {os.cpu_count()} processors, {alone}"
+    return f"{day}, {rounds} {'round' if rounds == 1 else 'rounds'}, {what}."
+
+
+def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str:
+    """The part of a family: a row for each figure, a column for each peer."""
+    rows: dict[str, list[Figure]] = {}
+    for figure in figures:
+        rows.setdefault(figure.name, []).append(figure)
+    peers = list(dict.fromkeys(figure.peer for row in rows.values() for figure in row if figure.peer))
+    titles = ["", "mcpdesk", *peers]
+    lines = [titles, ["---", *["--:"] * (len(titles) - 1)]]
+    lines += [_row(name, row, peers) for name, row in rows.items()]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return PART.format(name, f"\n## {title[:1].upper()}{title[1:]}\n\n{measured}\n\n{table}\n", name)
+
+
+def renewed(page: str, name: str, text: str) -> str:
+    """The page with another part for a family: in the place of the old one, else at the end."""
+    old = next((found for found in _PARTS.finditer(page) if found["name"] == name), None)
+    return page[: old.start()] + text + page[old.end() :] if old else f"{page.rstrip()}\n\n{text}"
+
+
+def write(name: str, text: str, page: Path = PAGE) -> None:
+    """Renew the part of a family in the file."""
+    page.write_text(renewed(page.read_text(), name, text))
+
+
+def _row(name: str, row: list[Figure], peers: Iterable[str]) -> list[str]:
+    by_peer = {figure.peer: figure for figure in row}
+    ours = number(median(row[0].ours), row[0].unit)
+    alone = by_peer.get("")
+    return [
+        name,
+        ours if alone is None else f"{ours}{_floor(alone)}",
+        *(_beside(by_peer[peer]) if peer in by_peer else "" for peer in peers),
+    ]
+
+
+def _beside(figure: Figure) -> str:
+    return f"{number(median(figure.theirs), figure.unit)}: {figure.ratio:.2f}{_floor(figure)}"
+
+
+def _floor(figure: Figure) -> str:
+    note = f" ({figure.note})" if figure.note else ""
+    if figure.goal is None:
+        return note
+    limit = "at most" if figure.goal.at_most else "at least"
+    missed = "" if figure.verdict == "yes" else " **missed**"
+    return f", {limit} {figure.goal.bound:.3g}{missed}{note}"
