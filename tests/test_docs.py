@@ -29,8 +29,6 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCKS = [re.sub(r"(?m)^ +", "", block) for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", README)]
-SPOKEN = {"enter", "esc", "tab", "shift+tab"}
-"""Keys of the README that are Textual's own."""
 SYMBOLS = {
     "?": "question_mark",
     ">": "greater_than_sign",

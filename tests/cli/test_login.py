@@ -17,7 +17,6 @@ from mcpdesk.errors import AuthorizationError
 from tests.support.guarded_server import GuardedServer
 from tests.support.patience import WITHIN_S
 
-NO_KEYRING = "keyring.backends.fail.Keyring"
 GRANT = OAuthGrant("https://as.test", "https://a.test/mcp", ClientRegistration("me", "s"), "t0k", ("read",))
 
 

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
-from urllib.parse import urlsplit
 
 import pytest
 
 from mcpdesk.server.calls.conversation import Conversation
 from tests.support.patience import WITHIN_S
+from tests.support.rude import HEAD, connected
 from tests.support.served import Peer
 from tests.support.site import Served, serving
 
 SOON_S = 10.0
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
-HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
-
-
-@asynccontextmanager
-async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection that speaks bytes."""
-    place = urlsplit(served.url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
 
 
 async def status_of(reader: asyncio.StreamReader) -> int:

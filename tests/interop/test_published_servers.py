@@ -26,7 +26,6 @@ from tests.support.ports import free_port
 pytestmark = pytest.mark.slow
 
 FETCH_S = 60.0
-SPEAK_S = 100.0
 START_S = 60.0
 """A program that a registry has just given may start as slowly as that."""
 FASTMCP = """\

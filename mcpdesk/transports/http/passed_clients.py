@@ -73,10 +73,6 @@ class PassedClients:
         """The client of that number in the record."""
         return next((each for each in self.known() if each.info.number == connection), None)
 
-    def of_session(self, server: str, session: str) -> PassedClient | None:
-        """The client that has a session, if it is known."""
-        return self._by_key.get(ClientKey(server, session))
-
     def sender(
         self, server: str, session: str, address: str, message: object, number: Callable[[], int]
     ) -> PassedClient:

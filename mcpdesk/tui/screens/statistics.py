@@ -55,10 +55,6 @@ def _tokens(count: int | None) -> str:
     return "–" if count is None else f"{count:,}"
 
 
-def _falling(value: float | None) -> float:
-    return -math.inf if value is None else -value
-
-
 COLUMNS: tuple[Column[StatisticsRow], ...] = (
     Column("name", lambda one, _: one_line(one.name, 30), lambda one: one.name.lower(), "lines--key"),
     Column("server", lambda one, _: one_line(one.server, 20), lambda one: one.server, MUTED),
