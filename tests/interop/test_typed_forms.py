@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +97,27 @@ async def test_a_form_has_the_words_that_clients_know(place: Any, mode: str) -> 
 )
 async def test_what_cannot_be_is_said(place: Any, mode: str, tool: str, said: str) -> None:
     assert said in await call(place, mode, tool, Filler({**DAY, "row": 0}))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="pyright needs Node")
+def test_strict_pyright_knows_what_was_accepted(tmp_path: Path) -> None:
+    """mypy looks at the same file with all the others."""
+    write(tmp_path, {"forms.py": Path(typed_forms.__file__).read_text("utf-8")})
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)]
+
+    def look() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=80)
+
+    clean = look()
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+    text = (
+        (tmp_path / "forms.py")
+        .read_text()
+        .replace("answer.content\n    return f", "answer.content.seat\n    return f")
+    )
+    (tmp_path / "forms.py").write_text(text)
+    faulty = look()
+    assert faulty.returncode == 1
+    assert 'Cannot access attribute "seat" for class "Booking"' in faulty.stdout
