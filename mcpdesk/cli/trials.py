@@ -112,7 +112,8 @@ def test_command(
     if folder.is_dir() and reach.is_remote:
         raise DeskUserError("These flags are for servers that are no folder.", "--mode works with a folder.")
     if cases is None and not folder.is_dir():
-        raise DeskUserError("Where are the cases?", "Name a file or a folder of them with --cases.")
+        message = f"{target!r} is no folder with cases in it."
+        raise DeskUserError(message, "Name a case file or a folder of them with --cases.")
     place = cases if cases is not None else folder / CASES
 
     if watch:

@@ -197,7 +197,7 @@ ACTIONS: tuple[Action, ...] = (
     _traffic("logs", "c", "log lines", "Show in Logs what the call wrote; there c leads back.", footer=False),
     _traffic("compare", "d", "compare", "Show in what two marked exchanges differ.", footer=False),
     _traffic("export", "x", "export",
-        "Write the shown or marked exchanges to a file; secrets masked.", footer=False),
+        "Write exchanges to a file, or as test cases of the server; secrets masked.", footer=False),
     _traffic("hold", "H", "hold",
         "Hold messages that a filter lets pass: look, change, drop, delay, answer by hand."),
     _traffic("can", "M", "mock",

@@ -48,6 +48,7 @@ def test_formats_are_offered_for_what_is_shown_and_what_is_marked() -> None:
         "2 shown, test cases",
     ]
     assert [choice.key for choice in export_menu([1], [1]).choices] == [*"jmhcJMHC"]
+    assert export_menu([1, 2], [], 2).choices[-1].value == ([2], "cases")
 
 
 def test_an_archive_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def copy_menu(link: Link, number: int) -> Menu:
     return Menu("Copy exchange", choices)
 
 
-def export_menu(shown: Sequence[int], marked: Sequence[int]) -> Menu:
+def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None = None) -> Menu:
     """A menu whose value is exchanges and the suffix of their file; capital letters are for those marked."""
     choices = [
         Choice(f"{len(shown):,} shown, {words}", (shown, ending), "", key) for ending, words, key in _FORMATS
@@ -61,6 +61,8 @@ def export_menu(shown: Sequence[int], marked: Sequence[int]) -> Menu:
             Choice(f"{len(marked):,} marked, {words}", (marked, ending), "", key.upper())
             for ending, words, key in _FORMATS
         ]
+    if chosen is not None:
+        choices.append(Choice("this one, test case", ([chosen], "cases"), "", "t"))
     return Menu("Export, secrets masked", choices)
 
 

@@ -228,7 +228,7 @@ class TrafficPane(FilterPane):
     @work
     async def action_export(self) -> None:
         """Write the shown or marked exchanges to a file."""
-        menu = export_menu(self._shown(), sorted(self.listing.marks))
+        menu = export_menu(self._shown(), sorted(self.listing.marks), self._chosen())
         if (chosen := await self.app.push_screen_wait(menu)) is not None:
             self._write(*chosen)
 
