@@ -115,6 +115,9 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
         desk.see("≠ different +price")
         desk.see(r"\+tea is 3")
         desk.press("\x1b")
+        desk.wait(
+            lambda: "at every save" not in desk.text, "the workbench"
+        )  # news are told where nobody looks
         price.write_text(price.read_text().replace('item: str = "tea"', "item: str, shop: str"))
         desk.see("recording of shop: 1 fails now, the contract is broken · R shows it")
         desk.press("5")

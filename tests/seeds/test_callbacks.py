@@ -60,6 +60,9 @@ def manage(server: Server, number: int = 2, **arguments: Any) -> dict[str, Any]:
 
 def heard(server: Server, method: str) -> dict[str, Any]:
     """The next message of that method."""
+    while server.notices:
+        if (notice := server.notices.popleft()).get("method") == method:
+            return notice
     late = Timer(WITHIN_S, server.process.kill)
     late.start()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,15 +65,18 @@ class Server:
         )  # fmt: skip
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
+        self.notices: deque[dict[str, Any]] = deque()
+        """Notifications that came before an answer that was waited for."""
 
     def ask(self, method: str, params: dict[str, Any], number: int = 1) -> dict[str, Any]:
-        """One request and its answer."""
+        """One request and its answer; notifications before it are kept in `notices`."""
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         self.stdin.write(json.dumps(request).encode() + b"\n")
         self.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.stdout.readline())
+        while "id" not in (answer := json.loads(self.stdout.readline())):
+            self.notices.append(answer)
         assert answer["id"] == number
-        return answer
+        return dict(answer)
 
     def shake_hands(self) -> dict[str, Any]:
         """The handshake; returns the result of `initialize`."""

@@ -17,7 +17,7 @@ import pyte
 ROOT = Path(__file__).parents[2]
 _UNKNOWN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b\\|\[[<>=?]\d*u)")
 _BEGUN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b?)?\Z")
-WAIT_S = 20.0
+WAIT_S = 40.0
 """Starting Python, Textual and a core on a busy machine takes a while; everything after it far less."""
 
 
