@@ -44,6 +44,7 @@ COMMANDS = {
     "export": "captures",
     "diff": "captures",
     "prune": "captures",
+    "pack": "folders",
     "schemas": "folders",
     "config": "folders",
     "settings": "options",

@@ -13,6 +13,7 @@ from mcpdesk.hosting.channel import FrameChannel, HostedDialogue, MessageHolds
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.publication import Publication
 from mcpdesk.recorder.record import Recorder
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.conversation import Conversation
@@ -223,6 +224,11 @@ class HostedEndpoint:
             return True
         return services.has_made("rounds") and len(services.rounds) > 0
 
+    @property
+    def publication(self) -> Publication:
+        """How it is described to the world."""
+        return self.server.publication
+
     def facts(self) -> dict[str, Any]:
         """Name, version, counts, modes, and which tools are left out and why, for the status page.
 
@@ -273,6 +279,11 @@ class GatewayEndpoint:
     def refusal(self) -> str:
         """What everybody is told while nothing of it is served."""
         return self._base.refusal
+
+    @property
+    def publication(self) -> Publication:
+        """How it is described to the world."""
+        return self._base.publication
 
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""

@@ -253,6 +253,19 @@ class HostedFolder:
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables without which something is not offered, and what needs each."""
+        needed = {
+            variable: path.relative_to(self.folder).as_posix()
+            for path, file in self._loaded.files.items()
+            for variable in file.asked
+        }
+        for command in self._loaded.manifest.commands:
+            asked = command.get("requires_env", ()) if isinstance(command, dict) else ()
+            needed |= {str(variable): FILE for variable in asked}
+        return dict(sorted(needed.items()))
+
     async def wake(self) -> None:
         """Restore what a previous run left."""
         try:

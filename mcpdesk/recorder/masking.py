@@ -86,6 +86,14 @@ _SIGN = re.compile(
 _HEADER = re.compile(r"((?:x-api-key|api-key|x-auth-token|cookie|set-cookie)\s*[:=]\s*)(\S+)", re.IGNORECASE)
 
 
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+
+
+def holds_token(text: str) -> bool:
+    """Whether a text has a token of a kind known by how it begins, or a private key."""
+    return _TOKEN.search(text) is not None or _PRIVATE_KEY.search(text) is not None
+
+
 def is_secret(name: str) -> bool:
     """Whether a JSON key, a parameter or a header of that name holds something to hide."""
     return _is_secret_name(name) if len(name) <= _LONGEST_NAME else _judge(name)

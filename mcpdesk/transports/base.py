@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.protocol.outlet import Answer, Outlet
+from mcpdesk.protocol.publication import Publication
 from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, HttpNote, Recorder
 
 if TYPE_CHECKING:
@@ -147,6 +148,10 @@ class Endpoint(Protocol):
     @property
     def refusal(self) -> str:
         """What everybody is told while nothing of it is served; empty: it serves."""
+
+    @property
+    def publication(self) -> Publication:
+        """How it is described to the world."""
 
     def facts(self) -> dict[str, Any]:
         """Name, version and counts, for the status page."""

@@ -9,6 +9,7 @@ import msgspec
 
 from mcpdesk.hosting.commands.command_tools import Command
 from mcpdesk.hosting.folder.manifest import NAME, SCOPE, ManifestFile
+from mcpdesk.protocol.publication import PUBLIC_NAME
 from mcpdesk.settings import SETTINGS, Setting, SettingKind
 from mcpdesk.tools import BUILTINS
 
@@ -27,6 +28,7 @@ WORDS = {
         "auth": "Who may call.",
         "modes": "Selections of tools, by name.",
         "commands": "Programs as tools.",
+        "publish": "What a server card, server.json and a bundle say besides.",
         "requires": "Packages that the Python files import, such as httpx>=0.27.",
         "settings": "Settings of the program, in force while this folder is the first on the desk.",
     },
@@ -38,6 +40,13 @@ WORDS = {
         "authorization_servers": "Issuers of tokens, which clients find in the metadata of the server.",
         "resource": "The public URI of the server behind a proxy.",
         "tools": "What single tools ask for in addition.",
+    },
+    "Publish": {
+        "name": "The name in the registry, in reverse-DNS form, such as io.github.ada/profiles.",
+        "author": "Who wrote it.",
+        "license": "Its licence, such as MIT.",
+        "repository": "The URL of its source.",
+        "bundle": "The URL its bundle is downloaded from.",
     },
     "Jwt": {
         "algorithms": "Algorithms of signatures that count, such as RS256.",
@@ -91,6 +100,7 @@ def manifest_schema() -> dict[str, Any]:
     root = found.pop("ManifestFile")
     members = root["properties"]
     members["name"]["pattern"] = f"^{NAME}$"
+    found["Publish"]["properties"]["name"]["pattern"] = f"^{PUBLIC_NAME}$"
     members["builtins"]["items"] = {"enum": list(BUILTINS)}
     members["commands"]["items"] = {"$ref": "#/$defs/Command"}
     found["Auth"]["properties"]["scopes"]["items"] = {"type": "string", "pattern": f"^{SCOPE}$"}

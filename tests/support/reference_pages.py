@@ -139,6 +139,7 @@ def manifest_page() -> str:
 OBJECTS = {
     "members": "",
     "auth": "Auth",
+    "publish": "Publish",
     "jwt": "Jwt",
     "needs": "Needs",
     "mode": "Mode",

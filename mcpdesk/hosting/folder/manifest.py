@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
+from mcpdesk.protocol.publication import LONGEST_NAME, PUBLIC_NAME
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import GivenValue, converted
 
@@ -102,6 +103,19 @@ class Icon(ManifestPart, omit_defaults=True):
     theme: Literal["light", "dark"] | None = None
 
 
+class Publish(ManifestPart):
+    """What a server card, `server.json` and a bundle say besides."""
+
+    name: str = ""
+    """In reverse-DNS form, like `io.github.ada/profiles`."""
+    author: str = ""
+    license: str = ""
+    repository: str = ""
+    """The URL of the source."""
+    bundle: str = ""
+    """The URL a bundle is downloaded from."""
+
+
 class ManifestFile(ManifestPart):
     """What `mcp.json` may hold."""
 
@@ -120,6 +134,7 @@ class ManifestFile(ManifestPart):
     modes: dict[str, Mode] = {}
     commands: list[Any] = []
     """The commands as they stand in the file, unchecked: a mistake in one does not affect the others."""
+    publish: Publish = field(default_factory=Publish)
     requires: list[str] = []
     """Packages that the folder's Python files import, as requirements such as `httpx>=0.27`."""
     settings: dict[str, Any] = {}
@@ -283,6 +298,7 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
     if file.requires:
         _check_requirements(file.requires, refuse)
     _check_auth(file.auth, refuse)
+    _check_publish(file.publish, refuse)
     return file
 
 
@@ -322,6 +338,7 @@ def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, A
     auth, modes, icons = (data.get(key) for key in ("auth", "modes", "icons"))
     inner: list[tuple[tuple[Step, ...], Any, list[str]]] = [
         (("auth",), auth, _names(Auth)),
+        (("publish",), data.get("publish"), _names(Publish)),
         (("settings",), data.get("settings"), list(settings.BY_NAME)),
     ]
     if isinstance(auth, dict):
@@ -379,6 +396,15 @@ def _check_requirements(requires: list[str], refuse: Refuse) -> None:
             requirement(text)
         except ValueError as error:
             raise refuse(str(error), "requires", number) from None
+
+
+def _check_publish(publish: Publish, refuse: Refuse) -> None:
+    if publish.name and not (len(publish.name) <= LONGEST_NAME and re.fullmatch(PUBLIC_NAME, publish.name)):
+        told = f"{publish.name[:80]!r} is not allowed; write one like io.github.ada/profiles"
+        raise refuse(told, "publish", "name")
+    for key in ("repository", "bundle"):
+        if (url := getattr(publish, key)) and not _is_web(url):
+            raise refuse(f"{url[:80]!r} is not allowed; {_WEB}", "publish", key)
 
 
 def _check_auth(auth: Auth, refuse: Refuse) -> None:

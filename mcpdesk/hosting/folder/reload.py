@@ -68,6 +68,7 @@ def apply(
     server.description = manifest.description
     server.instructions = manifest.instructions
     server.website_url = manifest.website_url
+    server.public_name, server.repository = manifest.publish.name, manifest.publish.repository
     server.icons = tuple(to_builtins(icon) for icon in manifest.icons)
     server.folder = manifest.folder
     server.problems = loaded.problems

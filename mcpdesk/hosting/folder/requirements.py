@@ -57,20 +57,26 @@ def check_script(data: bytes, place: str) -> None:
     found = _BLOCK.search(data)
     if found is None:
         return
-    import tomllib
-
-    lines = found[1].decode("utf-8", "replace").splitlines()
     line = data.count(b"\n", 0, found.start()) + 1
     source = f"{place}:{line}"
     try:
-        texts = tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise ValueError("dependencies is a list of texts")
-        told = lack(texts)
+        told = lack(script_requirements(data))
     except ValueError as error:
         raise RegistrationError(f"the `# /// script` block cannot be read: {error}", source) from None
     if told:
         raise RegistrationError(told, source)
+
+
+def script_requirements(data: bytes) -> list[str]:
+    """What the PEP 723 block of a Python file asks for; nothing without one. Raises: ValueError."""
+    import tomllib
+
+    found = _BLOCK.search(data)
+    lines = found[1].decode("utf-8", "replace").splitlines() if found is not None else []
+    texts = tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("dependencies is a list of texts")
+    return texts
 
 
 def _is_there(needed: Requirement) -> bool:

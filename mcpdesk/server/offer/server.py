@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mcpdesk.auth.principal import NOTHING_ASKED, Access
+from mcpdesk.protocol.publication import Publication
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
@@ -69,6 +70,10 @@ class Server(Struct, eq=False):
     instructions: str = ""
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
+    public_name: str = ""
+    """In reverse-DNS form, for cards and registries; empty: its author names none."""
+    repository: str = ""
+    """The URL of its source."""
     folder: Path | None = None
     hosted: ServerState | None = None
     """What outlives a call: state file, programs, plans. None for a server without a folder."""
@@ -111,6 +116,20 @@ class Server(Struct, eq=False):
     def runs_programs(self) -> bool:
         """Whether any tool can start programs, which makes a key due over TCP."""
         return any(tool.runs_programs for tool in self.tools)
+
+    @property
+    def publication(self) -> Publication:
+        """How it is described to the world."""
+        return Publication(
+            name=self.name,
+            version=self.version,
+            public_name=self.public_name,
+            title=self.title,
+            description=self.description,
+            website_url=self.website_url,
+            repository=self.repository,
+            icons=self.icons,
+        )
 
     def seen_in(self, mode: str, tools: Registry[Tool]) -> Server:
         """The same server with other tools; `keep_up` lets it follow."""

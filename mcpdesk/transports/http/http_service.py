@@ -19,6 +19,8 @@ from mcpdesk.transports.base import PassThrough, Rules, Site
 from mcpdesk.transports.http import site_routes
 from mcpdesk.transports.http.callers import CallerCheck, anybody, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
+from mcpdesk.transports.http.discovery_routes import discover as discover_server
+from mcpdesk.transports.http.discovery_routes import is_discovery
 from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
@@ -296,6 +298,8 @@ class HttpService:
         path = head.path
         if is_metadata(path):
             return metadata(self._site, request, path)
+        if is_discovery(head):
+            return discover_server(self._site, request, head)
         page = _FACTS.get(path)
         if page is None and path not in ("/metrics", "/status"):
             return plain_error(404, await self._nothing(request, head))

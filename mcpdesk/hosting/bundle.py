@@ -1,0 +1,169 @@
+"""A server folder as an MCPB bundle: which files go into it, how it is started, and its bytes.
+
+The same files make the same bytes: times, owners and the order of the disk are left out.
+Source: MCPB manifest 0.4.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.folder.reload import IGNORED_ENDINGS, IGNORED_FOLDERS
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.recorder.masking import holds_token
+from mcpdesk.settings import ENV_FILE
+from mcpdesk.version import __version__
+
+MOST_FILES = 5_000
+MOST_BYTES = 64 << 20
+"""Of all files together, before they are packed."""
+ENTRY = "main.py"
+START: JSONObject = {
+    "type": "uv",
+    "entry_point": ENTRY,
+    "mcp_config": {"command": "uv", "args": ["run", "--directory", "${__dirname}", ENTRY]},
+}
+"""How a client starts it: uv fetches mcpdesk and what the folder requires, once."""
+PRIVATE_ENDINGS = (".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
+PRIVATE_NAMES = frozenset({ENV_FILE, "id_rsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json"})
+MADE_HERE = re.compile(r".*\.mcpb|server\.json")
+LOOKED_AT = 1 << 20
+"""Files up to this size are searched for what is secret."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+_MAIN = '''\
+"""Serves the folder in this bundle over stdio."""
+
+import sys
+from pathlib import Path
+
+from mcpdesk.__main__ import main
+
+sys.argv = ["mcpdesk", "stdio", str(Path(__file__).resolve().parent / "servers" / {name!r})]
+main()
+'''
+_PROJECT = """\
+[project]
+name = "{name}-bundle"
+version = "{version}"
+requires-python = ">=3.11"
+dependencies = {dependencies}
+
+[tool.uv]
+package = false
+"""
+
+
+class FolderFiles(NamedTuple):
+    """What of a folder goes into a bundle."""
+
+    files: dict[str, Path]
+    """By path below the folder."""
+    left_out: list[tuple[str, str]]
+    """What does not, and why."""
+    secrets: list[str]
+    """Files that are needed, and hold what looks like a token or a key."""
+
+
+def folder_files(folder: Path) -> FolderFiles:
+    """Choose the files. Raises: DeskUserError for a folder that is too large."""
+    found = FolderFiles({}, [], [])
+    total = 0
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        for name in sorted(folders):
+            if reason := _why_no_folder(here / name):
+                folders.remove(name)
+                found.left_out.append((f"{(here / name).relative_to(folder).as_posix()}/", reason))
+        folders.sort()
+        for name in sorted(names):
+            path, told = here / name, (here / name).relative_to(folder).as_posix()
+            if reason := _why_no_file(path, folder):
+                found.left_out.append((told, reason))
+                continue
+            found.files[told] = path
+            total += path.stat().st_size
+            if len(found.files) > MOST_FILES or total > MOST_BYTES:
+                raise _too_large(found.files)
+            if path.stat().st_size <= LOOKED_AT and holds_token(path.read_bytes().decode("latin-1")):
+                found.secrets.append(told)
+    return found
+
+
+def pack(
+    name: str, version: str, files: Mapping[str, Path], manifest: JSONObject, requires: Iterable[str]
+) -> bytes:
+    """The bytes of a bundle with these files of the server's folder."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        _add(archive, "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n")
+        _add(archive, ENTRY, _MAIN.format(name=name).encode())
+        _add(archive, "pyproject.toml", _project(name, version, requires).encode())
+        for place, path in sorted(files.items()):
+            is_program = bool(path.stat().st_mode & stat.S_IXUSR)
+            _add(archive, f"servers/{name}/{place}", path.read_bytes(), is_program)
+    return written.getvalue()
+
+
+def _project(name: str, version: str, requires: Iterable[str]) -> str:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        told = str(Version(version))
+    except InvalidVersion:
+        told = "0"
+    series = ".".join(__version__.split(".")[:2])
+    needed = [f"mcpdesk>={__version__},=={series}.*", *dict.fromkeys(requires)]
+    return _PROJECT.format(name=name, version=told, dependencies=json.dumps(needed))
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = False) -> None:
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.create_system = 3  # Unix, whose modes these are
+    entry.external_attr = (stat.S_IFREG | (0o755 if is_program else 0o644)) << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(entry, data)
+
+
+def _why_no_folder(path: Path) -> str:
+    if path.is_symlink():
+        return "a link to a folder"
+    if path.name in IGNORED_FOLDERS or path.name.endswith(".egg-info"):
+        return "caches, environments and histories stay at home"
+    return "hidden" if path.name.startswith(".") else ""
+
+
+def _why_no_file(path: Path, folder: Path) -> str:
+    name = path.name.lower()
+    if name in PRIVATE_NAMES or name.endswith(PRIVATE_ENDINGS):
+        return "may hold what is secret"
+    if name.startswith("."):
+        return "hidden"
+    if name.endswith(IGNORED_ENDINGS):
+        return "left behind by a program"
+    if path.parent == folder and MADE_HERE.fullmatch(name):
+        return "made by this command"
+    if not Path(os.path.realpath(path)).is_relative_to(folder):
+        return "a link out of the folder"
+    if not path.is_file():
+        return "no file"
+    if name.endswith(".jsonl"):
+        with path.open("rb") as file:
+            if file.read(11) == b'{"capture":':
+                return "a capture"
+    return ""
+
+
+def _too_large(files: Mapping[str, Path]) -> DeskUserError:
+    sizes = sorted(((path.stat().st_size, place) for place, path in files.items()), reverse=True)
+    told = ", ".join(f"{place} ({size} bytes)" for size, place in sizes[:3])
+    most = f"{MOST_FILES} files with {MOST_BYTES >> 20} MiB together"
+    return DeskUserError(f"The folder is too large: a bundle has at most {most}.", f"The largest: {told}.")

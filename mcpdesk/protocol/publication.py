@@ -1,0 +1,204 @@
+"""What is said of a server where it is found: a card, catalogs of cards, `server.json`, a bundle's manifest.
+
+Source: SEP-2127 and docs/discovery.md of ext-server-card; server.json 2025-12-11 of the registry; MCPB
+manifest 0.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.revisions import SERVED_NAMES
+
+PUBLIC_NAME = r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+"
+"""Reverse DNS, a slash, and the name there."""
+LONGEST_NAME = 200
+LONGEST_TEXT = 100
+"""Characters of a title or a description in a card and in `server.json`."""
+CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+ENTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+BUNDLE_SCHEMA = (
+    "https://raw.githubusercontent.com/modelcontextprotocol/mcpb/main/schemas/mcpb-manifest-v0.4.schema.json"
+)
+CARD_TYPE = "application/mcp-server-card+json"
+LOCAL = "localhost"
+"""The namespace of a server whose author names none."""
+ICON_TYPES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"})
+LONGEST_ICON = 255
+
+
+class Publication(Struct, frozen=True):
+    """One server, as its author describes it to the world."""
+
+    name: str
+    """The server's own name."""
+    version: str
+    public_name: str = ""
+    """In reverse-DNS form; empty: the author names none."""
+    title: str = ""
+    description: str = ""
+    website_url: str = ""
+    repository: str = ""
+    icons: tuple[Mapping[str, Any], ...] = ()
+
+
+def server_card(
+    server: Publication, host: str, url: str, headers: Iterable[tuple[str, str]] = ()
+) -> JSONObject:
+    """The card of a server at a URL of this host, with the secret headers it needs and what each is for."""
+    needed = [
+        {"name": name, "description": meaning, "isRequired": True, "isSecret": True}
+        for name, meaning in headers
+    ]
+    remote: JSONObject = {
+        "type": "streamable-http",
+        "url": url,
+        "headers": needed,
+        "supportedProtocolVersions": list(SERVED_NAMES),
+    }
+    icons = [dict(each) for each in server.icons]
+    told = {"$schema": CARD_SCHEMA, **_described(server, host), "icons": icons, "remotes": [_filled(remote)]}
+    return _filled(told)
+
+
+def catalog_entry(server: Publication, host: str, url: str) -> JSONObject:
+    """The entry of a catalog that leads to the card at a URL."""
+    namespace, _, name = _public_name(server, host).partition("/")
+    publisher = ".".join(reversed(namespace.split(".")))
+    return {
+        "identifier": f"urn:air:{publisher}:{name}",
+        "displayName": server.title or server.name,
+        "type": CARD_TYPE,
+        "url": url,
+    }
+
+
+def registry_entry(
+    server: Publication, bundle: str, digest: str, variables: Iterable[tuple[str, str]]
+) -> JSONObject:
+    """`server.json`: the server as a bundle at a URL; `digest` is its SHA-256 in hexadecimal digits.
+
+    `variables` are those of the environment it needs, with what each is for.
+    """
+    package: JSONObject = {
+        "registryType": "mcpb",
+        "identifier": bundle,
+        "fileSha256": digest,
+        "transport": {"type": "stdio"},
+        "environmentVariables": [
+            {"name": name, "description": meaning, "isSecret": True} for name, meaning in variables
+        ],
+    }
+    icons = [dict(each) for each in server.icons if _is_public_icon(each)]
+    told = {"$schema": ENTRY_SCHEMA, **_described(server, ""), "icons": icons, "packages": [_filled(package)]}
+    return _filled(told)
+
+
+def bundle_manifest(
+    server: Publication,
+    author: str,
+    license: str,
+    tools: Iterable[tuple[str, str]],
+    has_prompts: bool,
+    variables: Iterable[tuple[str, str]],
+    start: JSONObject,
+) -> JSONObject:
+    """`manifest.json` of a bundle. `tools` are names with descriptions, `start` is how it is started."""
+    asked = list(variables)
+    config: JSONObject = start["mcp_config"]
+    if asked:
+        config = config | {"env": {name: f"${{user_config.{name.lower()}}}" for name, _ in asked}}
+    repository = {"type": "git", "url": server.repository} if server.repository else {}
+    return _filled(
+        {
+            "$schema": BUNDLE_SCHEMA,
+            "manifest_version": "0.4",
+            "name": server.name,
+            "display_name": server.title,
+            "version": server.version,
+            "description": _cut(server.description or fallback(server)),
+            "long_description": server.description if len(server.description) > LONGEST_TEXT else "",
+            "author": {"name": author},
+            "repository": repository,
+            "homepage": _web(server.website_url),
+            "server": start | {"mcp_config": config},
+            "tools": [_filled({"name": name, "description": described}) for name, described in tools],
+            "prompts_generated": has_prompts,
+            "license": license,
+            "compatibility": {"platforms": ["darwin", "linux"], "runtimes": {"python": ">=3.11"}},
+            "user_config": {
+                name.lower(): {
+                    "type": "string",
+                    "title": name,
+                    "description": meaning,
+                    "sensitive": True,
+                }
+                for name, meaning in asked
+            },
+        }
+    )
+
+
+def download_url(server: Publication, file: str) -> str:
+    """Where a release on GitHub or GitLab has a file; empty when the repository is neither's."""
+    parts = urlsplit(server.repository.rstrip("/").removesuffix(".git"))
+    places = {"github.com": "/releases/download/v{}", "gitlab.com": "/-/releases/v{}/downloads"}
+    if parts.hostname not in places or parts.path.count("/") < 2:
+        return ""
+    return f"https://{parts.hostname}{parts.path}{places[parts.hostname].format(server.version)}/{file}"
+
+
+def fallback(server: Publication) -> str:
+    """What stands for a description where there is none."""
+    return f"The MCP server {server.title or server.name}"
+
+
+def _described(server: Publication, host: str) -> JSONObject:
+    """What a card and `server.json` say alike."""
+    source = (urlsplit(server.repository).hostname or "").removeprefix("www.").partition(".")[0]
+    return {
+        "name": _public_name(server, host),
+        "title": _cut(server.title),
+        "description": _cut(server.description or fallback(server)),
+        "version": server.version,
+        "websiteUrl": _web(server.website_url),
+        "repository": {"url": server.repository, "source": source} if server.repository else {},
+    }
+
+
+def _public_name(server: Publication, host: str) -> str:
+    """The author's name for it, else one below the host it was asked at."""
+    if server.public_name:
+        return server.public_name
+    is_domain = re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*", host) is not None
+    namespace = ".".join(reversed(host.split("."))) if is_domain else LOCAL
+    return f"{namespace}/{server.name}"
+
+
+def _is_public_icon(icon: Mapping[str, Any]) -> bool:
+    source = str(icon.get("src", ""))
+    return (
+        source.startswith("https://")
+        and len(source) <= LONGEST_ICON
+        and icon.get("mimeType", "image/png") in ICON_TYPES
+        and all(re.fullmatch(r"\d+x\d+|any", each) for each in icon.get("sizes", ()))
+    )
+
+
+def _web(url: str) -> str:
+    return url if re.fullmatch(r"https?://[^\s]+", url) else ""
+
+
+def _cut(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= LONGEST_TEXT else f"{words[: LONGEST_TEXT - 1].rstrip()}…"
+
+
+def _filled(told: JSONObject) -> JSONObject:
+    return {key: value for key, value in told.items() if value not in ("", [], {}, False)}

@@ -1,0 +1,84 @@
+"""What is found before anybody connects: the card of a server, and the catalog of the cards here.
+
+Both are for whoever may see `/status`: they say where a server is and that a key is due, never the key.
+Source: SEP-2127; ext-server-card, docs/discovery.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+from aiohttp import web
+
+from mcpdesk.errors import UnknownMode
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.publication import CARD_TYPE, catalog_entry, server_card
+from mcpdesk.transports.base import Endpoint, Rules, Site
+from mcpdesk.transports.http.callers import origin_of
+from mcpdesk.transports.http.request_head import RequestHead
+from mcpdesk.transports.http.responses import json_answer, no_method, no_mode, no_service, plain_error
+
+CARD = "server-card"
+CATALOGS = {
+    "/.well-known/mcp/catalog.json": ("draft", "application/json"),
+    "/.well-known/ai-catalog.json": ("1.0", "application/ai-catalog+json"),
+}
+"""Path -> the version and the media type of the catalog there. The entries are the same."""
+KEPT = {"Cache-Control": "public, max-age=60"}
+
+
+def is_discovery(head: RequestHead) -> bool:
+    """Whether a request is for a card or a catalog. `/mcp/server-card` is the card of the first server."""
+    return head.path in CATALOGS or head.way == CARD or (head.server, head.way) == (CARD, "")
+
+
+def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Response:
+    """Return the card or the catalog that is asked for."""
+    if not site.rules.enable_mcp:
+        return plain_error(404, "MCP is switched off here (enable_mcp)")
+    if request.method not in ("GET", "HEAD"):
+        return no_method(request, ("GET",))
+    if head.path in CATALOGS:
+        version, kind = CATALOGS[head.path]
+        entries = list(_entries(site, request))
+        return _told({"specVersion": version, "entries": entries}, kind)
+    try:
+        endpoint = site.endpoint(head.server if head.way == CARD else "", head.mode)
+    except UnknownMode as error:
+        return no_mode(error, is_message=False)
+    if endpoint is None:
+        return plain_error(404, f"There is no server {head.server[:100]!r} here")
+    if endpoint.refusal:
+        return no_service(endpoint.refusal, is_message=False)
+    url = endpoint.access.resource or f"{origin_of(request)}/mcp/{quote(endpoint.name)}"
+    if head.mode:
+        url = f"{url}?mode={quote(head.mode)}"
+    headers = _headers(endpoint, site.rules)
+    return _told(server_card(endpoint.publication, _host(request), url, headers), CARD_TYPE)
+
+
+def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
+    """The servers of this core that serve now."""
+    host, origin = _host(request), origin_of(request)
+    for endpoint in site.endpoints():
+        if not endpoint.refusal:
+            url = f"{origin}/mcp/{quote(endpoint.name)}/{CARD}"
+            yield catalog_entry(endpoint.publication, host, url)
+
+
+def _headers(endpoint: Endpoint, rules: Rules) -> Iterator[tuple[str, str]]:
+    """The headers without which nobody is served, with what each is for."""
+    if rules.api_key:
+        yield rules.api_key_header, "The key of the desk that serves it"
+    if endpoint.access.requires_token:
+        yield "Authorization", "Bearer, a blank, and a token"
+
+
+def _host(request: web.BaseRequest) -> str:
+    return urlsplit(origin_of(request)).hostname or ""
+
+
+def _told(body: JSONObject, kind: str) -> web.Response:
+    return json_answer(200, codec.encode(body), {"Content-Type": kind, **KEPT})

@@ -1,0 +1,246 @@
+"""`mcpdesk pack`: a bundle that starts where it is unpacked, and its entry for the registry."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting import bundle
+from tests.support.published_schemas import faults
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+TOOLS = '''
+# /// script
+# dependencies = ["msgspec>=0.19"]
+# ///
+from mcpdesk import tool
+
+
+@tool
+async def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+@tool(requires_env=["PACK_TEST_TOKEN"])
+async def send(text: str) -> str:
+    """Send it."""
+    return text
+'''
+PUBLISH = {
+    "name": "io.github.ada/tea-house",
+    "author": "Ada",
+    "license": "MIT",
+    "repository": "https://github.com/ada/tea",
+}
+
+
+@pytest.fixture
+def tea(tmp_path: Path) -> Path:
+    """A folder with everything that goes into a bundle, and everything that does not."""
+    folder = tmp_path / "tea"
+    files = {
+        "mcp.json": json.dumps(
+            {
+                "name": "tea-house",
+                "title": "Tea house",
+                "version": "1.2.0-beta.1",
+                "description": "Tea. " * 40,
+                "websiteUrl": "https://tea.example",
+                "icons": [{"src": "https://tea.example/icon.png", "mimeType": "image/png"}],
+                "publish": PUBLISH,
+                "requires": ["packaging>=20"],
+            }
+        ),
+        "tools/greet.py": TOOLS,
+        "prompts/brew.md": "---\ndescription: Brew.\n---\nBrew {{leaf}}.",
+        "skills/pour/SKILL.md": "---\nname: pour\ndescription: Pour tea.\n---\nPour.",
+        "mcpdesk-env.txt": "PACK_TEST_TOKEN=secret\n",
+        ".env": "A=b",
+        ".git/config": "x",
+        "tools/__pycache__/greet.pyc": "x",
+        "tools/greet.py~": "x",
+        "private.pem": "x",
+        "old.jsonl": '{"capture":3,"part":1}\n',
+        "rows.jsonl": '{"row":1}\n',
+        "tea-0.1.mcpb": "x",
+        "node_modules/x/index.js": "x",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "leak.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "outside").symlink_to(tmp_path)
+    return folder
+
+
+def packed(mcpdesk: Run, folder: Path, *arguments: str) -> tuple[Path, str]:
+    """The bundle, and what was told of it."""
+    file = folder.parent / "dist" / "tea.mcpb"
+    finished = mcpdesk("pack", str(folder), "--out", str(file), *arguments)
+    assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
+    return file, finished.stdout
+
+
+def read(file: Path, name: str) -> dict[str, Any]:
+    with zipfile.ZipFile(file) as archive:
+        found: dict[str, Any] = json.loads(archive.read(name))
+        return found
+
+
+def test_a_bundle_has_the_folder_and_neither_secrets_nor_leftovers(mcpdesk: Run, tea: Path) -> None:
+    file, told = packed(mcpdesk, tea)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+    assert names == [
+        "manifest.json",
+        "main.py",
+        "pyproject.toml",
+        "servers/tea-house/mcp.json",
+        "servers/tea-house/prompts/brew.md",
+        "servers/tea-house/rows.jsonl",
+        "servers/tea-house/skills/pour/SKILL.md",
+        "servers/tea-house/tools/greet.py",
+    ]
+    left_out = {line.split()[0] for line in told.partition("left out\n")[2].splitlines()}
+    assert left_out == {
+        ".env", ".git/", "leak.txt", "mcpdesk-env.txt", "node_modules/", "old.jsonl", "outside/",
+        "private.pem", "tea-0.1.mcpb", "tools/__pycache__/", "tools/greet.py~",
+    }  # fmt: skip
+    assert f"5 files, {file.stat().st_size} bytes, SHA-256 {digest(file)}" in told
+
+
+def digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_manifest_and_registry_entry_are_what_their_schemas_say(mcpdesk: Run, tea: Path) -> None:
+    file, _ = packed(mcpdesk, tea)
+    manifest, entry = read(file, "manifest.json"), json.loads((file.parent / "server.json").read_text())
+    assert faults("mcpb-manifest-0.4", manifest) == []
+    assert faults("server-2025-12-11", entry) == []
+    assert (manifest["name"], manifest["author"], manifest["license"]) == (
+        "tea-house",
+        {"name": "Ada"},
+        "MIT",
+    )
+    assert [each["name"] for each in manifest["tools"]] == ["greet", "send"]
+    assert manifest["server"]["mcp_config"]["env"] == {"PACK_TEST_TOKEN": "${user_config.pack_test_token}"}
+    assert manifest["user_config"]["pack_test_token"]["sensitive"] is True
+    assert (entry["name"], entry["version"]) == ("io.github.ada/tea-house", "1.2.0-beta.1")
+    assert len(entry["description"]) <= 100 and entry["repository"]["source"] == "github"
+    (package,) = entry["packages"]
+    assert package["identifier"] == "https://github.com/ada/tea/releases/download/v1.2.0-beta.1/tea.mcpb"
+    assert package["fileSha256"] == digest(file)
+    assert package["environmentVariables"][0]["name"] == "PACK_TEST_TOKEN"
+    assert "secret" not in json.dumps(entry).replace("isSecret", "")
+    with zipfile.ZipFile(file) as archive:
+        project = archive.read("pyproject.toml").decode()
+    assert 'version = "1.2.0b1"' in project
+    assert '"mcpdesk>=0.1.0,==0.1.*", "packaging>=20", "msgspec>=0.19"]' in project
+
+
+def test_an_unpacked_bundle_starts_as_it_says_and_answers(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
+    file, _ = packed(mcpdesk, tea)
+    shutil.rmtree(tea)
+    place = tmp_path / "installed here"
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(place)
+    config = read(file, "manifest.json")["server"]["mcp_config"]
+    arguments = [each.replace("${__dirname}", str(place)) for each in config["args"]]
+    assert (config["command"], arguments) == ("uv", ["run", "--directory", str(place), "main.py"])
+    # uv runs the script with a Python that has mcpdesk, from the folder of the bundle; so does this.
+    program = tmp_path / "uv"
+    program.write_text(f'#!/bin/sh\ncd "$3" && exec "{sys.executable}" "$4"\n')
+    program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    root = {"PATH": path, "PYTHONPATH": str(Path(__file__).parents[2]), "PACK_TEST_TOKEN": "x"}
+    called = mcpdesk("call", "greet", "name=Ada", "--", "uv", *arguments, **root)
+    assert (called.returncode, called.stdout) == (0, "Hello, Ada!\n"), called.stderr
+    listed = json.loads(mcpdesk("list", "--json", "--", "uv", *arguments, **root).stdout)
+    assert [each["name"] for each in listed["tools"]] == ["greet", "send"]
+    assert [each["frontmatter"]["name"] for each in listed["skills"]] == ["pour"]
+
+
+def test_the_same_folder_makes_the_same_bytes(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
+    first, _ = packed(mcpdesk, tea)
+    one = first.read_bytes()
+    again = tmp_path / "elsewhere" / "tea"
+    shutil.copytree(tea, again, symlinks=True)
+    for path in again.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(0o600)
+            os.utime(path, (1, 1))
+    other, _ = packed(mcpdesk, again)
+    assert other.read_bytes() == one
+
+
+def test_mistakes_are_those_that_check_tells(mcpdesk: Run, tea: Path) -> None:
+    (tea / "tools" / "bad.py").write_text("def nothing(:\n")
+    out = tea.parent / "dist" / "x.mcpb"
+    refused = mcpdesk("pack", str(tea), "--out", str(out))
+    checked = mcpdesk("check", str(tea))
+    mistakes = [line for line in checked.stdout.splitlines() if ": error: " in line]
+    assert refused.returncode == checked.returncode == 1 and mistakes
+    assert refused.stdout.splitlines() == mistakes
+    assert not out.exists()
+    (tea / "tools" / "bad.py").unlink()
+    (tea / "mcp.json").write_text('{"name": "tea", "publish": {"name": "no slash"}}')
+    refused, checked = mcpdesk("pack", str(tea)), mcpdesk("check", str(tea))
+    assert (refused.returncode, refused.stderr) == (checked.returncode, checked.stderr)
+    assert "publish.name: 'no slash' is not allowed; write one like io.github.ada/profiles" in refused.stderr
+
+
+def test_what_is_secret_in_a_file_that_is_needed_is_a_mistake(mcpdesk: Run, tea: Path) -> None:
+    (tea / "keys.py").write_text(f'KEY = "ghp_{"a" * 36}"\n')
+    manifest = json.loads((tea / "mcp.json").read_text()) | {"settings": {"api_key": "sesame"}}
+    (tea / "mcp.json").write_text(json.dumps(manifest, indent=1))
+    refused = mcpdesk("pack", str(tea), "--out", str(tea.parent / "x.mcpb"))
+    assert refused.returncode == 1 and not (tea.parent / "x.mcpb").exists()
+    first, second = refused.stdout.splitlines()
+    assert first == "keys.py: error: holds what looks like a token or a private key"
+    assert second.startswith("mcp.json:") and "settings.api_key: a secret does not belong" in second
+    assert "sesame" not in refused.stdout
+
+
+def test_a_folder_over_the_bounds_is_refused_with_its_largest_files(
+    tea: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "MOST_BYTES", 3 << 20)
+    (tea / "film.bin").write_bytes(bytes(4 << 20))
+    with pytest.raises(DeskUserError) as caught:
+        bundle.folder_files(tea)
+    assert "at most 5000 files with 3 MiB together" in caught.value.message
+    assert caught.value.hint.startswith("The largest: film.bin (4194304 bytes)")
+
+
+def test_what_is_missing_for_the_registry_is_told(mcpdesk: Run, tmp_path: Path) -> None:
+    assert mcpdesk("new", str(tmp_path / "plain"), "--with", "tools").returncode == 0
+    made = mcpdesk("pack", str(tmp_path / "plain"), "--out", str(tmp_path / "plain.mcpb"))
+    assert made.returncode == 0
+    assert "the registry does not take the name localhost/plain" in made.stderr
+    assert "does not say where the bundle is downloaded from" in made.stderr
+    entry = json.loads((tmp_path / "server.json").read_text())
+    assert faults("server-2025-12-11", entry) == []
+    assert faults("mcpb-manifest-0.4", read(tmp_path / "plain.mcpb", "manifest.json")) == []
+    taken = mcpdesk("pack", str(tmp_path / "plain"), "--out", str(tmp_path / "plain" / "mcp.json" / "x.mcpb"))
+    assert taken.returncode == 2 and "cannot be written" in taken.stderr
+
+
+def test_the_url_of_the_bundle_can_be_given(mcpdesk: Run, tea: Path) -> None:
+    url = "https://x.example/tea.mcpb"
+    file, _ = packed(mcpdesk, tea, "--url", url)
+    assert json.loads((file.parent / "server.json").read_text())["packages"][0]["identifier"] == url
