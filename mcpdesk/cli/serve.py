@@ -205,13 +205,13 @@ async def _drain(host: Host) -> str:
     disconnected when that call ignores its cancellation.
     """
     host.is_draining = True
+    end = time.monotonic() + host.settings.drain_timeout_s
     if host.replicas is not None:
-        await _leave_to_others(host)
+        await _leave_to_others(host, end)
     await host.send_pumps_away()
     for hosted in host.folders.values():
         hosted.stop()
     host.services.subscriptions.close()
-    end = time.monotonic() + host.settings.drain_timeout_s
     left = _running(host)
     while left and time.monotonic() < end:
         await asyncio.sleep(POLL_S)
@@ -225,10 +225,9 @@ async def _drain(host: Host) -> str:
     return left
 
 
-async def _leave_to_others(host: Host) -> None:
-    """Go on answering until clients have gone to other replicas, for as long as a drain may take."""
+async def _leave_to_others(host: Host, end: float) -> None:
+    """Go on answering until clients have gone to other replicas, at most until `end`."""
     assert host.replicas is not None
-    end = time.monotonic() + host.settings.drain_timeout_s
     await host.replicas.living.say(is_ending=True)
     if host.http is not None:
         await host.http.leave()

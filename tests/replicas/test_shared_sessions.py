@@ -78,8 +78,9 @@ async def test_a_level_and_subscriptions_chosen_at_one_replica_count_at_the_othe
 async def test_a_question_is_answered_through_whichever_replica_the_answer_reaches(
     client: SessionClient,
 ) -> None:
+    answered: list[str] = []
     for name in ("Ada", "Bo", "Cy", "Di"):
-        async with client.post("tools/call", {"name": "ask_name", "arguments": {}}) as answer:
+        async with client.post("tools/call", {"name": "ask-name", "arguments": {}}) as answer:
             async for _, message in events(answer):
                 if message.get("method") == "elicitation/create":
                     result = {"action": "accept", "content": {"name": name}}
@@ -87,7 +88,9 @@ async def test_a_question_is_answered_through_whichever_replica_the_answer_reach
                     assert await client.send(said) == 202
                 else:
                     assert f"'name': '{name}'" in message["result"]["content"][0]["text"]
+                    answered.append(name)
                     break
+    assert answered == ["Ada", "Bo", "Cy", "Di"]
 
 
 async def test_a_stream_that_broke_is_resumed_at_another_replica(client: SessionClient) -> None:

@@ -73,9 +73,14 @@ class ServedReplica:
 class ReplicaCluster:
     """Replicas behind a proxy at `url`, which knows nothing of HTTP and skips those that refuse."""
 
-    def __init__(self, folders: Sequence[Path], shared: str, place: Path, **environment: str) -> None:
+    def __init__(
+        self, folders: Sequence[Path], shared: Sequence[str], place: Path, **environment: str
+    ) -> None:
+        """`shared` are URLs of the engine, one for each replica in turn."""
         self.replicas: list[ServedReplica] = []
         self.url = ""
+        self.name = environment.get("MCPDESK_SHARED_NAME", "mcpdesk")
+        """That of the deployment."""
         self._made = 0
         self._turn = 0
         self.folders, self._shared, self._place = list(folders), shared, place
@@ -83,11 +88,19 @@ class ReplicaCluster:
 
     def add(self) -> ServedReplica:
         """Start one more; the caller waits until it serves."""
-        self._made += 1
-        state = self._place / f"state-{self._made}"
-        replica = ServedReplica(self.folders, self._shared, state, **self._environment)
+        replica = self._start(self._made)
         self.replicas.append(replica)
         return replica
+
+    def again(self, index: int) -> ServedReplica:
+        """Start one in the place of one that has ended; the caller waits until it serves."""
+        self.replicas[index] = fresh = self._start(index)
+        return fresh
+
+    def _start(self, index: int) -> ServedReplica:
+        self._made += 1
+        url = self._shared[index % len(self._shared)]
+        return ServedReplica(self.folders, url, self._place / f"state-{self._made}", **self._environment)
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection to the next replica that takes it."""
@@ -119,11 +132,16 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def replica_cluster(
-    count: int, folders: Sequence[Path], engine: EngineServer, place: Path, **environment: str
+    count: int,
+    folders: Sequence[Path],
+    engine: EngineServer,
+    place: Path,
+    urls: Sequence[str] = (),
+    **environment: str,
 ) -> AsyncIterator[ReplicaCluster]:
-    """Run replicas for a block."""
+    """Run replicas for a block; `urls` are their ways to the engine, if not its own."""
     name = f"cluster-{place.parent.name}-{place.name}"
-    cluster = ReplicaCluster(folders, engine.url, place, MCPDESK_SHARED_NAME=name, **environment)
+    cluster = ReplicaCluster(folders, urls or [engine.url], place, MCPDESK_SHARED_NAME=name, **environment)
     connections: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,0 +1,352 @@
+"""Break replicas and their engine again and again under clients, and check what the clients were told.
+
+    python -m tests.load.faults 200 --seed 7
+
+In the manner of Jepsen: clients call, answer questions and write over three replicas behind a proxy without
+stickiness, while replicas are killed, paused and restarted, and the engine is killed, paused and cut off from
+single replicas. Then all is healed, and what was confirmed is compared with what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+
+import aiohttp
+
+from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.storage.shared.engine_database import EngineDatabase
+from tests.support.engine import EngineServer, engine_server
+from tests.support.replicas import ReplicaCluster, replica_cluster
+from tests.support.session_client import SessionClient, calculator, events
+
+CALL_LIMIT_S = 60.0
+"""A call that has not ended by then, with an answer or an error, hangs."""
+HEAL_S = 60.0
+WORKERS = 4
+"""Clients of each kind."""
+
+
+@dataclass
+class Findings:
+    """What the clients saw. `faults` that count are in the four lists; empty lists: all is well."""
+
+    ended: Counter[str] = field(default_factory=Counter)
+    """Operations by kind and outcome."""
+    hung: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    """Answers that belong to something else."""
+    lost: list[str] = field(default_factory=list)
+    """What was confirmed and is not there."""
+    twice: list[str] = field(default_factory=list)
+    """What was done more than once."""
+    confirmed: set[str] = field(default_factory=set)
+    """Names of tasks whose making was confirmed."""
+    injected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        return not (self.hung or self.wrong or self.lost or self.twice)
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.ended.items()))
+        faults = ", ".join(f"{number} {kind}" for kind, number in sorted(self.injected.items()))
+        lines = [f"operations: {kinds}", f"faults: {faults}", f"confirmed writes: {len(self.confirmed)}"]
+        for name in ("hung", "wrong", "lost", "twice"):
+            found = getattr(self, name)
+            lines.append(f"{name}: {len(found)} {'; '.join(found[:5])}".rstrip())
+        return "\n".join(lines)
+
+
+class EngineLine:
+    """The way of one replica to the engine, which can be cut."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._is_cut = False
+        self._open: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self._carrying: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> int:
+        """Listen; returns the port."""
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def cut(self) -> None:
+        """Break every connection, and take none."""
+        self._is_cut = True
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        """Take connections again."""
+        self._is_cut = False
+
+    async def close(self) -> None:
+        """End everything."""
+        self.cut()
+        assert self._server is not None
+        self._server.close()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._carrying.add(task)
+        self._open.add(writer)
+        there = None
+        try:
+            if self._is_cut:
+                return
+            there = await asyncio.open_connection("127.0.0.1", self._port)
+            self._open.add(there[1])
+            await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            for each in (writer, *(() if there is None else (there[1],))):
+                self._open.discard(each)
+                each.transport.abort()
+            self._carrying.discard(task)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.transport.abort()
+
+
+class Clients:
+    """Clients of every kind, until `done`."""
+
+    def __init__(self, cluster: ReplicaCluster, found: Findings) -> None:
+        self.done = asyncio.Event()
+        self.sessions: list[SessionClient] = []
+        self._cluster, self._found = cluster, found
+        self._numbers = iter(range(1, 1 << 40))
+
+    async def run(self) -> None:
+        """Go on until it is done."""
+        kinds = (self._add, self._ask, self._write)
+        await asyncio.gather(*(self._work(kind) for kind in kinds for _ in range(WORKERS)))
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[SessionClient]:
+        """A session, once one can be opened."""
+        connector, limit = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(CALL_LIMIT_S)
+        async with aiohttp.ClientSession(connector=connector, timeout=limit) as http:
+            while True:
+                client = SessionClient(self._cluster.url, http)
+                with suppress(aiohttp.ClientError, AssertionError, TimeoutError):
+                    await client.open()
+                    break
+                await asyncio.sleep(0.2)
+            yield client
+
+    async def _work(self, operation: Callable[[SessionClient], Awaitable[None]]) -> None:
+        kind = operation.__name__.strip("_")
+        async with self.session() as client:
+            self.sessions.append(client)
+            while not self.done.is_set():
+                try:
+                    async with asyncio.timeout(CALL_LIMIT_S):
+                        await operation(client)
+                except TimeoutError:
+                    self._found.hung.append(kind)
+                except (aiohttp.ClientError, AssertionError, KeyError, ConnectionError):
+                    self._found.ended[f"{kind} failed"] += 1
+                    await asyncio.sleep(0.05)
+                else:
+                    self._found.ended[f"{kind} ok"] += 1
+            # The session was never ended: it has to be there still, see `check_sessions`.
+
+    async def _add(self, client: SessionClient) -> None:
+        number = next(self._numbers)
+        result = await client.call("add", a=number, b=1)
+        if result.get("structuredContent") != {"result": number + 1}:
+            self._found.wrong.append(f"add {number}: {result}"[:200])
+
+    async def _ask(self, client: SessionClient) -> None:
+        name = f"name-{next(self._numbers)}"
+        async with client.post("tools/call", {"name": "ask-name", "arguments": {}}) as answer:
+            assert answer.status == 200
+            async for _, message in events(answer):
+                if message.get("method") == "elicitation/create":
+                    content = {"action": "accept", "content": {"name": name}}
+                    said = {"jsonrpc": "2.0", "id": message["id"], "result": content}
+                    assert await client.send(said) == 202
+                elif "result" in message:
+                    if not message["result"].get("isError") and name not in str(message["result"]):
+                        self._found.wrong.append(f"ask {name}: {message}"[:200])
+                    return
+        raise ConnectionError("the stream ended without an answer")
+
+    async def _write(self, client: SessionClient) -> None:
+        name = f"task-{next(self._numbers)}-end"
+        result = await client.call("TaskManager", action="create", query=name)
+        assert not result.get("isError")
+        self._found.confirmed.add(name)
+
+
+class Nemesis:
+    """Breaks things one after the other; what it broke it mends after a while."""
+
+    def __init__(
+        self,
+        cluster: ReplicaCluster,
+        engine: EngineServer,
+        lines: list[EngineLine],
+        found: Findings,
+        seed: int,
+    ) -> None:
+        self._cluster, self._engine, self._lines, self._found = cluster, engine, lines, found
+        self._random = random.Random(seed)
+        self._mending: list[asyncio.Task[None]] = []
+
+    async def run(self, count: int) -> None:
+        """Inject so many faults, then heal everything."""
+        kinds = (self._kill, self._pause, self._cut, self._restart_engine, self._pause_engine)
+        for _ in range(count):
+            kind = self._random.choices(kinds, (4, 4, 4, 1, 1))[0]
+            self._found.injected[kind.__name__.strip("_").replace("_", " ")] += 1
+            self._mending.append(asyncio.create_task(kind(self._random.uniform(0.3, 4.0))))
+            await asyncio.sleep(self._random.uniform(0.3, 1.2))
+            self._mending = [each for each in self._mending if not each.done()]
+            while len(self._mending) > 2:  # one replica at least is left alone
+                await asyncio.wait(self._mending, return_when=asyncio.FIRST_COMPLETED)
+                self._mending = [each for each in self._mending if not each.done()]
+        await asyncio.gather(*self._mending)
+
+    async def _kill(self, seconds: float) -> None:
+        victim = self._random.choice(self._cluster.replicas)
+        index = self._cluster.replicas.index(victim)
+        await asyncio.to_thread(victim.end, signal.SIGKILL)
+        await asyncio.sleep(seconds / 4)
+        fresh = self._cluster.again(index)
+        with suppress(AssertionError):  # it may be killed while it starts
+            await asyncio.to_thread(fresh.wait_until_it_serves)
+
+    async def _pause(self, seconds: float) -> None:
+        victim = self._random.choice(self._cluster.replicas)
+        with suppress(ProcessLookupError):
+            victim.send(signal.SIGSTOP)
+            await asyncio.sleep(2 * seconds)
+            victim.send(signal.SIGCONT)
+
+    async def _cut(self, seconds: float) -> None:
+        line = self._random.choice(self._lines)
+        line.cut()
+        await asyncio.sleep(seconds)
+        line.mend()
+
+    async def _restart_engine(self, seconds: float) -> None:
+        await asyncio.to_thread(self._engine.kill)
+        await asyncio.sleep(seconds / 4)
+        await asyncio.to_thread(self._engine.start)
+
+    async def _pause_engine(self, seconds: float) -> None:
+        with suppress(AssertionError, ProcessLookupError):
+            self._engine.send(signal.SIGSTOP)
+            await asyncio.sleep(seconds / 2)
+            self._engine.send(signal.SIGCONT)
+
+
+async def check_all(cluster: ReplicaCluster, clients: Clients, found: Findings, engine: Engine) -> None:
+    """Once all is healed: sessions go on, and what was confirmed is there, once."""
+    for client in clients.sessions:
+        await _healed(client, cluster.url, found)
+    state = EngineDatabase(engine, "calc")
+    names = Counter(name for (name,) in await state.run(lambda c: list(c.execute("SELECT name FROM tasks"))))
+    state.close()
+    found.lost += sorted(found.confirmed - set(names))
+    found.twice += [name for name, number in names.items() if number > 1]
+
+
+async def _healed(client: SessionClient, url: str, found: Findings) -> None:
+    """Whether a session that nobody ended still serves its client."""
+    deadline = time.monotonic() + HEAL_S
+    connector, limit = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(10)
+    async with aiohttp.ClientSession(connector=connector, timeout=limit) as http:
+        mine = SessionClient(url, http)
+        mine.headers = client.headers
+        mine.number = 1 << 20
+        while True:
+            try:
+                await mine.call("add", a=1, b=1)
+                return
+            except (aiohttp.ClientError, AssertionError, TimeoutError) as error:
+                if time.monotonic() > deadline:
+                    found.lost.append(f"a session: {error}"[:300])
+                    return
+            await asyncio.sleep(0.5)
+
+
+@contextmanager
+def lasting_engine() -> Iterator[EngineServer]:
+    """An engine that keeps what it confirmed when it is killed."""
+    place = mkdtemp()
+    try:
+        with engine_server(["--appendonly", "yes", "--appendfsync", "always", "--dir", place]) as server:
+            yield server
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+async def run(count: int, seed: int, place: Path) -> Findings:
+    """Break things so often, and return what was found."""
+    found = Findings()
+    with lasting_engine() as engine:
+        lines = [EngineLine(engine.port) for _ in range(3)]
+        ports = [await line.start() for line in lines]
+        urls = [f"redis://127.0.0.1:{port}/0" for port in ports]
+        async with replica_cluster(3, [calculator(place)], engine, place, urls=urls) as cluster:
+            clients = Clients(cluster, found)
+            load = asyncio.create_task(clients.run())
+            try:
+                await Nemesis(cluster, engine, lines, found, seed).run(count)
+                await asyncio.sleep(1)
+                clients.done.set()
+                await load
+                shared = Engine(engine.url, cluster.name)
+                await check_all(cluster, clients, found, shared)
+                await shared.close()
+            finally:
+                load.cancel()
+                await asyncio.gather(load, return_exceptions=True)
+        for line in lines:
+            await line.close()
+    return found
+
+
+def main() -> int:
+    """Run from the command line; 1 when a promise was broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    place = Path(mkdtemp())
+    try:
+        found = asyncio.run(run(given.count, given.seed, place))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    print(found)
+    return 0 if found.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
