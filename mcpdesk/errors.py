@@ -35,6 +35,10 @@ class TransportError(DeskError):
     """A connection could not be opened, or broke."""
 
 
+class ReplicaSilent(TransportError):
+    """Another replica took a request and gave no answer in time: nobody knows what became of it."""
+
+
 class CallError(DeskError):
     """A request to a server came to nothing. `target` says where it went, without secrets."""
 

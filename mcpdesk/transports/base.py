@@ -426,9 +426,18 @@ class Replicas(Protocol):
         """The living replica at which a thing lives; empty: none, or this one. Raises: StorageError."""
 
     def answer_of(
-        self, replica: str, method: str, target: str, headers: Mapping[str, str], body: bytes
+        self,
+        replica: str,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        within_s: float | None = None,
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
-        """Send a request on to a replica. Raises: TransportError when it cannot be reached."""
+        """Send a request on to a replica, taken for alive or not; its answer must begin `within_s`.
+
+        Raises: TransportError when it cannot be reached; ReplicaSilent when it gives no answer; StorageError.
+        """
 
 
 class Site(Protocol):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from mcpdesk.errors import TransportError
+from mcpdesk.errors import ReplicaSilent, TransportError
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -39,9 +40,12 @@ class Forwarder:
 
     @asynccontextmanager
     async def ask(
-        self, url: str, method: str, headers: Mapping[str, str], body: bytes
+        self, url: str, method: str, headers: Mapping[str, str], body: bytes, within_s: float | None
     ) -> AsyncIterator[_Answer]:
-        """Send a request, to the host that its headers name. Raises: TransportError when no answer comes."""
+        """Send a request, to the host that its headers name; an answer must begin `within_s`.
+
+        Raises: TransportError when it cannot be sent or the answer breaks off; ReplicaSilent when none comes.
+        """
         import aiohttp
 
         if self._session is None:
@@ -57,11 +61,19 @@ class Forwarder:
             allow_redirects=False,
             skip_auto_headers=("Accept", "User-Agent"),
         )
+        place = url.split("?")[0]
         try:
-            async with sent as response:
+            try:
+                async with asyncio.timeout(within_s):
+                    response = await sent
+            except aiohttp.ConnectionTimeoutError as error:
+                raise TransportError(f"the replica at {place} cannot be reached") from error
+            except TimeoutError:
+                raise ReplicaSilent(f"the replica at {place} gave no answer within {within_s} s") from None
+            async with response:
                 yield _Answer(response)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"the replica at {url.split('?')[0]} does not answer: {error}") from error
+            raise TransportError(f"the replica at {place} does not answer: {error}") from error
 
     async def close(self) -> None:
         """Close every connection."""

@@ -22,6 +22,8 @@ LEASE_S = 5.0
 RENEW_S = 1.0
 FORGOTTEN_S = 3600.0
 """How long the list names a replica that ended."""
+MOST_KNOWN = 1_000
+"""Replicas that are remembered."""
 MOST_FILES = 2_000
 MOST_FILE_BYTES = 1 << 20
 CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
@@ -69,6 +71,8 @@ class LivingReplicas:
     def __init__(self, engine: Engine) -> None:
         self.others: Mapping[str, ReplicaInfo] = {}
         """Those that live besides this one, by id."""
+        self._known: dict[str, ReplicaInfo] = {}
+        """Those that have been seen, also if they are taken for dead now."""
         self.on_change: list[Callable[[], object]] = []
         """Called when `others` changed."""
         self.me = ReplicaInfo(
@@ -87,6 +91,16 @@ class LivingReplicas:
         """Say something else of this replica, at once."""
         self.me = replace(self.me, **facts)
         await self._renew()
+
+    async def find(self, replica: str) -> ReplicaInfo | None:
+        """A replica, living or not; None: nobody knows it. Raises: EngineAway."""
+        known = self.others.get(replica) or self._known.get(replica)
+        if known is None and replica:
+            found = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
+            known = _decoded(found)
+            if known is not None:
+                self._known[replica] = known
+        return known
 
     async def close(self) -> None:
         """Give the lease back."""
@@ -110,17 +124,23 @@ class LivingReplicas:
         except EngineAway:
             return  # nobody can say now who lives: what was known stays
         others = {}
-        for encoded in found:
-            try:
-                info = msgspec.json.decode(encoded or b"", type=ReplicaInfo)
-            except msgspec.MsgspecError:
-                continue  # one of another version
-            if info.id != self.me.id:
+        for info in map(_decoded, found):
+            if info is not None and info.id != self.me.id:
                 others[info.id] = info
+        self._known |= others
+        for oldest in list(self._known)[:-MOST_KNOWN]:
+            del self._known[oldest]
         if others != self.others:
             self.others = others
             for listener in self.on_change:
                 listener()
+
+
+def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
+    try:
+        return msgspec.json.decode(encoded or b"", type=ReplicaInfo)
+    except msgspec.MsgspecError:
+        return None  # one of another version
 
 
 def folder_digest(folder: Path) -> str:

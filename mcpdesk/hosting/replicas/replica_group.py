@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from mcpdesk.errors import TransportError
 from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
 from mcpdesk.hosting.replicas.forwarding import FORWARDED, Forwarder
 from mcpdesk.hosting.replicas.living import LEASE_S, RENEW_S, LivingReplicas
@@ -75,12 +76,23 @@ class ReplicaGroup:
 
     @asynccontextmanager
     async def answer_of(
-        self, replica: str, method: str, target: str, headers: Mapping[str, str], body: bytes
+        self,
+        replica: str,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        within_s: float | None = None,
     ) -> AsyncIterator[ForwardedAnswer]:
-        """Send a request on to a replica. Raises: TransportError when it cannot be reached."""
-        url = self.living.others[replica].url
+        """Send a request on to a replica, taken for alive or not; its answer must begin `within_s`.
+
+        Raises: TransportError when it cannot be reached; ReplicaSilent when it gives no answer; EngineAway.
+        """
+        info = await self.living.find(replica)
+        if info is None or not info.url:
+            raise TransportError(f"nobody knows where the replica {replica} is")
         sent = {**headers, FORWARDED: self.id}
-        async with self._forwarder.ask(f"{url}{target}", method, sent, body) as answer:
+        async with self._forwarder.ask(f"{info.url}{target}", method, sent, body, within_s) as answer:
             yield answer
 
     async def start(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
-from mcpdesk.errors import ProtocolError, StorageError, TransportError
+from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, TransportError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import ResumableStream, stream_number
 from mcpdesk.protocol.headers import mismatch
@@ -46,7 +46,7 @@ from mcpdesk.transports.http.responses import (
     plain_error,
     rpc_error,
 )
-from mcpdesk.transports.http.sending_on import may_be_sent_on, no_engine, send_on
+from mcpdesk.transports.http.sending_on import PROMPT_S, may_be_sent_on, send_on, try_again
 from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.session_records import FOLDER, SessionRecords, hashed
 from mcpdesk.transports.http.shared_copies import CHANGING, SharedCopies
@@ -102,7 +102,7 @@ class McpRoutes:
         except RequestRefused as refused:
             return refused.answer
         except StorageError as error:
-            return no_engine(error, readable_id(message))
+            return try_again(error, readable_id(message))
         except ProtocolError as error:
             return await self._undecodable(request, endpoint, body, error, caller)
         self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
@@ -136,7 +136,7 @@ class McpRoutes:
             if self._copies is not None:
                 return await self._shared_stream(request, session, caller or OPEN, self._copies, last)
         except StorageError as error:
-            return no_engine(error)
+            return try_again(error)
         # Nothing is kept of streams from before a restart: who asks for one goes on with a fresh one.
         if not last or session.events.is_earlier(last):
             if session.standing.is_carried:
@@ -170,7 +170,7 @@ class McpRoutes:
             if self._copies is not None:
                 await self._copies.end(session)
         except StorageError as error:
-            return no_engine(error)
+            return try_again(error)
         self.sessions.end(session, "the client ended the session")
         return web.Response(status=204)
 
@@ -234,12 +234,14 @@ class McpRoutes:
         if block == session.block or not may_be_sent_on(request):
             return None
         holder = await replicas.sessions.holder(session.shared.id, block)
-        if holder == replicas.id or not replicas.is_alive(holder):
+        if holder in ("", replicas.id):
             return None
         try:
-            return await send_on(request, replicas, holder, body)
+            return await send_on(request, replicas, holder, body, PROMPT_S)
+        except ReplicaSilent as silent:
+            return try_again(silent)
         except TransportError:
-            return None
+            return plain_error(404, "Nobody waits for this answer: the machine that asked has ended")
 
     async def _shared_stream(
         self,
@@ -275,11 +277,13 @@ class McpRoutes:
         if replicas is None or not may_be_sent_on(request):
             return None
         holder = await replicas.sessions.holder(identifier, number // STREAMS)
-        if holder and holder != replicas.id and replicas.is_alive(holder):
+        if holder not in ("", replicas.id):
             try:
-                return await send_on(request, replicas, holder)
+                return await send_on(request, replicas, holder, within_s=PROMPT_S)
+            except ReplicaSilent as silent:
+                return try_again(silent)
             except TransportError:
-                pass  # it has ended just now
+                pass  # it has ended
         call = await replicas.sessions.call_of(identifier, number)
         if call is None:
             return None
@@ -345,7 +349,7 @@ class McpRoutes:
             try:
                 await self._settle(session, outlet, message)
             except StorageError as error:
-                return no_engine(error, readable_id(message))
+                return try_again(error, readable_id(message))
         if body is None:
             return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
         prefers_json = wanted.json and not head.wants_stream

@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 from multidict import CIMultiDict
 
-from mcpdesk.errors import ProtocolError, StorageError, TransportError
+from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, TransportError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.transports.base import Replicas
 from mcpdesk.transports.http.connections import connection_of
@@ -19,6 +19,8 @@ OF_ONE_HOP = frozenset(
     | {"trailer", "transfer-encoding", "upgrade", "content-length", "expect"}
 )
 RETRY_S = 1
+PROMPT_S = 2.0
+"""How long another replica may take to answer what needs no thought."""
 
 
 def may_be_sent_on(request: web.BaseRequest) -> bool:
@@ -27,12 +29,19 @@ def may_be_sent_on(request: web.BaseRequest) -> bool:
 
 
 async def send_on(
-    request: web.BaseRequest, replicas: Replicas, replica: str, body: bytes = b""
+    request: web.BaseRequest,
+    replicas: Replicas,
+    replica: str,
+    body: bytes = b"",
+    within_s: float | None = None,
 ) -> web.StreamResponse:
-    """Answer as another replica does. Raises: TransportError when it gives no answer."""
+    """Answer as another replica does, which must begin to answer `within_s`.
+
+    Raises: TransportError when it cannot be reached; ReplicaSilent when it gives no answer; StorageError.
+    """
     headers = {name: value for name, value in request.headers.items() if name.lower() not in OF_ONE_HOP}
     target = request.raw_path
-    async with replicas.answer_of(replica, request.method, target, headers, body) as answer:
+    async with replicas.answer_of(replica, request.method, target, headers, body, within_s) as answer:
         kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in OF_ONE_HOP)
         response = web.StreamResponse(status=answer.status, headers=kept)
         connection = connection_of(request)
@@ -49,8 +58,8 @@ async def send_on(
         return response
 
 
-def no_engine(error: StorageError, identifier: Id | None = None) -> web.Response:
-    """The answer to what cannot be done while the engine is away."""
+def try_again(error: StorageError | ReplicaSilent, identifier: Id | None = None) -> web.Response:
+    """The answer to what cannot be done while the engine is away, or another replica gives no answer."""
     answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
     answer.headers["Retry-After"] = str(RETRY_S)
     return answer
