@@ -78,6 +78,11 @@ SEARCH_ENGINES = (
 """What WebSearch can ask. Named here as well, so that no search code is loaded to read a setting."""
 
 
+WEB_PLACE = r"((?:(\[[0-9a-fA-F:]+\]|[^:\s/]+)?:)?(\d{1,5}))?"
+"""How `HOST:PORT` looks, of which the host may be left out."""
+USUAL_WEB_PLACE = "127.0.0.1:3334"
+
+
 class Settings(Struct, frozen=True):
     """The effective settings. Milliseconds, bytes and seconds as the names say."""
 
@@ -137,6 +142,8 @@ class Settings(Struct, frozen=True):
     search_timeout_ms: int
     read_private_urls: bool
     watch_polling: bool
+    web: str
+    """`HOST:PORT`, or a port. Empty: the desk is not shown in browsers."""
     log_format: str
     shared: str
     """The URL of a Valkey or Redis server; empty: nothing is shared."""
@@ -269,6 +276,9 @@ SETTINGS: tuple[Setting, ...] = (
             "Let ReadDocs read pages of private networks, besides those of this machine.", from_folder=False),
     Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "Look for changed files by polling, for network and container mounts."),
+    Setting("web", SettingKind.TEXT, "", ("MCPDESK_WEB",),
+            "Where browsers find the desk; without a value: 127.0.0.1:3334. Needs the extra web.",
+            pattern=WEB_PLACE, allowed="HOST:PORT, or a port alone", from_folder=False),
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
             "How serve and stdio log to stderr: as text, or as one JSON object a line.",
             pattern="text|json", allowed="text or json"),

@@ -104,6 +104,7 @@ class Reader:
         self.place = place
         self.stack = stack
         self.here = f"127.0.0.1:{port}"
+        self.beside = f"127.0.0.1:{free_port()}"
         self.exports = ""
         self.printed = ""
         self.environ = {
@@ -152,7 +153,7 @@ class Reader:
                 jsonschema.Draft202012Validator(manifest_schema.manifest_schema()).validate(content)
 
     def _type(self, block: Block) -> None:
-        text = block.text.replace("127.0.0.1:3333", self.here)
+        text = block.text.replace("127.0.0.1:3333", self.here).replace("127.0.0.1:3334", self.beside)
         self.printed = ""
         for line in lines(block):
             if line.startswith("mcpdesk "):
@@ -161,10 +162,10 @@ class Reader:
             return
         self.exports += "".join(f"{line}\n" for line in lines(block) if line.startswith("export "))
         command = command_of(lines(block)[0])
-        if command in ("desk", "open", "attach"):
-            self._look(text)
-        elif command == "serve":
+        if command == "serve" or "--web" in text:
             self._serve(text)
+        elif command in ("desk", "open", "attach"):
+            self._look(text)
         else:
             finished = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", self.exports + text],

@@ -53,6 +53,7 @@ Examples:
   mcpdesk .mcp.json                    every server of a client's configuration
   mcpdesk server.py                    a server of FastMCP or of the official SDK
   mcpdesk -- npx -y @modelcontextprotocol/server-everything
+  mcpdesk --web ~/servers/profiles     the desk in a browser instead of this terminal
 """
 OPEN_EXAMPLES = """\b
 Examples:
@@ -79,7 +80,6 @@ def desk_command(
     require_unix("The desk")
     found = desk_targets(targets, reach) if targets else DeskTargets((paths.sample_servers() / "desk",))
     flags = given_flags(values)
-    require_terminal()
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(
@@ -92,6 +92,11 @@ def desk_command(
         upstreams=found.upstreams,
         faults=fault_rules(faults),
     )
+    if plan.settings.web:
+        from mcpdesk.cli.serve import run_service
+
+        return run_service(plan, theme)
+    require_terminal()
     return run_desk(plan, theme)
 
 
@@ -250,7 +255,8 @@ def attach_command(who: tuple[str, ...], is_list: bool, theme: str | None) -> in
         require_terminal("`mcpdesk attach --list` needs none.")
         return run_named(who, theme)
     found = chosen(there, next(iter(who), ""))
-    require_terminal("`mcpdesk attach --list` needs none.")
+    if not os.environ.get("TEXTUAL_DRIVER"):  # else it draws in a browser
+        require_terminal("`mcpdesk attach --list` needs none.")
     if isinstance(found.at, RunningTap):
         told = f"attached to {found.title}: it goes on when you leave"
         return show_capture(Path(found.at.capture), theme, told)

@@ -92,7 +92,13 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `desk` first where no command is; not while a shell completes the first word."""
-        return super().parse_args(ctx, args if ctx.resilient_parsing and not args else with_command(args))
+        if ctx.resilient_parsing and not args:
+            return super().parse_args(ctx, args)
+        if "--web" in args:
+            from mcpdesk.cli.options import with_web_place
+
+            args = with_web_place(args)
+        return super().parse_args(ctx, with_command(args))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return commands, and the server folders here; a word that can be neither is a path."""

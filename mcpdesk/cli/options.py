@@ -15,7 +15,15 @@ from mcpdesk import paths
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import aligned, print_text
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import SETTINGS, Setting, SettingKind, allowed, value_text
+from mcpdesk.settings import (
+    SETTINGS,
+    USUAL_WEB_PLACE,
+    WEB_PLACE,
+    Setting,
+    SettingKind,
+    allowed,
+    value_text,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,8 +55,21 @@ def setting_options(function: Command) -> Command:
 def _option(setting: Setting) -> Callable[[Command], Command]:
     if setting.name == "no_auth":
         return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
+    if setting.name == "web":  # its value may be left out, see `with_web_place`
+        return click.option(setting.flag, setting.name, metavar="[HOST:PORT]", help=setting.help)
     text = f"{setting.help} [{value_text(setting, setting.default)}]"
     return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
+
+
+def with_web_place(arguments: list[str]) -> list[str]:
+    """The arguments, with a value after a `--web` that has none."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    if "--web" not in arguments[:end]:
+        return arguments
+    after = arguments.index("--web") + 1
+    if after < end and arguments[after] and re.fullmatch(WEB_PLACE, arguments[after]):
+        return arguments
+    return [*arguments[:after], USUAL_WEB_PLACE, *arguments[after:]]
 
 
 def mode_option(function: Command) -> Command:
@@ -131,6 +152,7 @@ def settings_command(folder: str | None, explain: bool, as_json: bool, **values:
     places = [
         ("captures", str(paths.captures_folder(state)), "state_dir"),
         ("key", str(state / "api-key"), "state_dir"),
+        ("web-key", str(state / "web-key"), "state_dir"),
         ("configuration", str(paths.config_folder()), chosen),
         ("themes", str(paths.package_themes()), "bundled"),
         ("samples", str(paths.sample_servers()), "bundled"),

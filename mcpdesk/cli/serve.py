@@ -9,8 +9,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from mcpdesk.cli.core_process import (
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, server_folder, setting_options
 from mcpdesk.cli.reach import reach_options
+from mcpdesk.settings import USUAL_WEB_PLACE
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 GRACE_S = 10.0
 """How long the end may take once nothing runs any more, or the time for that is over."""
 POLL_S = 0.1
+WEB_KEY = "web-key"
+"""File in the state folder with the key to the desk in a browser."""
 SERVE_EXAMPLES = """\b
 Examples:
   mcpdesk serve ~/servers/profiles
@@ -153,8 +156,10 @@ def _with_mock(found: DeskTargets, file: Path, server: str) -> DeskTargets:
     return found._replace(upstreams=(*found.upstreams, plan))
 
 
-def run_service(plan: HostPlan) -> int:
+def run_service(plan: HostPlan, theme: str | None = None) -> int:
     """Serve until a signal comes; then let running calls finish. Returns the exit code.
+
+    With the setting `web` browsers find the desk, too, in that theme.
 
     Raises: DeskError when the core cannot start.
     """
@@ -168,11 +173,57 @@ def run_service(plan: HostPlan) -> int:
         host.load()
         # Entered here, as tools may still print when the core has ended.
         printer = last.enter_context(JournalPrinter(host))
-        core_thread.run(_serve(host, printer), core_thread.loop_factory())
+        pages = last.enter_context(browser_desk(host, theme))
+        core_thread.run(_serve(host, printer, pages), core_thread.loop_factory())
     return 0
 
 
-async def _serve(host: Host, printer: JournalPrinter) -> None:
+@contextmanager
+def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
+    """Let browsers find the desk while the block runs; gives the lines that tell where it is.
+
+    Raises: DeskUserError when the extra is missing, or nobody can listen there.
+    """
+    settings = host.settings
+    if not settings.web:
+        yield []
+        return
+    from mcpdesk.auth import api_key
+    from mcpdesk.auth.http_origin import is_loopback
+    from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
+
+    name, _, port = settings.web.rpartition(":")
+    key = api_key.load_or_create(settings.state_dir, WEB_KEY)
+    chosen = {"MCPDESK_STATE_DIR": host.chosen_state} if host.chosen_state else {}
+    worn = ["--theme", theme] if theme else []
+    pages = BrowserDesk(
+        BrowserDeskPlan(
+            name.strip("[]") or "127.0.0.1",
+            int(port),
+            key,
+            [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
+            host.services.environment() | chosen,
+            may_move=settings.web == USUAL_WEB_PLACE,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+        )
+    )
+    try:
+        address = pages.start()
+        if sys.stderr.isatty():
+            lines = [f"the desk in a browser: {address}?token={key}"]
+        else:  # who may read the log need not be who may have the key
+            lines = [
+                f"the desk in a browser: {address}?token=KEY, its key is in {settings.state_dir / WEB_KEY}"
+            ]
+        if not is_loopback(name.strip("[]") or "127.0.0.1"):
+            lines.append("what browsers and the desk say is not encrypted: put a proxy with TLS in front")
+        yield lines
+    finally:
+        pages.close()
+
+
+async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) -> None:
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
 
@@ -185,7 +236,7 @@ async def _serve(host: Host, printer: JournalPrinter) -> None:
             with AttachPoint(host, "serve"):
                 await host.start()
                 printer.follow()
-                for line in greeting(host):
+                for line in [*greeting(host), *more]:
                     printer.say(line)
                 following = asyncio.create_task(printer.keep_following())
                 await asked.wait()

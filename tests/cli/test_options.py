@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mcpdesk.cli.options import given_flags, server_folder, setting_options
+from mcpdesk.cli.options import given_flags, server_folder, setting_options, with_web_place
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import SETTINGS, SettingKind
 
@@ -68,3 +68,22 @@ def test_folder_is_told_from_what_is_none(tmp_path: Path) -> None:
         with pytest.raises(DeskUserError, match=message) as caught:
             server_folder(text)
         assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["--web"], ["--web", "127.0.0.1:3334"]),
+        (["--web", "a", "b"], ["--web", "127.0.0.1:3334", "a", "b"]),
+        (["a", "--web", "--theme", "x"], ["a", "--web", "127.0.0.1:3334", "--theme", "x"]),
+        (["--web", "4000", "a"], ["--web", "4000", "a"]),
+        (["--web", "[::1]:80"], ["--web", "[::1]:80"]),
+        (["--web", "desk.example:0", "a"], ["--web", "desk.example:0", "a"]),
+        (["--web", "--", "npx", "x"], ["--web", "127.0.0.1:3334", "--", "npx", "x"]),
+        (["--", "program", "--web"], ["--", "program", "--web"]),
+        (["--web=5", "a"], ["--web=5", "a"]),
+        (["a"], ["a"]),
+    ],
+)
+def test_web_needs_no_value(given: list[str], meant: list[str]) -> None:
+    assert with_web_place(given) == meant

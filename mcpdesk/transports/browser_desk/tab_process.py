@@ -1,0 +1,155 @@
+"""One screen for one page: a process whose terminal is the page.
+
+The process draws with Textual's driver for the web, which speaks in packets: a letter, four bytes of length,
+and that many bytes. `D` are bytes of the terminal, `M` is JSON about them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+READY = b"__GANGLION__\n"
+"""The line after which there are packets."""
+LINES = 10
+"""Before it, at most."""
+LARGEST = 16 << 20
+"""Bytes of a packet."""
+KEPT = 2_000
+"""Bytes of what it complained of that are shown when it could not begin."""
+LEAVE_S = 2.0
+"""How long it may take to leave the screen."""
+DRIVER = {
+    "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
+    "TEXTUAL_COLOR_SYSTEM": "truecolor",
+    "TERM": "xterm-256color",
+}
+WIDEST, HIGHEST = 1_000, 500
+"""Columns and rows a page may ask for."""
+
+Show = Callable[[bytes], Awaitable[None]]
+"""Takes what is drawn."""
+OpenUrl = Callable[[str], Awaitable[None]]
+"""Opens a link in the person's browser."""
+
+
+class TabProcess:
+    """Starts with `run`, which returns when the screen has ended; `leave` ends it."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._command = command
+        self._environment = environment
+        self._process: asyncio.subprocess.Process | None = None
+        self._left = asyncio.Event()
+
+    def leave(self) -> None:
+        """End the screen soon."""
+        self._left.set()
+
+    async def run(self, show: Show, open_url: OpenUrl, width: int, height: int) -> None:
+        """Run the screen. What it complained of is shown when it could not begin. Raises: OSError."""
+        size = {"COLUMNS": str(width), "ROWS": str(height)}
+        # Its own session: what is typed where the desk was started is not for it.
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**self._environment, **DRIVER, **size},
+            start_new_session=True,
+        )
+        assert process.stdout is not None and process.stderr is not None
+        complaints = asyncio.create_task(_tail(process.stderr))
+        relay = asyncio.create_task(self._relay(process.stdout, show, open_url))
+        left = asyncio.create_task(self._left.wait())
+        try:
+            await asyncio.wait({relay, left}, return_when=asyncio.FIRST_COMPLETED)
+            await self._end()
+            if relay.done() and not relay.exception() and not relay.result():
+                told = (await complaints).decode("utf-8", "replace").strip() or "It ended without a word."
+                await show(f"The desk cannot be shown.\n{told}\n".replace("\n", "\r\n").encode())
+        finally:
+            for task in (complaints, relay, left):
+                task.cancel()
+            await asyncio.gather(complaints, relay, left, return_exceptions=True)
+
+    async def take(self, message: Any) -> None:
+        """A message of the page, decoded JSON: what is typed, the size, the focus. Others are ignored."""
+        match message:
+            case ["stdin", str(text)]:
+                await self._send(b"D", text.encode("utf-8", "replace"))
+            case ["resize", {"width": int(width), "height": int(height)}]:
+                wide, high = max(1, min(width, WIDEST)), max(1, min(height, HIGHEST))
+                await self._tell({"type": "resize", "width": wide, "height": high})
+            case ["blur" | "focus" as kind]:
+                await self._tell({"type": kind})
+
+    async def _relay(self, stdout: asyncio.StreamReader, show: Show, open_url: OpenUrl) -> bool:
+        """Pass on what is drawn, to the end; returns False when the screen could not begin."""
+        if not await _is_ready(stdout):
+            return False
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # the screen, or the page, is gone
+            while True:
+                kind = await stdout.readexactly(1)
+                size = int.from_bytes(await stdout.readexactly(4), "big")
+                if size > LARGEST:
+                    break
+                payload = await stdout.readexactly(size)
+                if kind == b"D":
+                    await show(payload)
+                elif kind == b"M":
+                    said = json.loads(payload)
+                    if said.get("type") == "exit":
+                        break
+                    url = said.get("url")
+                    if said.get("type") == "open_url" and str(url).startswith(("http://", "https://")):
+                        await open_url(url)
+        return True
+
+    async def _end(self) -> None:
+        """Let it leave, then end it with whatever it started."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        await self._tell({"type": "quit"})
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
+            if number is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await process.wait()
+                    return
+
+    async def _tell(self, message: Mapping[str, object]) -> None:
+        await self._send(b"M", json.dumps(message).encode())
+
+    async def _send(self, kind: bytes, payload: bytes) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        with suppress(ConnectionError, RuntimeError):  # it has just ended
+            process.stdin.write(kind + len(payload).to_bytes(4, "big") + payload)
+            await process.stdin.drain()
+
+
+async def _is_ready(stdout: asyncio.StreamReader) -> bool:
+    for _ in range(LINES):
+        line = await stdout.readline()
+        if line == READY:
+            return True
+        if not line:
+            return False
+    return False
+
+
+async def _tail(stderr: asyncio.StreamReader) -> bytes:
+    kept = b""
+    while data := await stderr.read(4096):
+        kept = (kept + data)[-KEPT:]
+    return kept

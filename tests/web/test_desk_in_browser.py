@@ -1,0 +1,263 @@
+"""`mcpdesk --web`: the desk itself in pages, seen by a client of ours and by a headless Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import psutil
+import pyte
+import pytest
+from aiohttp import WSMsgType
+from playwright.async_api import ConsoleMessage, Request, WebSocket
+
+from tests.support.desk import until
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+from tests.support.ports import free_port
+from tests.support.terminal import Desk
+from tests.web.browsing import chromium, needs_browser
+
+ROOT = Path(__file__).parents[2]
+TOOL = '''
+    async def greet(name: str) -> str:
+        """Greet somebody."""
+        return f"Hello, {name}!"
+    '''
+FOLDER = {"mcp.json": '{"name": "shown"}', "tools/t.py": TOOL}
+COLUMNS, ROWS = 110, 30
+
+
+class Shown:
+    """A running `mcpdesk --web`."""
+
+    def __init__(self, state: Path, *arguments: str, **environ: str) -> None:
+        self.state = state
+        self.port, self.lines = free_port(), list[str]()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mcpdesk", "--web", f"127.0.0.1:{self.port}", "--port", "0", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "MCPDESK_STATE_DIR": str(state), **environ},
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if "the desk in a browser" in line:
+                break
+        else:
+            raise AssertionError(self.lines)
+        self.key = (state / "web-key").read_text().strip()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    @property
+    def cookie(self) -> dict[str, str]:
+        return {"Cookie": f"mcpdesk-web-{self.port}={self.key}"}
+
+    def screens(self) -> list[psutil.Process]:
+        """The processes of the pages that are open."""
+        found = psutil.Process(self.process.pid).children(recursive=True)
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            return [each for each in found if "attach" in each.cmdline()]
+        return self.screens()
+
+    def health(self) -> bytes:
+        """What the core says of itself, asked over HTTP."""
+        address = re.search(r"serving shown at (http://[^/]+)/", "".join(self.lines))
+        assert address is not None
+        with urllib.request.urlopen(f"{address[1]}/health", timeout=WITHIN_S) as answer:
+            told: bytes = answer.read()
+            return told
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(WITHIN_S)
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Iterator[Callable[..., Shown]]:
+    """Starts the desk on a folder; it is ended after the test."""
+    folder = write(tmp_path / "shown", FOLDER)
+    started: list[Shown] = []
+
+    def start(*arguments: str, **environ: str) -> Shown:
+        started.append(Shown(tmp_path / "state", str(folder), *arguments, **environ))
+        return started[-1]
+
+    yield start
+    for shown in started:
+        shown.process.kill()
+        shown.process.wait()
+        assert shown.process.stderr is not None
+        shown.process.stderr.close()
+
+
+class Page:
+    """A terminal that shows what a page is sent."""
+
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse) -> None:
+        self.ws = ws
+        self.screen = pyte.Screen(COLUMNS, ROWS)
+        self._stream = pyte.ByteStream(self.screen)
+
+    async def see(self, words: str) -> str:
+        """Wait until the screen has them."""
+        async with asyncio.timeout(WITHIN_S * 2):
+            while words not in (text := "\n".join(self.screen.display)):
+                message = await self.ws.receive()
+                assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), f"{message}\n{text}"
+                if message.type is WSMsgType.BINARY:
+                    self._stream.feed(message.data)
+        return text
+
+    async def type(self, keys: str) -> None:
+        await self.ws.send_str(json.dumps(["stdin", keys]))
+
+
+@pytest.mark.slow
+async def test_each_page_is_a_screen_on_one_core_which_outlives_it(show: Callable[..., Shown]) -> None:
+    shown = await asyncio.to_thread(show, "--theme", "textual-light", MCPDESK_API_KEY="not-for-screens")
+    where = f"/ws?width={COLUMNS}&height={ROWS}"
+    async with aiohttp.ClientSession(shown.url, headers=shown.cookie) as browser:
+        async with browser.ws_connect(where) as first, browser.ws_connect(where) as second:
+            one, other = Page(first), Page(second)
+            await one.see("greet")
+            await other.see("greet")
+            await one.type("2")
+            await one.see("No message has passed yet")
+            await other.type("\x12")  # calls, as ctrl+r does; the argument is missing
+            await other.see("name")
+            screens = shown.screens()
+            assert len(screens) == 2
+            assert not any("not-for-screens" in str(each.environ()) for each in screens)
+            assert all("--theme" in each.cmdline() for each in screens)
+            await one.type("\x11")  # ctrl+q
+            while (await first.receive(WITHIN_S)).type not in (WSMsgType.CLOSE, WSMsgType.CLOSED):
+                pass
+        await until(lambda: not shown.screens())
+        assert b"ok" in await asyncio.to_thread(shown.health)
+        async with browser.ws_connect(where) as again:
+            await Page(again).see("greet")
+            (screen,) = shown.screens()
+            assert await asyncio.to_thread(shown.end) == 0
+            assert not screen.is_running()
+
+
+@pytest.mark.slow
+async def test_screens_end_with_a_desk_that_is_killed(show: Callable[..., Shown]) -> None:
+    shown = await asyncio.to_thread(show)
+    async with (
+        aiohttp.ClientSession(shown.url, headers=shown.cookie) as browser,
+        browser.ws_connect("/ws") as ws,
+    ):
+        await Page(ws).see("shown")
+        (screen,) = shown.screens()
+        shown.process.kill()
+        await until(lambda: not screen.is_running() or screen.status() == psutil.STATUS_ZOMBIE)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_and_the_terminal_is_told_the_whole_address(tmp_path: Path) -> None:
+    folder = write(tmp_path / "shown", FOLDER)
+    environ = {"MCPDESK_STATE_DIR": str(tmp_path / "state"), "MCPDESK_PORT": "0"}
+    with Desk(["--web", str(folder)], environ=environ, columns=160) as desk:
+        desk.see(r"the desk in a browser: http://127\.0\.0\.1:\d+/\?token=[\w-]{32}")
+        desk.press("\x03")
+        assert desk.end() == 0
+    assert ((tmp_path / "state" / "web-key").stat().st_mode & 0o777) == 0o600
+
+
+def refused(*arguments: str, **environ: str) -> str:
+    """What a command says that ends with 2."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "mcpdesk", *arguments],
+        cwd=ROOT, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2, ended
+    return ended.stderr
+
+
+def test_mistakes_are_told_before_anything_is_served(tmp_path: Path) -> None:
+    folder = str(write(tmp_path / "shown", FOLDER))
+    state = {"MCPDESK_STATE_DIR": str(tmp_path)}
+    assert "HOST:PORT, or a port alone" in refused(folder, "--web=nowhere", **state)
+    bold = write(tmp_path / "bold", {"mcp.json": '{"settings": {"web": "1"}}'})
+    assert "settings.web: only a flag or the environment may set it" in refused(
+        "settings", str(bold), **state
+    )
+    without = write(
+        tmp_path / "hook", {"sitecustomize.py": 'import sys\nsys.modules["textual_serve"] = None\n'}
+    )
+    told = refused("serve", folder, "--web", "0", PYTHONPATH=str(without), **state)
+    assert "textual-serve is not installed" in told and "pip install 'mcpdesk[web]'" in told
+
+
+@needs_browser
+@pytest.mark.browser
+async def test_chromium_shows_the_desk_and_what_a_key_changes(show: Callable[..., Shown]) -> None:
+    shown = await asyncio.to_thread(show)
+    screen = pyte.Screen(300, 100)
+    stream, sockets, problems = pyte.ByteStream(screen), list[str](), list[str]()
+
+    def received(data: bytes | str) -> None:
+        if isinstance(data, bytes):
+            stream.feed(data)
+
+    def opened(ws: WebSocket) -> None:
+        sockets.append(ws.url)
+        ws.on("framereceived", received)
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith(f"{shown.url}/"):
+            problems.append(request.url)
+
+    def said(message: ConsoleMessage) -> None:
+        # The terminal's script tells a screen that has ended that it lost the focus.
+        if message.type == "error" and "already in CLOSING or CLOSED" not in message.text:
+            problems.append(message.text)
+
+    def text() -> str:
+        return "\n".join(screen.display)
+
+    async with chromium() as browser:
+        page = await browser.new_page(viewport={"width": 1100, "height": 650})
+        page.on("websocket", opened)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", asked)
+        page.on("console", said)
+        await page.goto(f"{shown.url}/?token={shown.key}")
+        assert page.url == f"{shown.url}/"  # the key is out of sight
+        await page.locator("body.-first-byte").wait_for()
+        await until(lambda: "greet" in text())
+        await page.wait_for_timeout(500)
+        before = await page.screenshot()
+        await page.locator("#terminal").click()
+        await page.keyboard.press("2")
+        await until(lambda: "No message has passed yet" in text())
+        async with asyncio.timeout(WITHIN_S):
+            while (after := await page.screenshot()) == before:
+                await page.wait_for_timeout(50)
+        assert len(after) > 5_000
+        assert len(sockets) == 1 and sockets[0].startswith(f"ws://127.0.0.1:{shown.port}/ws?width=")
+        await page.keyboard.press("Control+q")
+        await page.get_by_text("This screen has ended").wait_for()
+        await page.get_by_role("link", name="Open it again").click()
+        await until(lambda: len(sockets) == 2)
+        assert problems == []
+        stranger = await (await browser.new_context()).new_page()
+        answer = await stranger.goto(f"{shown.url}/")
+        assert answer is not None and answer.status == 401
+    await until(lambda: not shown.screens())
+    assert await asyncio.to_thread(shown.end) == 0
