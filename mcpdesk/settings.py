@@ -148,6 +148,7 @@ class Settings(Struct, frozen=True):
     shared: str
     """The URL of a Valkey or Redis server; empty: nothing is shared."""
     shared_name: str
+    shared_mask: bool
     replica_url: str
     """Empty: the address it listens on."""
     otel_endpoint: str
@@ -290,6 +291,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),
             "Those that share have the same name; another name is for another deployment on the same engine.",
             pattern=r"[A-Za-z0-9_.-]+", allowed="letters, digits, _, . and -", from_folder=False),
+    Setting("shared_mask", SettingKind.SWITCH, False, ("MCPDESK_SHARED_MASK",),
+            "true: what desks on other machines are told goes to `shared` with its secrets masked.",
+            from_folder=False),
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
             "Where the other replicas reach this one, if not where it listens: http://10.0.0.7:3333.",
             pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT", from_folder=False),

@@ -15,6 +15,7 @@ from mcpdesk.transports import rendezvous
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.attach_messages import Welcome
+    from mcpdesk.link.combined.engine_publisher import EnginePublisher
 
 
 class AttachPoint:
@@ -29,12 +30,18 @@ class AttachPoint:
         self._screens: set[socket] = set()
         self._is_over = False
         self._lock = threading.Lock()
+        self._publisher: EnginePublisher | None = None
+        """Serves desks on other machines; None where nothing is shared."""
 
     def __enter__(self) -> AttachPoint:
         threading.Thread(target=self._listen, name="attach", daemon=True).start()
+        if (group := self._host.replicas) is not None:
+            self._publisher = self._published(group.id).__enter__()
         return self
 
     def __exit__(self, *problem: object) -> None:
+        if self._publisher is not None:
+            self._publisher.__exit__(*problem)
         with self._lock:
             self._is_over = True
             place, screens = self._place, list(self._screens)
@@ -65,6 +72,20 @@ class AttachPoint:
                     visitor.close()
                     continue
                 threading.Thread(target=self._serve, args=(visitor,), name="screen", daemon=True).start()
+
+    def _published(self, replica: str) -> EnginePublisher:
+        from mcpdesk.link.combined.engine_publisher import EnginePublisher
+        from mcpdesk.link.local import LocalLink
+
+        settings = self._host.settings
+        return EnginePublisher(
+            settings.shared,
+            settings.shared_name,
+            replica,
+            self._welcome,
+            partial(LocalLink, self._host),
+            masks=settings.shared_mask,
+        )
 
     def _serve(self, visitor: socket) -> None:
         with suppress(OSError):

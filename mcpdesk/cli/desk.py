@@ -230,19 +230,25 @@ Examples:
   mcpdesk attach 4711       the core, or the tap, with that process id
   mcpdesk attach 4711 4712  both on one screen; names of servers do as well
   mcpdesk attach --list     what runs: name, pid, kind, since when, address
+  mcpdesk attach redis://10.0.0.5:6379   every replica that shares what lies there
+  mcpdesk attach --shared   the same, with the URL and its password from MCPDESK_SHARED
 
 With a state folder chosen by MCPDESK_STATE_DIR, only cores with the same one are seen.
 """
 
 
 @click.command(name="attach", epilog=EXAMPLES, short_help="Open a screen on a core that already runs.")
-@click.argument("who", nargs=-1, metavar="[NAME or PID]...")
+@click.argument("who", nargs=-1, metavar="[NAME, PID or URL]...")
 @click.option("--list", "is_list", is_flag=True, help="Print what runs and attach to nothing.")
+@click.option("--shared", is_flag=True, help="Attach to every replica that shares MCPDESK_SHARED.")
 @THEME
-def attach_command(who: tuple[str, ...], is_list: bool, theme: str | None) -> int:
+def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str | None) -> int:
     """Open a screen on a desk, a `mcpdesk serve` or a lone `mcpdesk stdio` of yours. Leaving it leaves the
     core running. Several are shown as one, each line with the name of its core. Of a tap
     (`mcpdesk stdio -- COMMAND`) the screen shows what passes, and can hold it."""
+    if shared or (len(who) == 1 and "://" in who[0]):
+        require_terminal("The status page of any replica, /status, needs none.")
+        return run_replicas(who[0] if who else "", theme)
     require_unix("`mcpdesk attach`")
     there = running()
     if not there:
@@ -346,6 +352,29 @@ def run_named(named: Sequence[str], theme: str | None = None) -> int:
     from mcpdesk.link.combined.local_replicas import LocalReplicas
 
     link = CombinedLink(LocalReplicas(named))
+    try:
+        return _show_attached(link, link.journal, lambda: link.source.title, theme)
+    finally:
+        link.close()
+
+
+def run_replicas(url: str, theme: str | None = None) -> int:
+    """Show every replica that shares an engine as one; without a URL that of the environment.
+
+    Raises: DeskUserError.
+    """
+    from mcpdesk.link.combined.combined_link import CombinedLink
+    from mcpdesk.link.combined.engine_replicas import EngineReplicas
+    from mcpdesk.settings import resolve
+    from mcpdesk.storage.shared.engine import shown
+
+    configured = resolve({}, os.environ).settings.shared
+    settings = resolve({"shared": url or None}, os.environ).settings
+    if not settings.shared:
+        raise DeskUserError("MCPDESK_SHARED is not set.", "mcpdesk attach redis://HOST:PORT")
+    # The same place is given with its password in the environment.
+    place = configured if configured and url == shown(configured) else settings.shared
+    link = CombinedLink(EngineReplicas(place, settings.shared_name))
     try:
         return _show_attached(link, link.journal, lambda: link.source.title, theme)
     finally:

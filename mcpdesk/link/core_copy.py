@@ -76,6 +76,8 @@ BEAT_S = 1.0
 """Seconds between two questions whether the core still answers."""
 SILENT_S = 3.0
 """Seconds without a word of it, after which the screen says so."""
+TELL_S = 2.0
+"""Seconds between two lines on frames that are left out."""
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
 """Bytes of what is asked that may wait for a core that does not read."""
@@ -90,11 +92,15 @@ _of_core: msgspec.msgpack.Decoder[FromCore] = msgspec.msgpack.Decoder(FromCore)
 _parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
 
 
+LOST: Final = b""
+"""Stands for messages that were cut before they could be read."""
+
+
 class Wire(Protocol):
     """A connection to a core, which has been greeted. Its methods are called on the thread of the room."""
 
     async def receive(self) -> bytes:
-        """The next message of the core. Raises: EOFError or OSError when there will be none."""
+        """The next message of the core, or `LOST`. Raises: EOFError or OSError when there will be none."""
 
     def send(self, message: bytes) -> None:
         """Send a message with its length before it, without waiting."""
@@ -118,6 +124,8 @@ class CopyRoom:
         self.loop = asyncio.new_event_loop()
         self.is_over = False
         """Whether it is closed: what ends then is no news."""
+        self.is_cut_off = False
+        """Whether no core can be reached: that it is silent is no news."""
         self._copies: dict[int, CoreCopy] = {}
         """By epoch."""
         self._epochs = 0
@@ -224,6 +232,9 @@ class CoreCopy(Link):
         self._calls: dict[int, RemoteCall] = {}
         self._ids = iter(range(1, 1 << 62))
         self._wire: Wire | None = None
+        self._has_frames = False
+        self._missing, self._told_missing = 0, float("-inf")
+        """Frames that are left out and were not told yet, and when some were told last."""
 
     @property
     def title(self) -> str:
@@ -351,6 +362,10 @@ class CoreCopy(Link):
         # Who asks for something to be done hears of ValueError, as of answers that do not fit.
         done.set_exception(ValueError(why) if method in ASKED else DeskUserError(why))
 
+    def _fail_all(self, why: str) -> None:
+        for id in [*self._asked, *self._calls]:
+            self._fail(id, why)
+
     def note(self, text: str, severity: Severity) -> None:
         """Say something to the person at the screen."""
         self.journal.notify(text, severity)
@@ -363,7 +378,10 @@ class CoreCopy(Link):
             while True:
                 news = await wire.receive()
                 self._heard = time.monotonic()
-                self._take(_of_core.decode(news))
+                if news is LOST:
+                    self._fail_all(f"what {self.title} answered was cut before it could be read")
+                else:
+                    self._take(_of_core.decode(news))
         finally:
             watching.cancel()
             self._wire = None
@@ -379,7 +397,7 @@ class CoreCopy(Link):
             last, beat = beat, time.monotonic()
             if beat - last > BEAT_S + SILENT_S / 2:
                 self._heard = beat  # it was this process that stood still
-            is_silent = beat - self._heard >= SILENT_S
+            is_silent = beat - self._heard >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
                 self.note(f"{self.title} does not answer: it hangs, or was stopped", Severity.WARNING)
             elif was_silent and not is_silent:
@@ -392,7 +410,10 @@ class CoreCopy(Link):
             case State(part, key, value):
                 self._take_part(part, key, _parts[part].decode(value))
             case TrafficBatch():
-                self.room.frames.take(news, self._epoch, self.replica)
+                missing = self.room.frames.take(news, self._epoch, self.replica)
+                if missing and self._has_frames:
+                    self._tell_missing(missing)
+                self._has_frames = True
             case Reply(id):
                 self._take_reply(id, news)
             case CallNews(id) if (call := self._calls.get(id)) is not None:
@@ -402,6 +423,14 @@ class CoreCopy(Link):
                 if news.outcome is not None:
                     del self._calls[id]
                     call.end(news.outcome)
+
+    def _tell_missing(self, missing: int) -> None:
+        """Say, but not too often, how many frames are left out."""
+        self._missing += missing
+        if (now := time.monotonic()) - self._told_missing > TELL_S:
+            left_out = f"{self._missing:,} frames of {self.title} are left out"
+            self.journal.log("warning", "server", f"{left_out}: they came faster than they are read here")
+            self._missing, self._told_missing = 0, now
 
     def _take_reply(self, id: int, reply: Reply) -> None:
         if reply.error:
@@ -438,10 +467,7 @@ class CoreCopy(Link):
     def lose(self, ended: str, then: str = "", *, is_news: bool = True) -> None:
         """The core is not there any more; `ended` says why, to follow its name, and `then` what is done."""
         said = f"{self.title} {ended}"
-        for id in list(self._asked):
-            self._fail(id, said)
-        for id in list(self._calls):
-            self._fail(id, said)
+        self._fail_all(said)
         if self.room.is_over or self._view.gone:
             return
         self.room.frames.close_all(self._epoch)

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -102,41 +102,117 @@ class _AttachedScreen:
         self._over = self._is_quiet = False
         self._wake = threading.Event()
         self._room = threading.Semaphore(MOST_ASKS)
-        self._replies: deque[Reply] = deque()
-        self._calls: dict[int, _SentCall] = {}
-        self._sent: dict[tuple[str, str], object] = {}
-        """What the screen has, by part and key: a version, or the value itself."""
-        self._connections: dict[int, ConnectionInfo] = {}
-        self._watching: set[str] = set()
-        self._looked_at = 0
-        self._slow_due = 0.0
-        count = link.traffic.frame_count
-        self._next_frame = max(0, count - PAST)
-        self._missed, self._why = self._next_frame, "they passed before this screen was attached"
-        self._next_line = -1
-        self._next_mark = 0
-        notices = link.notices()
-        self._next_notice = notices[-1].number if notices else -1
+        self._visit = ScreenVisit(link, self._wake.set)
+        self._news = CoreNews(link, self._send, past=PAST)
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
 
     def serve(self, read: Callable[[int], bytes]) -> None:
         """Do what it asks until it leaves. Raises: EOFError, OSError, ValueError, MsgspecError."""
         self._sender.start()
         while not self._over:
-            ask = _of_screen.decode(read_message(read))
-            if not isinstance(ask, Ask) or ask.method not in METHODS:
-                raise ValueError(f"not something to ask for: {ask!r:.200}")
-            arguments = METHODS[ask.method].arguments.decode(ask.arguments)
+            said = read_message(read)
             self._room.acquire()
-            self._do(ask, arguments)
+            self._visit.take(said)
 
     def end(self) -> None:
         """The screen has gone, and its calls with it."""
         self._over = True
         self._wake.set()
+        self._visit.end()
+
+    # The sender's thread
+
+    def _send_all(self) -> None:
+        quiet = 0
+        try:
+            while not self._over:
+                self._is_quiet = True
+                self._send_news()
+                quiet = quiet + 1 if self._is_quiet else 0
+                self._wake.wait(REST_S if quiet > RESTING else LOOK_S)
+                self._wake.clear()
+        except OSError:
+            pass  # it left
+        except Exception:
+            _log.exception("an attached screen cannot be told what happens")
+        finally:
+            self._over = True
+            with suppress(OSError):
+                self._connection.shutdown(SHUT_RDWR)  # the reader notices
+
+    def _send_news(self) -> None:
+        # An outcome comes after its frames: the screen looks for them at once.
+        calls = self._visit.call_news()
+        self._news.send_traffic()
+        self._news.send_lines()
+        self._news.send_state()
+        for each in (*self._visit.own_parts(), *calls):
+            self._send(each)
+        is_quiet = self._is_quiet
+        for reply in self._visit.replies():
+            self._send(reply)
+            self._room.release()
+        self._is_quiet = is_quiet  # what an answer changed is news of its own
+
+    def _send(self, message: Struct) -> None:
+        self._is_quiet = False
+        self._connection.sendall(framed(message))
+
+
+class ScreenVisit:
+    """What one screen asks, and what only it is told: replies, its calls, what it watches and looks at."""
+
+    def __init__(self, link: LocalLink, wake: Callable[[], object]) -> None:
+        """`link` is its own, and closed with the visit; `wake` is called when there is something to tell."""
+        self._link = link
+        self._wake = wake
+        self._replies: deque[Reply] = deque()
+        self._calls: dict[int, _SentCall] = {}
+        self._watching: set[str] = set()
+        self._looked_at = 0
+        self._slow_due = 0.0
+        self._sent = SentParts()
+
+    def take(self, said: bytes) -> None:
+        """Do what it asks in a message. Raises: ValueError, MsgspecError for what cannot be asked."""
+        ask = _of_screen.decode(said)
+        if not isinstance(ask, Ask) or ask.method not in METHODS:
+            raise ValueError(f"not something to ask for: {ask!r:.200}")
+        self._do(ask, METHODS[ask.method].arguments.decode(ask.arguments))
+
+    def end(self) -> None:
+        """The screen has gone, and its calls with it."""
         for sent in list(self._calls.values()):
             sent.call.cancel()
         self._link.close()
+
+    @property
+    def waiting(self) -> int:
+        """Replies that nobody has taken, and calls that run."""
+        return len(self._replies) + len(self._calls)
+
+    def replies(self) -> Iterator[Reply]:
+        """Those that are due, each once."""
+        while self._replies:
+            yield self._replies.popleft()
+
+    def call_news(self) -> list[CallNews]:
+        """How its calls stand, of those of which it does not know."""
+        news = [news for sent in list(self._calls.values()) if (news := sent.news()) is not None]
+        for each in news:
+            if each.outcome is not None:
+                del self._calls[each.id]
+        return news
+
+    def own_parts(self) -> Iterator[State]:
+        """What it watches, and the client it looks at, where that has changed."""
+        for server_name in list(self._watching):
+            watched = dict(self._link.watched(server_name))
+            yield from self._sent.changed("watched", watched, watched.copy, server_name)
+        if self._looked_at and time.monotonic() >= self._slow_due:
+            self._slow_due = time.monotonic() + SLOW_S
+            client = self._link.client(self._looked_at)
+            yield from self._sent.changed("client", client, lambda: client, str(self._looked_at))
 
     def _do(self, ask: Ask, arguments: tuple[Any, ...]) -> None:
         try:
@@ -160,7 +236,7 @@ class _AttachedScreen:
 
     def _reply(self, reply: Reply) -> None:
         self._replies.append(reply)
-        self._wake.set()
+        self._wake()
 
     def _reply_later(self, ask: Ask, done: Future[Any]) -> None:
         error = None if done.cancelled() else done.exception()
@@ -178,7 +254,7 @@ class _AttachedScreen:
     def _request(self, id: int, server: str, method: str, params: dict[str, Any]) -> None:
         call = self._link.request(server, method, params)
         self._calls[id] = _SentCall(id, call)
-        call.outcome.add_done_callback(lambda _: self._wake.set())
+        call.outcome.add_done_callback(lambda _: self._wake())
 
     def _cancel(self, id: int) -> None:
         if sent := self._calls.get(id):
@@ -188,52 +264,82 @@ class _AttachedScreen:
         self._looked_at = connection
         self._slow_due = 0.0
 
-    # The sender's thread
 
-    def _send_all(self) -> None:
-        quiet = 0
-        try:
-            while not self._over:
-                self._is_quiet = True
-                self._send_news()
-                quiet = quiet + 1 if self._is_quiet else 0
-                self._wake.wait(REST_S if quiet > RESTING else LOOK_S)
-                self._wake.clear()
-        except OSError:
-            pass  # it left
-        except Exception:
-            _log.exception("an attached screen cannot be told what happens")
-        finally:
-            self._over = True
-            with suppress(OSError):
-                self._connection.shutdown(SHUT_RDWR)  # the reader notices
+class SentParts:
+    """Which version of each part was sent, or which value of one that has no version."""
 
-    def _send_news(self) -> None:
+    def __init__(self) -> None:
+        self._sent: dict[tuple[str, str], object] = {}
+
+    def changed(
+        self, part: str, version: object, make: Callable[[], object], key: str = ""
+    ) -> Iterator[State]:
+        """The part, unless just that version was sent."""
+        if (part, key) not in self._sent or self._sent[part, key] != version:
+            self._sent[part, key] = version
+            yield State(part, key, pack(make()))
+
+    def is_new(self, name: str, version: object) -> bool:
+        """Whether a version is another than the last time."""
+        before = self._sent.get((name, ""))
+        self._sent[name, ""] = version
+        return before != version
+
+    def keep_only(self, part: str, keys: Collection[str]) -> None:
+        """Forget the others: another server may get the name of one."""
+        for key in [key for key in self._sent if key[0] == part and key[1] not in keys]:
+            del self._sent[key]
+
+    def clear(self) -> None:
+        """Forget all: everything is new again."""
+        self._sent.clear()
+
+
+class CoreNews:
+    """What every screen is told of a core: its traffic, its log, and its state where that changed."""
+
+    def __init__(self, link: LocalLink, send: Callable[[Struct], object], past: int) -> None:
+        """`past` is how many frames of the past are told at first."""
+        self._link = link
+        self._send = send
+        self._sent = SentParts()
+        self._connections: dict[int, ConnectionInfo] = {}
+        self._slow_due = 0.0
+        count = link.traffic.frame_count
+        self._next_frame = max(0, count - past)
+        self._missed, self._why = self._next_frame, "they passed before this screen was attached"
+        self._next_line = -1
+        self._next_mark = 0
+        notices = link.notices()
+        self._next_notice = notices[-1].number if notices else -1
+
+    def begin_again(self) -> None:
+        """Send the whole state again, as somebody is there who does not have it."""
+        self._sent.clear()
+        self._slow_due = 0.0
+
+    def send_past(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
+        """Send, to somebody who has just come, the newest of what was sent already."""
+        index, stop = self._link.traffic, self._next_frame
+        send(TrafficBatch(tuple(index.connections.values()), marks=tuple(index.marks[: self._next_mark])))
+        why = "they passed before this screen was attached"
+        for start in range(max(0, stop - frames), stop, SLICE):
+            found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
+            notes = {each.number: note for each in found if (note := index.note(each.number)) is not None}
+            send(TrafficBatch((), tuple(found), notes, why=why))
+        kept = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
+        send(State("logs", "", pack(kept)))
+
+    def send_state(self) -> None:
+        """Send what changed besides traffic and log."""
         link, view = self._link, self._link.view()
-        # An outcome comes after its frames: the screen looks for them at once.
-        news = [news for sent in list(self._calls.values()) if (news := sent.news()) is not None]
-        self._send_frames()
-        self._send_lines()
-        names = {server.name for server in view.servers}
-        for key in [key for key in self._sent if key[0] == "catalogue" and key[1] not in names]:
-            del self._sent[key]  # another server may get that name
+        self._sent.keep_only("catalogue", {server.name for server in view.servers})
         for server in view.servers:
             self._send_changed(
                 "catalogue", server.catalogue_version, partial(link.catalogue, server.name), server.name
             )
-        for server_name in list(self._watching):
-            self._send_value("watched", dict(link.watched(server_name)), server_name)
         self._send_snapshots(view)
         self._send_value("view", view)
-        for each in news:
-            self._send(each)
-            if each.outcome is not None:
-                del self._calls[each.id]
-        is_quiet = self._is_quiet
-        while self._replies:
-            self._send(self._replies.popleft())
-            self._room.release()
-        self._is_quiet = is_quiet  # what an answer changed is news of its own
 
     def _send_snapshots(self, view: CoreView) -> None:
         work, is_due = view.work, time.monotonic() >= self._slow_due
@@ -242,34 +348,28 @@ class _AttachedScreen:
             "callbacks": work.callbacks_version,
             "todo": work.todo_version,
         }
+        are_jobs_new = self._sent.is_new("jobs version", work.jobs_version)
         for name in SNAPSHOTS:
             make = getattr(self._link, name)
             if name in versions:
                 self._send_changed(name, versions[name], make)
-            elif (
-                is_due
-                or name == "held"
-                or (name == "jobs" and self._sent.get(("jobs version", "")) != work.jobs_version)
-            ):
+            elif is_due or name == "held" or (name == "jobs" and are_jobs_new):
                 self._send_value(name, make())
-        self._sent["jobs version", ""] = work.jobs_version
         if is_due:
             self._slow_due = time.monotonic() + SLOW_S
             self._send_connections(list(self._link.traffic.connections.values()))
-            if self._looked_at:
-                self._send_value("client", self._link.client(self._looked_at), str(self._looked_at))
 
     def _send_changed(self, part: str, version: object, make: Callable[[], object], key: str = "") -> None:
         """Send a part unless the screen has that version of it."""
-        if (part, key) not in self._sent or self._sent[part, key] != version:
-            self._sent[part, key] = version
-            self._send(State(part, key, pack(make())))
+        for state in self._sent.changed(part, version, make, key):
+            self._send(state)
 
     def _send_value(self, part: str, value: object, key: str = "") -> None:
         """Send a part without a version unless the screen has just this value."""
         self._send_changed(part, value, lambda: value, key)
 
-    def _send_lines(self) -> None:
+    def send_lines(self) -> None:
+        """Send the lines of the log, and the notices, that came since."""
         lines = self._link.logs(self._next_line)
         if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
             told = f"{missed:,} lines are left out: an attached screen was too slow for them"
@@ -294,7 +394,8 @@ class _AttachedScreen:
         self._connections.update((info.number, info) for info in fresh)
         return fresh
 
-    def _send_frames(self) -> None:
+    def send_traffic(self) -> None:
+        """Send the frames that came since, as many as fit between two looks at everything else."""
         index = self._link.traffic
         if marks := tuple(index.marks[self._next_mark :]):
             self._next_mark += len(marks)
@@ -322,10 +423,6 @@ class _AttachedScreen:
             infos = [info for id in ids if (info := index.connections.get(id)) is not None]
             self._send(TrafficBatch(self._unknown(infos), tuple(frames), notes, self._missed, self._why))
             self._missed, self._why = 0, ""
-
-    def _send(self, message: Struct) -> None:
-        self._is_quiet = False
-        self._connection.sendall(framed(message))
 
 
 class _SentCall:

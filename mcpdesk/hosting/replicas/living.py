@@ -44,6 +44,14 @@ return redis.call('HMGET', KEYS[1], unpack(living))
 """
 """Renew a lease; returns what all that live said of themselves."""
 
+LIVING = """
+local now = redis.call('TIME')
+local living = redis.call('ZRANGEBYSCORE', KEYS[2], now[1] + now[2] / 1000000, '+inf')
+if #living == 0 then return {} end
+return redis.call('HMGET', KEYS[1], unpack(living))
+"""
+"""What all that live said of themselves."""
+
 log = logging.getLogger(__name__)
 
 
@@ -79,7 +87,7 @@ class LivingReplicas:
             os.urandom(4).hex(), socket.gethostname(), pid=os.getpid(), began=engine.clock()
         )
         self._engine = engine
-        self._keys = [engine.key("replicas"), engine.key("leases")]
+        self._keys = _keys(engine)
         self._renewing_aio: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -141,6 +149,16 @@ def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
         return msgspec.json.decode(encoded or b"", type=ReplicaInfo)
     except msgspec.MsgspecError:
         return None  # one of another version
+
+
+async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
+    """The replicas that live, for somebody who is none. Raises: EngineAway."""
+    found = map(_decoded, await engine.script(LIVING, _keys(engine)))
+    return [info for info in found if info is not None]
+
+
+def _keys(engine: Engine) -> list[str]:
+    return [engine.key("replicas"), engine.key("leases")]
 
 
 def folder_digest(folder: Path) -> str:

@@ -63,6 +63,8 @@ LOOK_S = 1.0
 """Seconds between two looks for replicas that have come."""
 FIRST_S = 10.0
 """How long the first may take to show itself."""
+LENIENT_S = 6.0
+"""How long a replica may take to be found again after nobody could tell which live."""
 MOST_FORMER: Final = 8
 """Replicas that have ended and are still shown."""
 LASTING: Final = 3
@@ -115,6 +117,8 @@ class _Member:
     found: FoundReplica
     copy: CoreCopy
     following: asyncio.Task[None] | None = None
+    is_refused: bool = False
+    """Whether it sent what cannot be shown."""
 
     @property
     def is_over(self) -> bool:
@@ -137,6 +141,8 @@ class CombinedLink(Link):
         """In the order of their names, the living ones before those that have ended."""
         self._unreadable: dict[str, ReplicaView] = {}
         """By key: those of another version."""
+        self._lenient_until = 0.0
+        """Until when no replica is taken for dead, in monotonic seconds: nobody could tell who lives."""
         self._trouble = ""
         """Why nobody can tell which replicas live."""
         self._serving: dict[str, CoreCopy] = {}
@@ -553,18 +559,22 @@ class CombinedLink(Link):
             trouble = f"{self.source.title} cannot be reached: {error}"
             if not self._trouble:
                 self.journal.notify(f"{trouble}; what was seen stays", Severity.ERROR)
-            self._trouble = trouble
+            self._trouble, self.room.is_cut_off = trouble, True
             return
         if self._trouble:
-            self._trouble = ""
+            self._trouble, self.room.is_cut_off = "", False
+            self._lenient_until = time.monotonic() + LENIENT_S
             self.journal.notify(f"{self.source.title} is reached again", Severity.INFO)
-        known = {member.found.key for member in self._members}
+        known = {member.found.key: member for member in self._members}
         there = {each.key for each in found}
         self._unreadable = {key: each for key, each in self._unreadable.items() if key in there}
         for each in found:
-            if each.key not in known:
+            member = known.get(each.key)
+            if member is None:
                 self._join(each)
-        if self.source.knows_the_ended:
+            elif member.following is None and not member.is_refused:  # it was taken for dead
+                member.following = asyncio.create_task(self._follow(member))
+        if self.source.knows_the_ended and time.monotonic() >= self._lenient_until:
             for member in self._members:
                 if member.found.key not in there and member.following is not None:
                     member.following.cancel()
@@ -590,12 +600,13 @@ class CombinedLink(Link):
         try:
             copy.core, wire = await member.found.join()
             self.room.loop.call_soon(self._tell_wishes, copy)  # once it is followed
+            self.room.loop.call_later(LOOK_S, lambda: self._arrange(self._members))
             await copy.follow(wire)
         except (EOFError, OSError, asyncio.CancelledError):
             pass
         except Exception as error:
             _log.exception("what %s sent cannot be shown", copy.title)
-            ended = f"sent what cannot be shown: {error}"
+            ended, member.is_refused = f"sent what cannot be shown: {error}", True
         finally:
             member.following = None
             was_shown = copy.shown.is_set()

@@ -1,0 +1,296 @@
+"""A core tells desks what happens, and does what they ask, over the engine: the replica's side.
+
+It reads one stream, and writes to another one only while some desk is heard of, in batches that every desk
+reads. The stream is bounded in bytes: a desk that is too slow misses the oldest, and sees that by numbers.
+All of it runs on a thread of its own, so that a stuck core can be looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk.link.attach_messages import FromScreen, Join, Welcome, framed, pack
+from mcpdesk.link.combined.engine_streams import (
+    AGAIN,
+    DESK,
+    DESK_S,
+    KEPT_S,
+    MESSAGES,
+    NUMBER,
+    WELCOME,
+    asks_key,
+    news_key,
+    separate,
+)
+from mcpdesk.link.combined.source_masking import SourceMask
+from mcpdesk.link.link_server import CoreNews, ScreenVisit
+from mcpdesk.link.local import LocalLink
+from mcpdesk.storage.shared.engine import Engine, EngineAway
+
+LOOK_S = 0.05
+"""Seconds between two looks at the traffic while a desk is there."""
+STATE_S = 0.2
+"""Seconds between two looks at everything else."""
+PAUSE_S = 0.25
+"""Seconds between two attempts while the engine is away."""
+ENTRY_BYTES: Final = 256 << 10
+"""Bytes of messages from which on an entry is written."""
+STREAM_BYTES: Final = 8 << 20
+"""Bytes of the newest entries that stay in the engine."""
+PAST_FRAMES, PAST_LINES = 2_000, 1_000
+"""Frames and log lines of the past that a desk gets when it joins."""
+MOST_WAITING = 1_000
+"""Things one desk may have asked for and not got; more is not done."""
+_log = logging.getLogger(__name__)
+_of_desk: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
+
+
+class EnginePublisher:
+    """Serves desks over the engine while the block runs."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        replica: str,
+        welcome: Callable[[], Welcome],
+        make_link: Callable[[int], LocalLink],
+        *,
+        masks: bool,
+    ) -> None:
+        """`make_link` is told how many people look at the link: none at that which all desks share."""
+        self._place = url, name
+        self._replica = replica
+        self._welcome = welcome
+        self._make_link = make_link
+        self._mask = SourceMask(welcome().secret_headers) if masks else None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="shared-desks", daemon=True)
+        self._desks: dict[str, _Desk] = {}
+        self._link: LocalLink | None = None
+        self._news: CoreNews | None = None
+        self._wake = asyncio.Event()
+        self._state_due = 0.0
+        self._strangers: set[str] = set()
+        """Desks that ask without having joined: they are to join again."""
+        self._entries = _Entries()
+
+    def __enter__(self) -> EnginePublisher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        with suppress(RuntimeError):  # ended by itself
+            self._loop.call_soon_threadsafe(self._stop)
+        self._thread.join(DESK_S)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner, suppress(asyncio.CancelledError):
+            runner.run(self._serve())
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+
+    async def _serve(self) -> None:
+        self._engine = Engine(*self._place)
+        await self._engine.start()
+        telling = asyncio.create_task(self._tell())
+        try:
+            await self._listen()
+        finally:
+            telling.cancel()
+            for desk in self._desks.values():
+                desk.visit.end()
+            if self._link is not None:
+                self._link.close()
+            await self._engine.close()
+
+    async def _listen(self) -> None:
+        """Take in what desks ask, from now on."""
+        key, last = asks_key(self._engine, self._replica), "0-0"
+        while True:
+            try:
+                entries = await self._engine.read_stream(key, last)
+            except EngineAway:
+                await asyncio.sleep(PAUSE_S)
+                continue
+            for identifier, fields in entries:
+                last = identifier
+                try:
+                    desk = fields[DESK].decode()
+                    for message in separate(fields[MESSAGES]):
+                        self._take(desk, message)
+                except (KeyError, ValueError, msgspec.MsgspecError) as error:
+                    _log.warning("what a desk asked through the engine cannot be read: %s", error)
+            self._forget_silent()
+
+    def _take(self, name: str, message: bytes) -> None:
+        """Do what a desk asks. Raises: ValueError, MsgspecError."""
+        desk = self._desks.get(name)
+        if isinstance(_of_desk.decode(message), Join):
+            if desk is None:
+                desk = self._desks[name] = _Desk(ScreenVisit(self._make_link(1), self._awake))
+                _log.info("a desk has joined through the engine: %d are there", len(self._desks))
+            desk.is_new = True
+        elif desk is None:
+            self._strangers.add(name)
+        elif desk.visit.waiting < MOST_WAITING:
+            desk.visit.take(message)
+        if desk is not None:
+            desk.heard = time.monotonic()
+        self._awake()
+
+    def _awake(self) -> None:
+        with suppress(RuntimeError):  # closed
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    def _forget_silent(self) -> None:
+        """Let those go that have left, and stop to tell when nobody is there."""
+        now = time.monotonic()
+        for name, desk in list(self._desks.items()):
+            if now - desk.heard > DESK_S:
+                del self._desks[name]
+                desk.visit.end()
+        if not self._desks and self._link is not None:
+            self._link.close()
+            self._link = self._news = None
+
+    async def _tell(self) -> None:
+        """Write what is new as long as somebody is there to read it."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), LOOK_S if self._desks else None)
+            self._wake.clear()
+            try:
+                self._look()
+            except Exception:
+                _log.exception("desks cannot be told what happens")
+                await asyncio.sleep(DESK_S)
+            await self._write()
+
+    def _look(self) -> None:
+        """Collect entries for all desks, and for each."""
+        for name in self._strangers:
+            self._entries.add(name, {AGAIN: b"1"})
+        self._strangers.clear()
+        if not self._desks:
+            return
+        if self._link is None or self._news is None:
+            self._link = self._make_link(0)
+            self._news = CoreNews(self._link, self._put, past=0)
+        for name, desk in self._desks.items():
+            if desk.is_new:
+                desk.is_new = False
+                self._entries.add(name, {WELCOME: bytes(pack(self._welcome()))})
+                self._news.send_past(partial(self._put, desk=name), PAST_FRAMES, PAST_LINES)
+                self._news.begin_again()
+                self._state_due = 0.0
+        calls = {name: desk.visit.call_news() for name, desk in self._desks.items()}
+        # An outcome comes after its frames: the screen looks for them at once.
+        self._news.send_traffic()
+        self._send_state(self._news)
+        for name, desk in self._desks.items():
+            for message in (*desk.visit.own_parts(), *calls[name], *desk.visit.replies()):
+                self._put(message, name)
+
+    def _send_state(self, news: CoreNews) -> None:
+        now = time.monotonic()
+        if now >= self._state_due or any(desk.visit.waiting for desk in self._desks.values()):
+            self._state_due = now + STATE_S
+            news.send_lines()
+            news.send_state()
+
+    def _put(self, message: Struct, desk: str = "") -> None:
+        """Put a message behind the others, for one desk or all."""
+        self._entries.put(desk, framed(message if self._mask is None else self._mask.masked(message)))
+
+    async def _write(self) -> None:
+        """Write the entries and cut the stream. What cannot be written is gone, as the numbers say."""
+        key = news_key(self._engine, self._replica)
+        for fields in self._entries.take():
+            oldest = self._entries.oldest
+            with suppress(EngineAway):
+                identifier = await self._engine.run(partial(_add, key, fields, oldest))
+                self._entries.note(identifier.decode(), fields)
+
+
+async def _add(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -> bytes:
+    pipeline = client.pipeline(transaction=False)
+    pipeline.xadd(key, fields, minid=oldest or None, approximate=False)
+    pipeline.expire(key, KEPT_S)
+    identifier, _ = await pipeline.execute()
+    return bytes(identifier)
+
+
+class _Desk:
+    """A desk that is there."""
+
+    def __init__(self, visit: ScreenVisit) -> None:
+        self.visit = visit
+        self.heard = time.monotonic()
+        self.is_new = True
+        """Whether it knows nothing yet."""
+
+
+class _Entries:
+    """Entries that are to be written, and which of those written stay."""
+
+    def __init__(self) -> None:
+        self.oldest = ""
+        """The id of the oldest entry that is to stay."""
+        self._written: deque[tuple[str, int]] = deque()
+        """Id and bytes of those that stay."""
+        self._size = 0
+        self._due: list[dict[bytes, bytes]] = []
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._desk = ""
+        self._number = 0
+
+    def put(self, desk: str, message: bytes) -> None:
+        """Add a message to the last entry if that is for the same and not too large."""
+        if self._pieces and (desk != self._desk or self._held + len(message) > ENTRY_BYTES):
+            self._finish()
+        self._desk = desk
+        self._pieces.append(message)
+        self._held += len(message)
+
+    def add(self, desk: str, fields: dict[bytes, bytes]) -> None:
+        """Add an entry for one desk."""
+        self._finish()
+        self._due.append(fields | {DESK: desk.encode()})
+
+    def take(self) -> Iterator[dict[bytes, bytes]]:
+        """The entries to be written, numbered, each once."""
+        self._finish()
+        due, self._due = self._due, []
+        for fields in due:
+            self._number += 1
+            yield fields | {NUMBER: b"%d" % self._number}
+
+    def note(self, identifier: str, fields: dict[bytes, bytes]) -> None:
+        """An entry was written: find out which are too many now."""
+        size = sum(map(len, fields.values()))
+        self._written.append((identifier, size))
+        self._size += size
+        while self._size > STREAM_BYTES and len(self._written) > 1:
+            self._size -= self._written.popleft()[1]
+        self.oldest = self._written[0][0]
+
+    def _finish(self) -> None:
+        if self._pieces:
+            fields = {MESSAGES: b"".join(self._pieces)}
+            self._due.append(fields | {DESK: self._desk.encode()} if self._desk else fields)
+            self._pieces, self._held = [], 0

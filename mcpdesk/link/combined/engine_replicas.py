@@ -1,0 +1,192 @@
+"""The replicas of a deployment, found and reached through the engine alone: the desk's side."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from mcpdesk.errors import StorageError
+from mcpdesk.hosting.replicas.living import ReplicaInfo, living_replicas
+from mcpdesk.link.attach_messages import Welcome
+from mcpdesk.link.combined.combined_link import FoundReplica
+from mcpdesk.link.combined.engine_streams import (
+    AGAIN,
+    DESK,
+    KEPT_ASKS,
+    KEPT_S,
+    MESSAGES,
+    NUMBER,
+    WELCOME,
+    asks_key,
+    news_key,
+    separate,
+)
+from mcpdesk.link.core_copy import LOST, join_message
+from mcpdesk.storage.shared.engine import Engine, EngineAway, shown
+
+GREET_S = 5.0
+"""How long a replica may take to greet."""
+PAUSE_S = 0.25
+"""Seconds between two attempts while the engine is away."""
+AGAIN_S = 1.0
+"""A desk joins again at most this often."""
+_welcome = msgspec.msgpack.Decoder(Welcome)
+
+
+class EngineWire:
+    """Implements `Wire` over the streams of one replica."""
+
+    def __init__(self, engine: Engine, replica: str, desk: str) -> None:
+        self._engine = engine
+        self._asks, self._news = asks_key(engine, replica), news_key(engine, replica)
+        self._desk = desk.encode()
+        self._last = "0-0"
+        """The id of the last entry that was read."""
+        self._number: int | None = None
+        """Which entry comes next; None: nothing was read yet."""
+        self._ready: deque[bytes] = deque()
+        self._greeting: Welcome | None = None
+        self._unsent: list[bytes] = []
+        self._unread = 0
+        self._joined_at = float("-inf")
+        self._wants_to_join = True
+        self._sending: asyncio.Task[None] | None = None
+
+    async def join(self) -> Welcome:
+        """Stay with the replica. Raises: OSError when it does not greet."""
+        try:
+            newest = await self._engine.run(lambda client: client.xrevrange(self._news, count=1))
+            self._last = newest[0][0].decode() if newest else "0-0"
+            async with asyncio.timeout(GREET_S):
+                while self._greeting is None:
+                    self._wants_to_join = True
+                    await self._read()
+        except (StorageError, TimeoutError) as error:
+            self.close()
+            raise OSError(str(error) or "it does not greet") from error
+        return self._greeting
+
+    async def receive(self) -> bytes:
+        """The next message; while the engine is away, it is waited for."""
+        while not self._ready:
+            try:
+                await self._read()
+            except EngineAway:
+                await asyncio.sleep(PAUSE_S)
+        return self._ready.popleft()
+
+    def send(self, message: bytes) -> None:
+        """Send a message soon, together with others."""
+        self._unsent.append(message)
+        self._unread += len(message)
+        if self._sending is None:
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    @property
+    def unread(self) -> int:
+        """Bytes that are not in the engine yet."""
+        return self._unread
+
+    def close(self) -> None:
+        """Leave. The replica notices that nothing is heard any more."""
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _read(self) -> None:
+        """Take in the entries there are, or wait for the first. Raises: EngineAway."""
+        now = asyncio.get_running_loop().time()
+        if self._wants_to_join and now - self._joined_at >= AGAIN_S:
+            self._joined_at, self._wants_to_join = now, False
+            self.send(join_message())
+        for identifier, fields in await self._engine.read_stream(self._news, self._last):
+            self._last = identifier
+            number = int(fields[NUMBER])
+            if self._number is not None and number != self._number:
+                # State and answers are among what is missing; frames are counted by their numbers.
+                self._wants_to_join = True
+                self._ready.append(LOST)
+            self._number = number + 1
+            if fields.get(DESK, self._desk) != self._desk:
+                continue
+            if AGAIN in fields:
+                self._wants_to_join = True
+            elif WELCOME in fields:
+                self._greeting = _welcome.decode(fields[WELCOME])
+            elif self._greeting is not None:
+                self._ready.extend(separate(fields[MESSAGES]))
+
+    async def _send(self) -> None:
+        try:
+            while self._unsent:
+                messages, self._unsent, self._unread = b"".join(self._unsent), [], 0
+                with suppress(EngineAway):  # who waits for an answer hears that the replica is silent
+                    await self._engine.run(partial(self._add, messages))
+        finally:
+            self._sending = None
+
+    async def _add(self, messages: bytes, client: object) -> None:
+        pipeline = client.pipeline(transaction=False)  # type: ignore[attr-defined]
+        entry = {DESK: self._desk, MESSAGES: messages}
+        pipeline.xadd(self._asks, entry, maxlen=KEPT_ASKS, approximate=True)
+        pipeline.expire(self._asks, KEPT_S)
+        await pipeline.execute()
+
+
+class EngineReplicas:
+    """Implements `ReplicaSource`: every replica with a lease in the engine."""
+
+    shares_state = True
+    knows_the_ended = True
+
+    def __init__(self, url: str, name: str, without: Callable[[], str] = lambda: "") -> None:
+        """`without` is the id of a replica that is left out. Raises: DeskUserError for a wrong URL."""
+        self.title = shown(url)
+        self._url, self._name, self._without = url, name, without
+        self._desk = os.urandom(6).hex()
+        self._engine: Engine | None = None
+
+    async def look(self) -> list[FoundReplica]:
+        """The replicas that live. Raises: OSError when the engine is away."""
+        if self._engine is None:
+            self._engine = Engine(self._url, self._name)
+            await self._engine.start()
+        try:
+            living = await living_replicas(self._engine)
+        except StorageError as error:
+            raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
+        hosts = [each.name.partition(":")[0] for each in living]
+        return [
+            self._found(self._engine, each, hosts.count(each.name.partition(":")[0]) > 1)
+            for each in living
+            if each.id != self._without()
+        ]
+
+    async def close(self) -> None:
+        """Close the connections to the engine."""
+        if self._engine is not None:
+            await self._engine.close()
+
+    def _found(self, engine: Engine, replica: ReplicaInfo, has_neighbours: bool) -> FoundReplica:
+        name = replica.name if has_neighbours else replica.name.partition(":")[0]
+        core = Welcome(
+            mcpdesk=replica.version,
+            pid=replica.pid,
+            kind="serve",
+            names=tuple(replica.folders),
+            since=replica.began,
+            address=replica.url,
+        )
+        return FoundReplica(replica.id, name, core, self._joining(engine, replica.id), replica.folders)
+
+    def _joining(self, engine: Engine, replica: str) -> Callable[[], Awaitable[tuple[Welcome, EngineWire]]]:
+        async def join() -> tuple[Welcome, EngineWire]:
+            wire = EngineWire(engine, replica, self._desk)
+            return await wire.join(), wire
+
+        return join

@@ -1,0 +1,106 @@
+"""Secrets masked before anything leaves the process for the engine, where a setting says so.
+
+Every text keeps its place, so that a screen reads what it always reads; a message that would be changed by it
+cannot be edited while it is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.link.attach_messages import CallNews, Reply, State, TrafficBatch, pack
+from mcpdesk.link.values import CallOutcome
+from mcpdesk.recorder.masking import mask_headers, mask_json, mask_message, mask_text
+from mcpdesk.recorder.record import Frame, HeldMark, HttpNote
+
+_KEY = "api_key"
+_HELD = "held"
+
+
+class SourceMask:
+    """Masks messages to desks."""
+
+    def __init__(self, headers: Iterable[str]) -> None:
+        """`headers` are names of further headers to mask."""
+        self._headers = frozenset(headers)
+
+    def masked(self, message: Struct) -> Struct:
+        """The message without secrets."""
+        match message:
+            case TrafficBatch():
+                return replace(
+                    message,
+                    frames=tuple(map(_frame, message.frames)),
+                    notes={number: self._note(note) for number, note in message.notes.items()},
+                    marks=tuple(map(_mark, message.marks)),
+                )
+            case State():
+                value = _texts(msgspec.msgpack.decode(message.value))
+                if message.part == _HELD:
+                    _seal(msgspec.msgpack.decode(message.value), value)
+                return replace(message, value=pack(value))
+            case Reply():
+                return replace(message, value=pack(_texts(msgspec.msgpack.decode(message.value))))
+            case CallNews(outcome=CallOutcome() as outcome):
+                found = CallOutcome(
+                    mask_json(outcome.result),
+                    mask_json(outcome.error),
+                    _bytes(outcome.raw),
+                    outcome.elapsed_s,
+                    outcome.cancelled,
+                )
+                return replace(message, outcome=found)
+        return message
+
+    def _note(self, note: HttpNote) -> HttpNote:
+        return HttpNote(mask_text(note.line), mask_headers(note.headers, self._headers))
+
+
+def _frame(frame: Frame) -> Frame:
+    data = _bytes(frame.data)
+    if data == frame.data:
+        return frame
+    is_whole = len(frame.data) == frame.size
+    return replace(frame, data=data, size=len(data) if is_whole else frame.size, end=_bytes(frame.end))
+
+
+def _mark(mark: HeldMark) -> HeldMark:
+    return replace(mark, was=mask_text(mark.was), now=mask_text(mark.now))
+
+
+def _bytes(data: bytes) -> bytes:
+    """A message, or a piece of one, with its secrets masked; the very bytes where there are none."""
+    text = data.decode("utf-8", "replace")
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        masked = mask_text(text)
+        return data if masked == text else masked.encode()
+    masked_value = mask_message(value)
+    return data if masked_value == value else orjson.dumps(masked_value)
+
+
+def _texts(value: Any) -> Any:
+    """The same value with what is secret in its texts masked, and without the core's key."""
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, bytes):
+        return _bytes(value)
+    if isinstance(value, dict):
+        return {key: "" if key == _KEY else _texts(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_texts(each) for each in value]
+    return value
+
+
+def _seal(before: Any, after: Any) -> None:
+    """Let nobody edit a held message of which a part is masked: the mask would be sent in its place."""
+    for was, now in zip(before["messages"], after["messages"], strict=True):
+        if was["text"] != now["text"]:
+            now["text"] = ""

@@ -1,0 +1,359 @@
+"""One desk over all replicas of a deployment, with no way to them but the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.inbox.question import Answer
+from mcpdesk.link.attach_messages import TrafficBatch, Welcome
+from mcpdesk.link.combined import engine_publisher, engine_streams
+from mcpdesk.link.combined.combined_link import CombinedLink
+from mcpdesk.link.combined.engine_publisher import EnginePublisher
+from mcpdesk.link.combined.engine_replicas import EngineReplicas, EngineWire
+from mcpdesk.link.core_copy import LOST, _of_core
+from mcpdesk.link.local import LocalLink
+from mcpdesk.link.values import ReplicaState, Verdict
+from mcpdesk.recorder.record import ConnectionInfo, Direction
+from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.testing.sync_client import ServerUnderTest
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
+from mcpdesk.version import __version__
+from tests.link.test_combined import has_all, replicas_of
+from tests.link.test_remote import FILES, text, until
+from tests.support.desk import running_desk
+from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+from tests.support.replicas import ServedReplica
+from tests.support.workbench import bench
+
+__all__ = ["shared_engine"]
+pytestmark = needs_engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    echo = "async def echo(password: str) -> str:\n    return f'password={password}'\n"
+    return write(tmp_path / "far", {**FILES, "tools/echo.py": echo})
+
+
+@pytest.fixture
+def name(tmp_path: Path) -> str:
+    """A deployment of the test's own."""
+    return f"desk-{tmp_path.parent.name}-{tmp_path.name}"
+
+
+class Group:
+    """Replicas that share an engine, and the desk over them."""
+
+    def __init__(self, folder: Path, engine: EngineServer, name: str) -> None:
+        self.engine, self.name = engine, name
+        self._folder = folder
+        self.replicas: dict[str, ServedReplica] = {}
+
+    def add(self, count: int, **more: str) -> None:
+        """Start some more, and wait until they serve."""
+        state = self._folder.parent
+        made = [
+            ServedReplica(
+                [self._folder],
+                self.engine.url,
+                state / f"state-{len(self.replicas) + at}",
+                MCPDESK_SHARED_NAME=self.name,
+                MCPDESK_NO_AUTH="true",
+                **more,
+            )
+            for at in range(count)
+        ]
+        for each in made:
+            each.wait_until_it_serves()
+            self.replicas[str(each.port)] = each
+
+    def of(self, shown: str) -> ServedReplica:
+        """The replica that a desk shows by this name."""
+        return self.replicas[shown.rpartition(":")[2]]
+
+    def call(self, port: str, tool: str, **arguments: Any) -> str:
+        """What a client of one replica gets."""
+        with ServerUnderTest(f"{self.replicas[port].url}/mcp/far") as client:
+            return client.call(tool, **arguments).text
+
+
+@contextmanager
+def group_of(folder: Path, engine: EngineServer, name: str) -> Iterator[Group]:
+    group = Group(folder, engine, name)
+    try:
+        yield group
+    finally:
+        for each in group.replicas.values():
+            each.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def group(folder: Path, shared_engine: EngineServer, name: str) -> Iterator[Group]:
+    with group_of(folder, shared_engine, name) as made:
+        yield made
+
+
+@contextmanager
+def desk_over(group: Group) -> Iterator[CombinedLink]:
+    link = CombinedLink(EngineReplicas(group.engine.url, group.name))
+    try:
+        yield link
+    finally:
+        link.close()
+
+
+def states(link: CombinedLink) -> list[ReplicaState]:
+    return [each.state for each in link.view().replicas]
+
+
+def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group) -> None:
+    group.add(2)
+    with desk_over(group) as link:
+        until(lambda: has_all(link, 2))
+        names = [each.name for each in link.view().replicas]
+        assert sorted(map(group.of, names), key=lambda each: each.port) == sorted(
+            group.replicas.values(), key=lambda each: each.port
+        )
+        for port in group.replicas:
+            assert group.call(port, "add", a=1, b=2) == "3"
+        until(lambda: replicas_of(link, "tools/call") == names)
+        asked = link.request("far", "tools/call", {"name": "choose", "arguments": {}})
+        other = next(copy for copy in link._living("far") if copy is not link._copy_for("far"))
+        theirs = other.request("far", "tools/call", {"name": "choose", "arguments": {}})
+        until(lambda: len(link.questions()) == 2)
+        assert {one.replica for one in link.questions()} == set(names)
+        for question in link.questions():
+            assert link.answer(question.id, [Answer(("blue",))]).result(WITHIN_S)
+        for each in (asked, theirs):
+            assert "selected=('blue',)" in text(each.outcome.result(WITHIN_S))
+        assert link.hold("tool:add", "requests").result(WITHIN_S)
+        held = other.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 2}})
+        until(lambda: link.held().messages)
+        (message,) = link.held().messages
+        changed = message.text.replace('"a": 2', '"a": 40')
+        assert link.let_go(message.number, Verdict.CHANGE, changed).result(WITHIN_S)
+        assert text(held.outcome.result(WITHIN_S)) == "42"
+        assert link.hold("", "requests").result(WITHIN_S)
+        large = link.request("far", "tools/call", {"name": "large", "arguments": {}})
+        assert len(text(large.outcome.result(WITHIN_S))) == 200_000
+        until(lambda: any(line.text == "a stray print" for line in link.logs()))
+
+
+def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(group: Group) -> None:
+    group.add(2)
+    with desk_over(group) as link:
+        until(lambda: has_all(link, 2))
+        for port in group.replicas:
+            group.call(port, "add", a=1, b=2)
+        names = [each.name for each in link.view().replicas]
+        until(lambda: replicas_of(link, "tools/call") == names)
+        copy = link._copy_for("far")
+        assert copy is not None
+        lost = copy.replica
+        began = time.monotonic()
+        group.of(lost).send(signal.SIGKILL)
+        until(lambda: ReplicaState.GONE in states(link))
+        assert time.monotonic() - began < 10
+        assert [each.name for each in link.view().replicas if each.state is ReplicaState.GONE] == [lost]
+        assert any(each.text == f"{lost} has ended: what was seen of it stays" for each in link.notices())
+        assert replicas_of(link, "tools/call") == names
+        again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
+        assert text(again.outcome.result(WITHIN_S)) == "5"
+        group.add(1)
+        until(lambda: states(link).count(ReplicaState.LIVING) == 2)
+        assert any(each.text.endswith("has appeared") for each in link.notices())
+
+
+def test_an_engine_that_goes_away_is_one_line_and_all_goes_on_when_it_is_back(
+    folder: Path, name: str
+) -> None:
+    with engine_server() as engine, group_of(folder, engine, name) as group:
+        group.add(2)
+        with desk_over(group) as link:
+            until(lambda: has_all(link, 2))
+            engine.kill()
+            until(lambda: "cannot be reached" in link.view().gone)
+            lost = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}})
+            time.sleep(3.5)  # until every replica is silent
+            told = [each.text for each in link.notices()]
+            assert [each for each in told if "does not answer" in each] == []
+            assert len([each for each in told if each.startswith(f"{link.source.title} cannot")]) == 1
+            engine.start()
+            until(lambda: link.view().gone == "")
+            until(lambda: states(link).count(ReplicaState.LIVING) == 2)
+            for port in group.replicas:
+                assert group.call(port, "add", a=3, b=4) == "7"
+            until(lambda: len(replicas_of(link, "tools/call")) == 2)
+            call = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
+            assert text(call.outcome.result(WITHIN_S)) == "5"
+            assert lost.outcome.done() or lost.outcome.result(WITHIN_S) is not None
+
+
+def stream_of(engine: EngineServer, name: str) -> Any:
+    """The entries of what replicas tell, of all replicas."""
+    import redis
+
+    client = redis.Redis.from_url(engine.url)
+    keys = list(client.scan_iter(f"{{{name}}}:desk:*:news"))
+    return client, {key: client.xrange(key) for key in keys}
+
+
+def test_nothing_is_written_without_a_desk_and_no_more_once_it_has_left(group: Group) -> None:
+    group.add(1)
+    (port,) = group.replicas
+    group.call(port, "add", a=1, b=2)
+    client, streams = stream_of(group.engine, group.name)
+    assert streams == {}
+    with desk_over(group) as link:
+        until(lambda: has_all(link, 1))
+        _, streams = stream_of(group.engine, group.name)
+        assert len(streams) == 1
+    (key,) = streams
+    time.sleep(engine_streams.DESK_S + 2)
+    before = client.xinfo_stream(key)["last-generated-id"]
+    group.call(port, "add", a=1, b=2)
+    time.sleep(0.5)
+    assert client.xinfo_stream(key)["last-generated-id"] == before
+    assert 0 < client.ttl(key) <= engine_streams.KEPT_S
+    client.close()
+
+
+def test_secrets_are_masked_before_they_leave_the_replica_if_so_set(group: Group) -> None:
+    group.add(1, MCPDESK_SHARED_MASK="true", MCPDESK_API_KEY="key-of-the-core-0123456789")
+    secret = "s3cret-Passw0rd-of-ada"
+    with desk_over(group) as link:
+        until(lambda: has_all(link, 1))
+        said = link.request("far", "tools/call", {"name": "echo", "arguments": {"password": secret}})
+        assert said.outcome.result(WITHIN_S).result is not None
+        until(lambda: replicas_of(link, "tools/call"))
+        exchange = next(one for one in link.traffic.exchanges if one.method == "tools/call")
+        assert exchange.request is not None
+        assert b"password" in link.traffic.whole(exchange.request)
+        assert link.view().api_key == ""
+    client, streams = stream_of(group.engine, group.name)
+    everything = b"".join(b"".join(fields.values()) for rows in streams.values() for _, fields in rows)
+    client.close()
+    assert b"password" in everything and "••••".encode() in everything
+    assert secret.encode() not in everything
+    assert b"key-of-the-core" not in everything
+
+
+async def test_a_desk_that_does_not_read_costs_a_bound_of_memory_and_what_is_cut_is_counted(
+    folder: Path, shared_engine: EngineServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_publisher, "STREAM_BYTES", 1 << 20)
+    async with running_desk(folder) as desk:
+        welcome = Welcome(mcpdesk=__version__, pid=1, kind="serve", names=("far",))
+
+        def make_link(present: int) -> LocalLink:
+            return LocalLink(desk.host, present)
+
+        with EnginePublisher(shared_engine.url, name, "r1", lambda: welcome, make_link, masks=False):
+            engine = Engine(shared_engine.url, name)
+            await engine.start()
+            wire = EngineWire(engine, "r1", "d1")
+            assert await wire.join() == welcome
+            recording = desk.host.recording
+            recording.connect(ConnectionInfo(990, "far", "http", "somebody", "", time.time()))
+            data, total = b'{"jsonrpc":"2.0","method":"notifications/x","params":"%s"}' % (b"x" * 300), 20_000
+            for at in range(total):
+                recording.frame(990, Direction.IN, data, is_json=True)
+                if at % 500 == 0:
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(1)
+            key = engine_streams.news_key(engine, "r1")
+            used = await engine.run(lambda client: client.memory_usage(key))
+            assert used < 3 << 20
+            first = last = came = lost = 0
+            while last < total - 1:
+                async with asyncio.timeout(WITHIN_S):
+                    message = await wire.receive()
+                if message is LOST:
+                    lost += 1
+                elif isinstance(batch := _of_core.decode(message), TrafficBatch) and batch.frames:
+                    first = first or batch.frames[0].number
+                    came += len(batch.frames)
+                    last = batch.frames[-1].number
+            assert lost == 1 and 0 < came < total
+            assert came >= last + 1 - first, "what comes after the cut is whole"
+            wire.close()
+            await engine.close()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_screen_over_the_engine(group: Group, size: tuple[int, int]) -> None:
+    await asyncio.to_thread(group.add, 2)
+    link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))
+    try:
+        async with bench(link, size=size) as it:  # type: ignore[arg-type]
+            await it.until(lambda: "2 replicas" in it.shown())
+            await it.open("choose")
+            await it.pilot.press("ctrl+r")
+            await it.until(lambda: "Which?" in it.shown())
+            (question,) = link.questions()
+            link.answer(question.id, [Answer(("blue",))])
+            await it.until(lambda: not isinstance(it.app.screen, QuestionScreen))
+            await it.until(lambda: "✓ ok" in it.title)
+    finally:
+        await asyncio.to_thread(link.close)
+
+
+def test_the_program_attaches_by_url_in_a_terminal(group: Group) -> None:
+    group.add(1)
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+    screen = subprocess.Popen(
+        [sys.executable, "-m", "mcpdesk", "attach", group.engine.url],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**environment, "MCPDESK_SHARED_NAME": group.name},
+    )  # fmt: skip
+    try:
+        shown = b""
+        while b"choose" not in shown or b"replica" not in shown:
+            assert select.select([ours], [], [], WITHIN_S)[0], shown[-500:]
+            shown += os.read(ours, 1 << 16)
+        os.write(ours, b"\x11")  # ctrl+q
+        while screen.poll() is None:
+            if select.select([ours], [], [], 0.1)[0]:
+                os.read(ours, 1 << 16)
+        assert screen.returncode == 0
+    finally:
+        screen.kill()
+        screen.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_an_engine_without_replicas_or_that_is_not_there_is_said(shared_engine: EngineServer) -> None:
+    def attach(*words: str, **environ: str) -> str:
+        ours, theirs = pty.openpty()
+        ended = subprocess.run(
+            [sys.executable, "-m", "mcpdesk", "attach", *words], stdin=theirs, stdout=theirs, stderr=theirs,
+            timeout=60, check=False, env={**os.environ, **environ},
+        )  # fmt: skip
+        os.close(theirs)
+        said = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        assert ended.returncode == 2
+        return " ".join(said.split())
+
+    said = attach(shared_engine.url, MCPDESK_SHARED_NAME="nobody")
+    assert f"No replica of mcpdesk is to be seen at {shared_engine.url}" in said
+    assert "MCPDESK_SHARED is not set" in attach("--shared")
+    said = attach("--shared", MCPDESK_SHARED="redis://:geheim@127.0.0.1:1/0")
+    assert "redis://127.0.0.1:1/0 cannot be reached" in said and "geheim" not in said
