@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "link": {
         "client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol",
-        "transports.rendezvous", "storage.shared.engine",
+        "transports.rendezvous", "storage.shared",
     },
     "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
     "testing": {"client", "upstream", "protocol", "recorder", "server", "hosting", "bridge", "settings"},

@@ -366,15 +366,15 @@ def run_replicas(url: str, theme: str | None = None) -> int:
     from mcpdesk.link.combined.combined_link import CombinedLink
     from mcpdesk.link.combined.engine_replicas import EngineReplicas
     from mcpdesk.settings import resolve
-    from mcpdesk.storage.shared.engine import shown
 
     configured = resolve({}, os.environ).settings.shared
     settings = resolve({"shared": url or None}, os.environ).settings
     if not settings.shared:
         raise DeskUserError("MCPDESK_SHARED is not set.", "mcpdesk attach redis://HOST:PORT")
-    # The same place is given with its password in the environment.
-    place = configured if configured and url == shown(configured) else settings.shared
-    link = CombinedLink(EngineReplicas(place, settings.shared_name))
+    source = EngineReplicas(settings.shared, settings.shared_name)
+    if configured and url == EngineReplicas(configured, settings.shared_name).title:
+        source = EngineReplicas(configured, settings.shared_name)  # the same place, with its password
+    link = CombinedLink(source)
     try:
         return _show_attached(link, link.journal, lambda: link.source.title, theme)
     finally:
