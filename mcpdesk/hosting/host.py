@@ -28,7 +28,7 @@ from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.server.asks.approval_policies import policies_of
+from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.worker_threads import WORKERS
 from mcpdesk.settings import Settings
@@ -512,9 +512,9 @@ class Host:
         # Who lends a token asks callers for the key.
         self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules))
 
-    def cycle_policy(self, server: str, tool: str) -> None:
-        """Set the next policy for a tool of a server: allow, ask, deny."""
-        self.start_chore(self.folders[server].cycle_policy(tool))
+    def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
+        """Set the policy of a tool of a server."""
+        self.start_chore(self.folders[server].choose_policy(tool, policy))
 
     def revoke(self, server: str, tool: str, peer: str) -> None:
         """Ask again before a peer calls a tool."""

@@ -330,12 +330,12 @@ class HostedFolder:
         await asyncio.gather(*self._chores, return_exceptions=True)
         await self._state.close()
 
-    async def cycle_policy(self, tool: str) -> None:
-        """Set the next policy for a tool, and report it."""
+    async def choose_policy(self, tool: str, policy: Policy) -> None:
+        """Set the policy of a tool, and report it."""
         approvals = self._state.approvals
         until = ""
         try:
-            await approvals.cycle(tool)
+            await approvals.choose(tool, policy)
         except StorageError as error:
             until = f" until the server stops, because {error}"
         ruling = approvals.ruling(tool)

@@ -123,7 +123,7 @@ PARTS: Final[dict[str, Any]] = {
 }
 """Name of a `State` -> its type."""
 TOLD: Final = (
-    "reload", "drop_token", "watch", "unwatch", "cycle_policy", "revoke", "kill_job", "fire_callback",
+    "reload", "drop_token", "watch", "unwatch", "choose_policy", "revoke", "kill_job", "fire_callback",
     "cancel_callback", "disconnect", "log_in", "remove_server",
 )  # fmt: skip
 """Methods of `Link` that give nothing back."""

@@ -30,6 +30,7 @@ from mcpdesk.link.values import (
     JobView,
     LogLine,
     Notice,
+    Policy,
     Progress,
     SchemaFailure,
     TodoView,
@@ -184,8 +185,8 @@ class QuestionFacet:
 class PolicyFacet:
     """Which tools may be called, and by whom without approval."""
 
-    def cycle_policy(self, server: str, tool: str) -> None:
-        """Go on to the next policy of a tool: allow, ask, deny."""
+    def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
+        """Say whether clients may call a tool."""
 
     def grants(self) -> tuple[GrantView, ...]:
         """Peers that need no approval any more, of all servers, the newest first."""

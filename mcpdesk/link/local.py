@@ -28,6 +28,7 @@ from mcpdesk.link.values import (
     LogLine,
     Notice,
     Parked,
+    Policy,
     Protection,
     RunningCall,
     ServerView,
@@ -380,9 +381,9 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Let a held message go on by itself after some seconds."""
         return self._ask_core(lambda: self._host.holds.delay(number, seconds))
 
-    def cycle_policy(self, server: str, tool: str) -> None:
+    def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Go on to the next policy of a tool."""
-        self._host.call_soon(lambda: self._host.cycle_policy(server, tool))
+        self._host.call_soon(lambda: self._host.choose_policy(server, tool, policy))
 
     def grants(self) -> tuple[GrantView, ...]:
         """Peers that need no approval any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
@@ -21,6 +22,9 @@ LEAST_PROGRESS = 0.001
 """Smaller progress without a total only says that the call goes on."""
 REPLAYED_KEY = "mcpdesk/replayed"
 """In the `_meta` of a recorded call that the desk made again to compare what comes of it."""
+_HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
+"""What stands before the first telling part of a message, the innermost first."""
+_MOST_KEYS = 4
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
@@ -53,10 +57,18 @@ def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
     if frame is None or number is None:
         return None
     if frame.size > LARGEST:
-        text = frame.data[:LONGEST].decode("utf-8", "replace")
+        text = _without_head(frame.data[:LONGEST].decode("utf-8", "replace"))
         return text if index.reveals_secrets else mask_text(text)
     legible = message(index, exchange, number)
     return None if legible.problem else legible.value
+
+
+def _without_head(text: str) -> str:
+    """The beginning of a large message from where it says something."""
+    for head in _HEADS:
+        if head in text:
+            return text.partition(head)[2]
+    return text
 
 
 def _asked(exchange: Exchange, value: Any) -> str:
@@ -83,7 +95,9 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     result = value.get("result")
     if not isinstance(result, dict):
         return _short(result), False
-    return _result(result), result.get("isError") is True
+    if result.get("isError") is True:
+        return _result(result).removeprefix(f"{exchange.name} failed: "), True  # the line names the tool
+    return _result(result), False
 
 
 def _counted(index: Index, exchange: Exchange) -> str:
@@ -116,6 +130,8 @@ def _result(result: dict[str, Any]) -> str:
     content = result.get("content") or result.get("contents")
     blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     texts = [each["text"] for each in blocks if isinstance(each.get("text"), str)]
+    if listed := _objects(result.get("structuredContent")) or (_listed(texts[0]) if texts else ""):
+        return listed
     if texts:
         return " ".join(texts[0].split()) + (f" (+{len(blocks) - 1})" if len(blocks) > 1 else "")
     if isinstance(structured := result.get("structuredContent"), dict):
@@ -126,6 +142,27 @@ def _result(result: dict[str, Any]) -> str:
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
     silent = {"_meta", "resultType", "ttlMs", "cacheScope"}
     return pairs({key: each for key, each in result.items() if key not in silent})
+
+
+def _objects(structured: Any) -> str:
+    """`40 objects: id, name` for a list of objects, in which the beginning of the first says little."""
+    is_wrapped = isinstance(structured, dict) and len(structured) == 1
+    only = next(iter(structured.values())) if is_wrapped else structured
+    if not isinstance(only, list) or len(only) < 2 or not all(isinstance(each, dict) for each in only):
+        return ""
+    keys = list(dict.fromkeys(key for each in only[:_MOST_KEYS] for key in each))
+    more = ", …" if len(keys) > _MOST_KEYS else ""
+    return f"{len(only)} objects: {', '.join(keys[:_MOST_KEYS])}{more}"[:LONGEST]
+
+
+def _listed(text: str) -> str:
+    """The same for a text that is such a list."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return ""
+    try:
+        return _objects(codec.decode(text.encode()))
+    except ProtocolError:
+        return ""
 
 
 def _latest(index: Index, exchange: Exchange) -> str:

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.recorder.index.statistics import Subject
+from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.server.calls import call_figures
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.settings import resolve
@@ -284,8 +285,7 @@ async def test_a_call_that_is_cancelled_and_one_that_may_not_run_are_told_apart(
     await until(lambda: figures.of("hangs").outcomes[call_figures.OutcomeKind.CANCELLED])
     tool, home = endpoint.server.tools.get("fine"), endpoint.server.hosted
     assert tool is not None and home is not None
-    for _ in range(2):  # allow, ask, deny
-        await desk.host.folders["counted"].cycle_policy("fine")
+    await desk.host.folders["counted"].choose_policy("fine", Policy.DENY)
     assert home.refusal(tool)
     await asyncio.wrap_future(
         desk.request("counted", "tools/call", {"name": "fine", "arguments": {}}).outcome

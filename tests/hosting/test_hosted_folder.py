@@ -9,6 +9,7 @@ import pytest
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import resolve
 
 
@@ -149,8 +150,8 @@ async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tm
     journal = Journal()
     settings = resolve({"state_dir": tmp_path / "state"}, {}).settings
     hosted = HostedFolder(folder, settings, journal)
-    await hosted.cycle_policy("hello")
-    await hosted.cycle_policy("hello")
+    await hosted.choose_policy("hello", Policy.ASK)
+    await hosted.choose_policy("hello", Policy.DENY)
     assert [notice.text for notice in journal.notices()] == [
         "hello: ask (chosen at the desk), calls of clients wait here for approval",
         "hello: deny (chosen at the desk), nobody may call it",

@@ -13,6 +13,7 @@ from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.state.server_state import ServerState
 from tests.support.desk import running_desk, until
 from tests.support.folders import save, write
+from tests.support.policies import next_policy
 from tests.support.served import make_server
 
 
@@ -65,7 +66,7 @@ async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tm
     shelf = ServerCatalogue(server)
     before = shelf.catalogue()
     home.approvals.configure(("mcp.json", {"echo": Policy.ASK}))
-    await home.approvals.cycle("boom")
+    await next_policy(home.approvals, "boom")
     after = shelf.catalogue()
     assert after.version > before.version == shelf.version - 2
     told = {item.name: (item.policy, item.policy_origin) for item in after.items}

@@ -182,7 +182,7 @@ async def test_a_link_nobody_looks_at_is_no_audience(folder: Path) -> None:
 
 async def test_policies_and_standing_approvals_are_seen_and_changed(folder: Path) -> None:
     async with running_desk(folder) as desk:
-        desk.cycle_policy("own", "count")
+        desk.choose_policy("own", "count", Policy.ASK)
         items = await until_items(desk, "count", Policy.ASK)
         assert items["wait"].policy is Policy.ALLOW
         home = desk.host.by_name["own"].server.hosted

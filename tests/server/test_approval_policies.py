@@ -13,6 +13,7 @@ from mcpdesk.server.asks.approval_policies import AT_DESK, Policy, Ruling, polic
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import Plan, ServerState
 from mcpdesk.storage import approvals as kept
+from tests.support.policies import next_policy
 from tests.support.served import make_server
 
 ALLOW, ASK, DENY = Policy
@@ -54,15 +55,15 @@ async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured
     home.approvals.configure(("mcp.json", {"Bash": ASK}))
     seen = []
     for _ in range(3):
-        await home.approvals.cycle("Bash")
+        await next_policy(home.approvals, "Bash")
         seen.append(home.approvals.ruling("Bash"))
     assert seen == [Ruling(DENY, AT_DESK), Ruling(ALLOW, AT_DESK), Ruling(ASK, "mcp.json")]
 
 
 async def test_what_the_desk_chose_and_granted_outlives_the_process(home: ServerState) -> None:
-    await home.approvals.cycle("Bash")
-    await home.approvals.cycle("ReadImage")
-    await home.approvals.cycle("ReadImage")
+    await next_policy(home.approvals, "Bash")
+    await next_policy(home.approvals, "ReadImage")
+    await next_policy(home.approvals, "ReadImage")
     await home.approvals.grant("Bash", "client:cursor 1")
     again = ServerState(home.folder, home.state)
     again.approvals.configure(("setting", {"*": ALLOW}))
@@ -76,7 +77,7 @@ async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Server
 async def test_what_another_process_was_told_can_be_taken_up(home: ServerState) -> None:
     other = ServerState(home.folder, home.state)
     await other.approvals.grant("Bash", "client:a")
-    await other.approvals.cycle("Bash")
+    await next_policy(other.approvals, "Bash")
     assert not home.approvals.is_granted("Bash", "client:a") and home.approvals.allows("Bash")
     await home.approvals.recall()
     assert home.approvals.is_granted("Bash", "client:a") and not home.approvals.allows("Bash")
@@ -88,12 +89,13 @@ async def test_what_another_process_was_told_can_be_taken_up(home: ServerState) 
 
 async def test_a_choice_made_while_others_are_read_stays(home: ServerState) -> None:
     await home.approvals.grant("Bash", "client:a")
-    await asyncio.gather(home.approvals.recall(), home.approvals.cycle("Bash"), home.approvals.recall())
+    again = next_policy(home.approvals, "Bash")
+    await asyncio.gather(home.approvals.recall(), again, home.approvals.recall())
     assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
-    await asyncio.gather(home.approvals.cycle("Bash"), home.approvals.cycle("Bash"))
+    await asyncio.gather(next_policy(home.approvals, "Bash"), next_policy(home.approvals, "Bash"))
     other = ServerState(home.folder, home.state)
     await other.approvals.recall()
-    await other.approvals.cycle("Bash")
+    await next_policy(other.approvals, "Bash")
     await home.approvals.recall()
     assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
     await other.close()
@@ -110,7 +112,7 @@ async def test_a_choice_that_could_not_be_kept_is_not_read_over(
     with monkeypatch.context() as patched:
         patched.setattr(kept, "keep_policy", full)
         with pytest.raises(StorageError, match="No space left"):
-            await home.approvals.cycle("Bash")
+            await next_policy(home.approvals, "Bash")
     await home.approvals.recall()
     assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
 
@@ -121,7 +123,7 @@ async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules
     seen.append(home.rules)
     home.approvals.configure(("mcp.json", {"Bash": ASK}))
     assert home.rules == seen[-1]
-    await home.approvals.cycle("Bash")
+    await next_policy(home.approvals, "Bash")
     seen.append(home.rules)
     home.take_plans({}, None)
     assert home.rules == seen[-1]
@@ -135,7 +137,7 @@ async def test_a_policy_that_cannot_be_kept_counts_all_the_same(tmp_path: Path) 
     (tmp_path / "state").write_text("in the way")
     home = ServerState(tmp_path, tmp_path / "state")
     with pytest.raises(StorageError):
-        await home.approvals.cycle("Bash")
+        await next_policy(home.approvals, "Bash")
     assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
     await home.close()
 

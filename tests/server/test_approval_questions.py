@@ -31,6 +31,7 @@ from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import Plan, ServerState
 from tests.support.patience import WITHIN_S
+from tests.support.policies import next_policy
 from tests.support.served import Peer
 from tests.support.task_server import EXTENDED
 
@@ -145,11 +146,11 @@ async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: G
     peer.inbox.audience = 0
     other = ServerState(peer.hosted.folder, peer.hosted.state)
     other.approvals.configure(("mcp.json", {"run": Policy.ASK}))
-    await other.approvals.cycle("run")
+    await next_policy(other.approvals, "run")
     peer.call(1)
     assert await peer.said(1) == (True, "run may not be called: its policy is deny (chosen at the desk).")
-    await other.approvals.cycle("run")
-    await other.approvals.cycle("run")
+    await next_policy(other.approvals, "run")
+    await next_policy(other.approvals, "run")
     await other.approvals.grant("run", "client:tester")
     peer.hosted.approvals.configure(("mcp.json", {"run": Policy.ASK, "slow": Policy.ASK}))
     await peer.hosted.approvals.recall()
@@ -232,8 +233,8 @@ async def test_rules_that_change_between_two_calls_count_for_the_second(peer: Gu
 
     peer.hosted.approvals.configure()
     assert not await fails("free") and not await fails("run")
-    await peer.hosted.approvals.cycle("free")
-    await peer.hosted.approvals.cycle("free")
+    await next_policy(peer.hosted.approvals, "free")
+    await next_policy(peer.hosted.approvals, "free")
     assert await fails("free")  # denied now
     plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
     call = Call(1, "tools/call", {}, Terms(V2026_07_28), NULL_OUTLET, peer="tester")

@@ -12,6 +12,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, refused, remember
 from mcpdesk.storage.facts import keep
+from tests.support.policies import next_policy
 
 PLAN = Plan("Move house", "/tmp/plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
 
@@ -55,7 +56,7 @@ async def test_a_plan_is_taken_up_by_the_next_run(home: ServerState) -> None:
 
 async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: ServerState) -> None:
     await home.data.run(lambda connection: keep(connection, PLAN_KEY, '{"goal": 5}'))
-    await home.approvals.cycle("Bash")
+    await next_policy(home.approvals, "Bash")
     await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: True)
     again = ServerState(home.folder, home.state)
     with pytest.raises(StorageError, match=r"state\.sqlite holds a plan that cannot be read"):

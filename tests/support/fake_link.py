@@ -33,6 +33,7 @@ from mcpdesk.link.values import (
     LogLine,
     Notice,
     Parked,
+    Policy,
     Progress,
     Protection,
     RunningCall,
@@ -539,11 +540,9 @@ class FakeLink(Link):
     def disconnect(self, connection: int) -> None:
         self.disconnected.append(connection)
 
-    def cycle_policy(self, server: str, tool: str) -> None:
+    def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         kept = self.catalogues[server]
-        items = [
-            replace(item, policy=item.policy.following) if item.name == tool else item for item in kept.items
-        ]
+        items = [replace(item, policy=policy) if item.name == tool else item for item in kept.items]
         self.catalogues[server] = replace(kept, version=kept.version + 1, items=tuple(items))
         servers = [
             replace(one, catalogue_version=one.catalogue_version + (one.name == server))

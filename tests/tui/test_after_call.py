@@ -45,7 +45,7 @@ def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
     assert shown(logged_lines(lines)) == [
         "log of this call · tools/t.py:9 · E opens it",
         "info looking␛[2J",
-        "error Traceback\nKeyError: 'tea'",
+        "error\nTraceback\nKeyError: 'tea'",
     ]
     assert shown(logged_lines(lines[:1]))[0] == "log of this call"
     assert shown(logged_lines([])) == []

@@ -9,6 +9,7 @@ from textual.app import App, ComposeResult
 
 from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
+from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.fake_link import sample_view
 from tests.support.frame import running_frame
 
@@ -152,6 +153,22 @@ async def test_palette_and_help_stay_at_any_width(width: int) -> None:
         await pilot.pause()
         text = app.main.query_one(DeskFooter).render().plain
         assert len(text) <= width and "palette" in text and "help" in text
+
+
+async def test_a_wide_footer_names_more_and_a_narrow_one_keeps_what_matters_most() -> None:
+    async with running_frame(size=(200, 60), panes=PANES) as (app, pilot):
+        footer = app.main.query_one(DeskFooter)
+        for size, seen, unseen in (
+            ((200, 60), ("H hold", "e next error", "F filters", "i edit", "m mark"), ()),
+            ((120, 40), ("H hold", "/ filter", "m mark"), ("F filters",)),
+            ((80, 24), ("H hold", "/ filter"), ("m mark", "F filters")),
+        ):
+            await pilot.resize_terminal(*size)
+            await pilot.press("2")
+            await pilot.pause()
+            drawn = footer.render().plain
+            assert [word for word in seen if word not in drawn] == [], drawn
+            assert [word for word in unseen if word in drawn] == [] and drawn.endswith("? help ")
 
 
 async def test_tabs_shrink_to_the_width_and_keep_the_current_one_whole() -> None:

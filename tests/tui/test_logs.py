@@ -11,12 +11,14 @@ from mcpdesk.link.values import LogLine
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens import logs
+from mcpdesk.tui.screens.log_histogram import CLOCK_CELLS, Bar, LogHistogram, bars_of
 from mcpdesk.tui.screens.logs import LogFilter, LogList, LogsPane, rank
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
 from tests.support.traffic import IN, OUT, call, connection, text
+from tests.support.widgets import until
 
 
 async def shown(app: DeskApp, pilot: Pilot[None]) -> LogsPane:
@@ -285,3 +287,62 @@ async def test_from_a_line_to_its_call_and_back() -> None:
         await pilot.press("c")
         await pilot.pause()
         assert app.main.shown == "logs" and "no client's call ran then" in toasts(app)[-1]
+
+
+async def test_what_was_logged_when_is_drawn_by_level_and_a_click_goes_there() -> None:
+    async with running_frame(size=(120, 40)) as (app, pilot):
+        pane = await shown(app, pilot)
+        chart = pane.query_one(LogHistogram)
+        await until(pilot, lambda: " a bar" in chart.render().plain)
+        drawn = chart.render()
+        bars = drawn.plain[CLOCK_CELLS : -len(" 12:03:40 · 450 ms a bar")]
+        assert len(bars) - bars.count(" ") == 6 and drawn.plain.endswith(" a bar")
+        styles = [str(span.style) for span in drawn.spans]
+        assert sum("warning" in style for style in styles) == 2
+        assert sum("error" in style for style in styles) == 1
+        place = CLOCK_CELLS + bars.index("█", 1)
+        await pilot.click(chart, offset=(place, 0))
+        await pilot.pause()
+        assert pane.listing.selected is not None and pane.listing.selected.number == 1
+        assert not pane.listing.following
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert not chart.display, "a low screen has no row for it"
+
+
+def test_the_bars_of_a_histogram_count_every_entry_and_know_the_worst() -> None:
+    lines = [
+        LogLine(at, 100.0 + at, level, "s", "t") for at, level in enumerate(["info", "error", "warning"])
+    ]
+    assert bars_of(lines, LogHistogram.worst_of, 2) == [Bar(1, 0), Bar(2, 2)]
+    assert bars_of(lines[:1], LogHistogram.worst_of, 3) == [Bar(1, 0), Bar(), Bar()]
+    assert bars_of([], LogHistogram.worst_of, 3) == []
+
+
+async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+
+        def number() -> int:
+            return pane.listing.selected.number if pane.listing.selected else -1
+
+        await pilot.press("g", "e")
+        assert number() == 5
+        await pilot.press("g", "n")
+        assert number() == 0 and "Filter by some words first" in toasts(app)[-1]
+        await pilot.press("slash", *"profiles:", "enter", "escape", "g", "slash", *"tools", "enter", "escape")
+        await pilot.pause()
+        assert pane.listing.shown == 6
+        await pilot.press("g")
+        visited = []
+        for key in ("n", "n", "n", "n", "N"):
+            await pilot.press(key)
+            visited.append(number())
+        assert visited == [1, 2, 3, 5, 3]
+        for text, found in (("50s", 2), ("1s", 5), ("2h", 0)):
+            await pilot.press("colon", *text, "enter")
+            await pilot.pause()
+            assert number() == found, text
+        await pilot.press("colon", *"later", "enter")
+        await pilot.pause()
+        assert "a time is a span like 30s" in toasts(app)[-1] and number() == 0

@@ -8,7 +8,7 @@ from textual.app import App
 
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
-from mcpdesk.tui.widgets.menu import LONGEST, Choice, ChoiceList, Menu, NamePrompt, search
+from mcpdesk.tui.widgets.menu import LONGEST, Choice, ChoiceList, LinePrompt, Menu, search
 from tests.support.asking import DATABASE, asked
 from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame
@@ -164,7 +164,7 @@ async def test_a_key_that_comes_before_a_question_is_drawn_answers_nothing() -> 
 async def test_it_ends_with_the_name(keys: list[str], name: str) -> None:
     async with running_frame() as (app, pilot):
         given: list[str | None] = []
-        app.push_screen(NamePrompt("Keep as"), given.append)
+        app.push_screen(LinePrompt("Keep as"), given.append)
         await pilot.pause()
         await pilot.press(*keys)
         await pilot.pause()

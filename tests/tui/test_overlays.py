@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.screens.logs import LogList
-from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
+from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
 from mcpdesk.tui.screens.palette import action_choices, item_choices, theme_choices
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
 from mcpdesk.tui.traffic.hold_dialog import HoldDialog
@@ -60,13 +61,31 @@ async def test_letters_stand_on_their_widgets_and_lead_there() -> None:
         await pilot.pause()
         screen: object = app.screen
         assert isinstance(screen, JumpScreen)
-        targets = {widget.id: letter for letter, widget in screen.targets.items()}
-        assert set(targets) == {"field", "go"}
+        widgets = {key: one for key, one in screen.targets.items() if isinstance(one, Widget)}
+        targets = {widget.id: letter for letter, widget in widgets.items()}
+        assert set(targets) == {"field", "go"} and len(widgets) == len(screen.targets)
         labels = [label.region.offset for label in screen.query(".letter")]
-        assert labels == [widget.region.offset for widget in screen.targets.values()]
+        assert labels == [widget.region.offset for widget in widgets.values()]
         await pilot.press(targets["field"])
         await pilot.pause()
         assert app.screen == app.main and app.focused is app.main.query_one("#field")
+
+
+async def test_tabs_have_letters_that_pick_them() -> None:
+    form = link_with(tool("wide", {"type": "object", "properties": {"a": {"type": "string"}}}))
+    async with bench(form, size=(120, 40)) as it:
+        for title in ("JSON", "Raw"):
+            await it.pilot.press("ctrl+o")
+            await it.until(lambda: isinstance(it.app.screen, JumpScreen))
+            screen = it.app.screen
+            assert isinstance(screen, JumpScreen)
+            tabs = {key: one for key, one in screen.targets.items() if isinstance(one, TabTarget)}
+            [letter] = [key for key, one in tabs.items() if one.strip.titles[one.at] == title]
+            label = screen.query(".letter")[list(screen.targets).index(letter)]
+            drawn = it.app.main._compositor.render_strips()[label.region.y].text
+            assert drawn[label.region.x :].startswith(title)
+            await it.pilot.press(letter)
+            await it.until(lambda tab=tabs[letter]: tab.strip.current == tab.at)  # type: ignore[misc]
 
 
 async def test_what_is_scrolled_out_of_sight_has_no_letter() -> None:

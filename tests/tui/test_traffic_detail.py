@@ -68,7 +68,7 @@ async def test_both_messages_are_trees_with_secrets_masked() -> None:
         await pilot.pause()
         assert 'password: "••••"' in app.tree_text(".request") and "hunter2" not in app.tree_text(".request")
         assert 'text: "Ada"' in app.tree_text(".response")
-        assert app.text(".title").startswith("tools/call user-profile ok")
+        assert app.text(".title").startswith("tools/call user-profile  ok ")
         assert "desk → profiles · #7" in app.text(".facts") and "2026-07-28" in app.text(".facts")
 
 
@@ -274,4 +274,4 @@ async def test_a_round_more_is_shown_as_it_comes() -> None:
         settle(recording)
         app.detail.update_exchange()
         await pilot.pause()
-        assert '"paid"' in app.tree_text("#steps") and app.text(".title").startswith("tools/call pay ok")
+        assert '"paid"' in app.tree_text("#steps") and app.text(".title").startswith("tools/call pay  ok ")

@@ -407,6 +407,25 @@ async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
         assert app.listing.sorted is None
 
 
+async def test_the_line_of_a_time_is_gone_to() -> None:
+    recording = taking([0.001, 0.002, 0.001, 0.002])
+    app = ListApp(recording)
+    async with app.run_test(size=(120, 12)) as pilot:
+        app.listing.update_lines()
+        await pilot.press("greater_than_sign")
+        started = [recording.index.exchange(number).started for number in range(4)]
+        for number, moment in enumerate(started):
+            app.listing.select_moment(moment)
+            assert app.listing.selected == number and app.listing.sorted is None
+        app.listing.select_moment(started[0] - 9)
+        assert app.listing.selected == 0 and not app.listing.following
+        app.listing.select_moment(started[3] + 9)
+        assert app.listing.selected == 3
+        await pilot.press("b")
+        app.listing.select_moment(started[2])
+        assert app.listing.selected == 2
+
+
 async def test_of_very_many_lines_the_foremost_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shown_lines, "MOST_SORTED", 3)
     monkeypatch.setattr(shown_lines, "MOST_FOUND", 2)

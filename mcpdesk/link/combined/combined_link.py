@@ -48,6 +48,7 @@ from mcpdesk.link.values import (
     JobView,
     LogLine,
     Notice,
+    Policy,
     ReplicaState,
     ReplicaView,
     SchemaFailure,
@@ -395,12 +396,12 @@ class CombinedLink(Link):
 
     # Policies
 
-    def cycle_policy(self, server: str, tool: str) -> None:
-        """Go on to the next policy: on one replica where that holds on all."""
+    def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
+        """Say whether clients may call a tool: on one replica where that holds on all."""
         copy = self._copy_for(server)
         shared = [] if copy is None else [copy]
         for each in shared if self.source.shares_state else self._living(server):
-            each.cycle_policy(server, tool)
+            each.choose_policy(server, tool, policy)
 
     def grants(self) -> tuple[GrantView, ...]:
         """Those of all replicas, each once."""

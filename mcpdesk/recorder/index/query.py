@@ -288,6 +288,11 @@ def _limit(token: _Token) -> Limit:
     return Limit(what, sign, float(match[1]) * factor)
 
 
+def moment_of(text: str, now: float) -> float:
+    """The Unix time that `5m` (ago) or `12:03` means at `now`. Raises: QueryError."""
+    return _since(text.strip().removeprefix("-"), 0, now)
+
+
 def _since(value: str, position: int, now: float) -> float:
     """`5m` back from now, or a time of day not in the future."""
     if match := _NUMBER.fullmatch(value):
@@ -299,4 +304,4 @@ def _since(value: str, position: int, now: float) -> float:
             today = localtime(now)
             clock = mktime((*today[:3], hour, minute, second, 0, 0, -1))
             return clock if clock <= now else clock - 86400
-    _fail("since: needs a span like 30s, 5m, 2h, or a time of day like 12:03", position)
+    _fail("a time is a span like 30s, 5m, 2h, or a time of day like 12:03", position)

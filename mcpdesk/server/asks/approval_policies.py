@@ -33,12 +33,6 @@ class Policy(StrEnum):
     DENY = "deny"
     """Nobody may call it, the desk neither."""
 
-    @property
-    def following(self) -> Policy:
-        """The one that comes after it on the desk."""
-        order = list(Policy)
-        return order[(order.index(self) + 1) % len(order)]
-
 
 class Ruling(Struct, frozen=True):
     """The policy of a tool and where it was given; nowhere: nobody gave one."""
@@ -107,14 +101,13 @@ class Approvals:
             return ""
         return f"{tool} may not be called: its policy is deny ({ruling.origin})."
 
-    async def cycle(self, tool: str) -> None:
-        """Go on to the next policy at once, and keep it; what is configured anyway needs no keeping.
+    async def choose(self, tool: str, wanted: Policy) -> None:
+        """Let another policy count at once, and keep it; what is configured anyway needs no keeping.
 
         Raises: StorageError when it cannot be kept; it counts until the server stops, then.
         """
         from mcpdesk.storage import approvals as kept
 
-        wanted = self.ruling(tool).policy.following
         chosen = None if wanted is self._configured(tool).policy else wanted
         others = {name: policy for name, policy in self._chosen.items() if name != tool}
         self._take(others if chosen is None else others | {tool: chosen})

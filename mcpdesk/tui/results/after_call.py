@@ -34,7 +34,8 @@ def logged_lines(logged: Sequence[LogLine], hint: str = "E opens it") -> Iterato
     yield Static(Content(f"log of this call{place}"), classes="role")
     for line in logged[-MOST_LOGGED:]:
         style = "$text-error" if line.level in _BAD else ""
-        yield Static(Content.assemble((f"{line.level} ", "$text-muted"), (clean(line.text), style)))
+        apart = "\n" if "\n" in line.text else " "  # the lines of a traceback stand below each other
+        yield Static(Content.assemble((f"{line.level}{apart}", "$text-muted"), (clean(line.text), style)))
 
 
 def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Sequence
 
+from textual.binding import Binding
 from textual.content import Content
 from textual.screen import Screen
 
@@ -18,7 +19,7 @@ from mcpdesk.link.values import (
     WorkView,
     connected,
 )
-from mcpdesk.tui.actions import SCREENS, Action, key_name
+from mcpdesk.tui.actions import BY_ID, SCREENS, Action, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
@@ -238,8 +239,7 @@ class NewsRow(PartLine):
     """Keeps the last news in sight, above the footer, where the screen has rows to spare."""
 
     DEFAULT_CSS = """
-    NewsRow { color: $text-muted; display: none; }
-    .-tall > NewsRow { display: block; }
+    NewsRow { color: $text-muted; }
     """
 
     def tell(self, when: float, severity: str, text: str) -> None:
@@ -279,17 +279,32 @@ class DeskFooter(PartLine):
 
 
 def _parts(screen: Screen[object]) -> Iterator[LinePart]:
-    """The keys of the focused pane on the left, those of the desk on the right, each action once."""
-    active = [each.binding for each in screen.active_bindings.values() if each.binding.show and each.enabled]
-    places = {True: 60, False: 90}
+    """The keys of the focused pane on the left, those of the desk on the right, each action once.
+
+    Those that only a wide footer has room for stand after the others, and go first.
+    """
+    enabled = [each.binding for each in screen.active_bindings.values() if each.enabled]
+    spare = [each for each in enabled if not each.show and each.id in BY_ID and BY_ID[each.id].wide]
+    places, spare_places = {True: 60, False: 90}, {True: 20, False: 0}
     shown = set[tuple[str | None, str]]()
-    for binding in active:
+    own = [each for each in enabled if each.show and _is_own(each)]
+    for binding in (*own, *spare, *(each for each in enabled if each.show and not _is_own(each))):
         name = (binding.id, binding.action)
         if name not in shown:
             shown.add(name)
-            is_own = not (binding.id or "").startswith(EVERYWHERE)
+            is_own = _is_own(binding)
+            ranks = places if binding.show else spare_places
             key = binding.key_display or key_name(binding.key)
             text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", binding.description, " ")
-            action, rank = f"press({binding.key!r})", places[is_own]
+            action, rank = f"press({binding.key!r})", ranks[is_own] + _weight(binding)
             yield LinePart(text, action, binding.tooltip, rank=rank, right=not is_own)
-            places[is_own] -= 1
+            ranks[is_own] -= 1
+
+
+def _is_own(binding: Binding) -> bool:
+    """Whether a key is the focused pane's."""
+    return not (binding.id or "").startswith(EVERYWHERE)
+
+
+def _weight(binding: Binding) -> int:
+    return BY_ID[binding.id].weight if binding.id in BY_ID else 0

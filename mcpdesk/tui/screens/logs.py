@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -25,8 +26,9 @@ from mcpdesk.recorder.index.exchange import Exchange, Id
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.screens.log_histogram import LogHistogram, place_of
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
 from mcpdesk.tui.widgets.section import FilterPane, has_words
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+HISTOGRAM_S = 0.5
+"""While lines come, the histogram is drawn this often."""
 BOUND = 20_000
 """Lines kept; the oldest fifth goes when there are more."""
 _LEVEL_STYLES = {
@@ -99,6 +103,11 @@ class LogList(RowList[LogLine]):
         self.shown = 0
         """How many entries the filter admits."""
         self.filter = LogFilter()
+
+    @property
+    def entries(self) -> list[LogLine]:
+        """What is shown, each entry once."""
+        return [row for row, part in zip(self.rows, self._parts, strict=True) if not part]
 
     def extend(self, lines: Sequence[LogLine]) -> None:
         """Add newer lines."""
@@ -173,6 +182,16 @@ class LogList(RowList[LogLine]):
             self.cursor = heads[max(0, chosen + by)]
         self.cursor_was_moved()
 
+    def go_on(self, by: int, is_wanted: Callable[[LogLine], bool]) -> None:
+        """Go to the next entry (`by` 1) or the previous one (-1) that is wanted."""
+        at = self.cursor + by
+        while 0 <= at < len(self.rows):
+            if self._parts[at] == 0 and is_wanted(self.rows[at]) and self.rows[at] is not self.selected:
+                self.cursor = at
+                self.cursor_was_moved()
+                return
+            at += by
+
     def cursor_was_moved(self) -> None:
         """On the last entry following goes on, elsewhere it ends."""
         self.following = bool(self.rows) and self.selected is self.rows[-1]
@@ -235,10 +254,17 @@ class LogsPane(FilterPane):
         super().__init__("filter: words in text, source or place")
         self.link = link
         self._newest = -1
+        self._sought: tuple[str, ...] = ()
+        """The words that were filtered last."""
+        self._drawn = -math.inf
+        """When the histogram was drawn, in monotonic seconds."""
+        self._is_stale = False
+        """Whether it lacks what came since."""
 
     def compose(self) -> ComposeResult:
         """Filter above, status below."""
         yield from super().compose()
+        yield LogHistogram()
         yield LogList()
         yield Static(classes="empty", markup=False)
         with VerticalScroll(can_focus=False):
@@ -250,13 +276,53 @@ class LogsPane(FilterPane):
         if fresh := self.link.logs(self._newest):
             self._newest = fresh[-1].number
             self.listing.extend(fresh)
+            self._draw_histogram(HISTOGRAM_S)
+        elif self._is_stale:
+            self._draw_histogram(HISTOGRAM_S)
         elif not self.listing.lines:
             self._describe()
+
+    def _draw_histogram(self, rest_s: float = 0.0) -> None:
+        """Draw what is shown over time, but not again within `rest_s` seconds."""
+        now, rows = time.monotonic(), self.listing
+        self._is_stale = now - self._drawn < rest_s
+        if not self._is_stale:
+            self._drawn = now
+            chosen = rows.selected
+            self.query_one(LogHistogram).show(rows.entries, None if chosen is None else chosen.time)
 
     @property
     def listing(self) -> LogList:
         """The lines."""
         return self.query_one(LogList)
+
+    @on(LogHistogram.Picked)
+    def moment_picked(self, event: LogHistogram.Picked) -> None:
+        """Go to the time that was clicked."""
+        self._go(event.moment)
+
+    @work
+    async def action_go_to(self) -> None:
+        """Go to the entry of a time."""
+        if (moment := await ask_moment(self.app)) is not None:
+            self._go(moment)
+
+    def _go(self, moment: float) -> None:
+        if self.listing.rows:
+            self.listing.cursor = place_of(self.listing.rows, moment)
+            self.listing.cursor_was_moved()
+
+    def action_next_bad(self, by: int) -> None:
+        """Go to the next or previous error."""
+        self.listing.go_on(by, lambda line: rank(line.level) >= rank("error"))
+
+    def action_next_hit(self, by: int) -> None:
+        """Go to the next or previous line with the words that were filtered last."""
+        if self._sought:
+            wanted = LogFilter(words=self._sought)
+            self.listing.go_on(by, wanted.admits)
+        else:
+            self.notify("Filter by some words first: / and esc, then n goes through them.", markup=False)
 
     def action_level(self) -> None:
         """Raise the lowest level shown; after the highest comes the lowest."""
@@ -350,11 +416,13 @@ class LogsPane(FilterPane):
         await self.app.copy_one_of(choices)
 
     def apply_filter(self) -> None:
+        self._sought = self.words or self._sought
         self._narrow(words=self.words)
 
     @on(LogList.Moved)
     def _describe(self) -> None:
         chosen, rows = self.listing.selected, self.listing
+        self._draw_histogram(0.0 if not rows.following else HISTOGRAM_S)
         self.query_one(".status", Static).update(_status(rows))
         self.set_class(not rows.rows, "-empty")
         if not rows.rows:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from textual import events, work
 from textual.app import ComposeResult, ScreenStackError
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import MountError, Widget
@@ -517,12 +518,20 @@ class MainScreen(Screen[None]):
     @work
     async def action_jump(self) -> None:
         """Letters over everything that takes the focus."""
-        from mcpdesk.tui.screens.overlays import JumpScreen
+        from mcpdesk.tui.screens.overlays import JumpScreen, TabTarget
+        from mcpdesk.tui.widgets.choice_box import TabStrip
 
         targets = [widget for widget in self.focus_chain if widget.is_on_screen]
-        seen = [(widget, self.find_widget(widget).visible_region) for widget in targets]
+        seen: list[tuple[Widget | TabTarget, Region]] = [
+            (widget, self.find_widget(widget).visible_region) for widget in targets
+        ]
+        for strip in (self.pane or self).query(TabStrip):
+            if strip.is_on_screen and not strip.can_focus:
+                seen += [(TabTarget(strip, at), place) for at, place in enumerate(strip.places())]
         chosen = await self.app.push_screen_wait(JumpScreen([each for each in seen if each[1]]))
-        if isinstance(chosen, Widget):
+        if isinstance(chosen, TabTarget):
+            chosen.strip.pick(chosen.at)
+        elif isinstance(chosen, Widget):
             self.set_focus(chosen)
         elif chosen is not None and chosen in self.panes:
             await self.show_screen(chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from string import ascii_uppercase
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from rich.table import Column, Table
 from rich.text import Text
@@ -21,6 +21,7 @@ from mcpdesk.tui.actions import SCREENS, key_names, reachable
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.screens.frame_lines import NEWS_SIGNS
+from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.menu import Dialog, PageDialog
 
 Row = tuple[str, str, str]
@@ -75,8 +76,15 @@ class HelpScreen(PageDialog):
 LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
 
 
-class JumpScreen(Dialog["Widget | str | None"]):
-    """A dialog whose result is the widget to focus, the name of a screen, or None."""
+class TabTarget(NamedTuple):
+    """A tab of a strip."""
+
+    strip: TabStrip
+    at: int
+
+
+class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
+    """A dialog whose result is the widget to focus, the tab to pick, the name of a screen, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+o", "dismiss(None)", "Close", show=False),
@@ -91,8 +99,8 @@ class JumpScreen(Dialog["Widget | str | None"]):
     JumpScreen:ansi .letter { background: ansi_yellow; color: ansi_black; }
     """
 
-    def __init__(self, seen: Sequence[tuple[Widget, Region]]) -> None:
-        """`seen` are widgets with what of each can be seen."""
+    def __init__(self, seen: Sequence[tuple[Widget | TabTarget, Region]]) -> None:
+        """`seen` are widgets and tabs with what of each can be seen."""
         super().__init__()
         self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, seen, strict=False)}
         self._places = [region.offset for _, region in seen]

@@ -35,6 +35,7 @@ from mcpdesk.tui.workbench.call_menus import (
     choose_saved,
     compare_result,
     history_menu,
+    policy_menu,
     save_result,
 )
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
@@ -429,9 +430,15 @@ class WorkbenchPane(Vertical):
 
     @on(CatalogueList.PolicyAsked)
     def _policy_asked(self, event: CatalogueList.PolicyAsked) -> None:
-        """Set the next policy of a tool; the core sends a notice that explains it."""
         event.stop()
-        self._link.cycle_policy(self.server, event.item.name)
+        self._choose_policy(self.server, event.item)
+
+    @work(exclusive=True, group="menu")
+    async def _choose_policy(self, server: str, item: CatalogueItem) -> None:
+        """Ask for the policy of a tool, and set it; the core sends a notice that explains it."""
+        chosen = await self.app.push_screen_wait(policy_menu(item))
+        if chosen is not None and chosen is not item.policy:
+            self._link.choose_policy(server, item.name, chosen)
 
     def action_filter(self) -> None:
         """Go to the catalogue's filter."""

@@ -24,7 +24,7 @@ from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.readable_message import unmasked
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.forms.argument_editor import JsonEditor
-from mcpdesk.tui.render.amounts import clock, countdown, since
+from mcpdesk.tui.render.amounts import countdown, since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.fields import LineField
@@ -34,6 +34,10 @@ from mcpdesk.tui.widgets.menu import Dialog
 WAYS: Final[tuple[Ways, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
 _LOOK_S = 0.1
+_WIDE = 90
+"""Cells from which a line has the id of its message."""
+_SHARE = 0.3
+"""Of the dialog, which the list may take."""
 _LESSON = (
     "What the filter lets pass waits here until you let it go on: look at it, change it, drop it, delay it,"
     " or answer it by hand. The capture keeps what was changed, and what it was.\n\n"
@@ -62,9 +66,11 @@ class HeldList(RowList[HeldMessage]):
         """Which way, what, of whom, since when."""
         one, now = self.rows[index], time()
         yield f"{'←' if one.is_sent else '→'} {one.what:8}", "lines--word"
-        yield column(f"{one.method} {one.name}", max(10, width - 60)), "lines--key"
-        yield f" #{one_line(str(one.id), 8):8} ", "lines--muted"
-        yield column(f"{one.replica} {one.peer}".lstrip(), 18), ""
+        is_wide = width >= _WIDE
+        yield column(f"{one.method} {one.name}", max(10, width - (56 if is_wide else 45))), "lines--key"
+        if is_wide:
+            yield f" #{one_line(str(one.id), 8):8}", "lines--muted"
+        yield f" {column(f'{one.replica} {one.peer}'.lstrip(), 18)}", ""
         left = f" goes on in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
         yield left, "lines--warn"
 
@@ -97,7 +103,7 @@ class HoldDialog(Dialog[bool]):
     DEFAULT_CSS = """
     HoldDialog > .box { width: 96%; height: 90%; max-height: 90%; }
     HoldDialog > .box > Input, HoldDialog > .box > Input:focus { background: $foreground 8%; }
-    HoldDialog HeldList { height: 30%; min-height: 3; border-top: solid $border-blurred; }
+    HoldDialog HeldList { height: 3; border-top: solid $border-blurred; }
     HoldDialog HeldList:focus { border-top: solid $border; }
     HoldDialog JsonEditor { height: 1fr; border-top: solid $border-blurred; }
     HoldDialog JsonEditor:focus-within { border-top: solid $border; }
@@ -217,6 +223,7 @@ class HoldDialog(Dialog[bool]):
             self._edited, self._answers = number, False
             self.editor.load("" if one is None else one.text)
             self._loaded = self.editor.area.true_text
+            self.editor.area.move_cursor(_place_to_edit(self._loaded))
             self._show_keys()
 
     @on(RowList.Opened)
@@ -263,6 +270,8 @@ class HoldDialog(Dialog[bool]):
         self._shown = view
         self.set_class(not view.messages, "-empty")
         self.listing.show(view.messages)
+        most = max(3, int(self.size.height * _SHARE))
+        self.listing.styles.height = min(len(view.messages) + 1, most) if view.messages else 1
         self._show_keys()
         field = self.query_one(LineField)
         if view.messages and not before.messages and field.has_focus and field.true_text == view.rule:
@@ -285,11 +294,23 @@ class HoldDialog(Dialog[bool]):
         elif view.messages:
             keys = "r goes on · R all · enter edits, ctrl+r sends it · d drops · t in 5 s · a answers by hand"
         elif view.rule:
-            told = f"holding {view.ways} since {clock(time())[:8]}; none waits"
+            told = f"holding {view.ways}; none waits"
             keys = f"{told} · {_WAYS} · an empty filter ends it"
         else:
             keys = f"enter begins to hold · {_WAYS}"
         self.query_one(".keys", Static).update(Content(keys))
+
+
+def _place_to_edit(text: str) -> tuple[int, int]:
+    """Line and column of what is likely to be changed: the end of the first argument or text."""
+    lines = text.split("\n")
+    for begins in ('"arguments": {', '"text": ', '"params": {', '"result": {'):
+        at = next((at for at, line in enumerate(lines) if line.lstrip().startswith(begins)), None)
+        if at is not None:
+            at += begins.endswith("{")
+            line = lines[at].rstrip(",") if at < len(lines) else ""
+            return min(at, len(lines) - 1), len(line) - line.endswith('"')
+    return 0, 0
 
 
 def canned_answer(index: Index, one: Exchange) -> str:

@@ -47,12 +47,13 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 
 TABS = ("messages", "steps", "held", "http", "events")
 _STYLES = {
-    Status.OK: "$text-success",
-    Status.ERROR: "$text-error",
-    Status.TOOL_ERROR: "$text-error",
-    Status.MALFORMED: "$text-error",
-    Status.PENDING: "$text-accent",
+    Status.OK: "$text-success on $success-muted",
+    Status.ERROR: "$text-error on $error-muted",
+    Status.TOOL_ERROR: "$text-error on $error-muted",
+    Status.MALFORMED: "$text-error on $error-muted",
+    Status.PENDING: "$text-accent on $accent-muted",
 }
+_OTHER_STYLE = "$text-warning on $warning-muted"
 _WORDS = {
     Status.TOOL_ERROR: "tool error",
     Status.LATE: "late: nobody waited for it any more",
@@ -417,7 +418,7 @@ def _title(exchange: Exchange, now: float) -> Content:
         Content.styled(name, "bold $text-primary") if exchange.name else Content(""),
     ]
     if exchange.status is not Status.SENT:
-        parts.append(Content.styled(f"{status} ", _STYLES.get(exchange.status, "$text-warning")))
+        parts += (Content.styled(f" {status} ", _STYLES.get(exchange.status, _OTHER_STYLE)), Content(" "))
     if exchange.kind is ExchangeKind.REQUEST:
         parts.append(Content(duration(max(0.0, exchange.elapsed(now)))))
     if exchange.is_slow:

@@ -78,6 +78,8 @@ _ROOMY, _ROOMY_RAW = 52, 60
 """Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
 """Cells that they keep while less important columns go."""
+_FOR_THE_PEER = 4
+"""Cells of those that go before nothing is left of the peer."""
 _GIVE_WAY = (
     ("revision", 10, "revision"),
     ("revision", 5, "rev"),
@@ -89,6 +91,7 @@ _GIVE_WAY = (
     ("size", 0, ""),
     ("frame", 0, ""),
     ("time", 0, ""),
+    ("peer", 8, "peer"),
     ("peer", 0, ""),
     ("status", 2, "status"),
     ("took", 0, ""),
@@ -107,7 +110,8 @@ def columns_for(
     columns = [column for column in (_RAW if raw else _ALL) if has_replicas or column.name != "replica"]
     roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
     for name, narrower, title in _GIVE_WAY:
-        if _left(columns, width) >= (roomy if name == "revision" else enough):
+        least = roomy if name == "revision" else enough - _FOR_THE_PEER * ((name, narrower) == ("peer", 0))
+        if _left(columns, width) >= least:
             break
         if keeps_time and (name, narrower) == ("time", 0):
             continue
@@ -360,6 +364,8 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
 _LEAST_SAID = 8
 """Cells below which arguments and result are left out."""
 _ARROW = " → "
+_ROOM_FOR_ENDS = 18
+"""Cells below which the end of a text would say nothing beside its beginning."""
 _ROOM_FOR_BOTH = 20
 """Cells below which the result stands alone."""
 
@@ -367,7 +373,7 @@ _ROOM_FOR_BOTH = 20
 def _said(said: Summary, width: int) -> list[Cell]:
     """`arguments → result`, the arguments cut first: in at most half of what there is, if both are long.
 
-    What failed begins with what is wrong, so its end is cut, and it is given two thirds.
+    What failed begins with what is wrong, so its end is cut, and it is given three quarters.
     """
     asked, answered = one_line(said.asked), one_line(said.answered)
     if not answered:
@@ -376,7 +382,7 @@ def _said(said: Summary, width: int) -> list[Cell]:
     if not asked or width < _ROOM_FOR_BOTH:
         return [(_ARROW, "traffic--muted"), (_cut_answer(said, answered, width - 2), style)]
     room = width - len(_ARROW)
-    half = max(room // (3 if said.has_failed else 2), room - cell_len(answered))
+    half = max(room // (4 if said.has_failed else 2), room - cell_len(answered))
     asked = cut(asked, half)
     return [
         (f" {asked}{_ARROW}", "traffic--muted"),
@@ -391,9 +397,11 @@ def _cut_answer(said: Summary, answered: str, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """A text without its middle, where it does not fit."""
+    """A text without its middle, where it does not fit; where there is little room, only its beginning."""
     if cell_len(text) <= width:
         return text
+    if width < _ROOM_FOR_ENDS:
+        return f"{set_cell_size(text, max(0, width - 1)).rstrip()}…"
     end = max(0, (width - 1) // 3)
     return f"{set_cell_size(text, max(0, width - 1 - end)).rstrip()}…{text[len(text) - end :]}"
 

@@ -207,6 +207,22 @@ class TrafficList(Widget, can_focus=True):
             self._sort(None)
         self._go(self.lines.position(line))
 
+    def select_moment(self, moment: float) -> None:
+        """Move to the first line of a time, or to the last line where nothing came later."""
+        if self.sorted is not None:
+            self._sort(None)
+        lines, view = self.lines, self.view
+
+        def started(line: int) -> float:
+            frame = self.index.frame(line) if view.raw else None
+            return frame.time if frame is not None else 0.0 if view.raw else self.index.table.started[line]
+
+        low, high = 0, len(lines)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if started(lines[middle]) < moment else (low, middle)
+        self._go(min(low, len(lines) - 1))
+
     def _line_of(self, exchange: int) -> int:
         """The line that shows an exchange."""
         if self.view.raw:

@@ -20,7 +20,7 @@ from mcpdesk.link.values import CannedCall, CoreView, ItemKind, LogLine
 from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.index.exchange import Exchange
-from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
+from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse, quoted
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.editor import edit, source_place
@@ -46,6 +46,7 @@ from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
+from mcpdesk.tui.widgets.menu import ask_moment
 from mcpdesk.tui.widgets.section import FilterPane
 from mcpdesk.tui.workbench.drafts import awaited_at
 from mcpdesk.tui.workbench.item_requests import Request, item_of
@@ -241,6 +242,12 @@ class TrafficPane(FilterPane):
             message, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
         self.app.call_from_thread(self.notify, message, severity=severity, markup=False)
 
+    @work
+    async def action_go_to(self) -> None:
+        """Go to the line of a time."""
+        if (moment := await ask_moment(self.app)) is not None:
+            self.listing.select_moment(moment)
+
     async def action_logs(self) -> None:
         """Show the log lines of the chosen call."""
         if (chosen := self._chosen()) is not None:
@@ -255,7 +262,13 @@ class TrafficPane(FilterPane):
             if for_question:
                 self.app.main.action_open_question()
 
-        self.app.push_screen(HoldDialog(self.link, self.filter_field.true_text), left)
+        rule, chosen = self.filter_field.true_text, self._chosen()
+        if not rule and chosen is not None and not self.listing.following:
+            one = self.link.traffic.exchange(chosen)
+            is_plain = one.name.replace("-", "_").isidentifier()
+            name = one.name if is_plain else quoted(one.name)
+            rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
+        self.app.push_screen(HoldDialog(self.link, rule), left)
 
     def action_faults(self) -> None:
         """Say which faults messages meet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.style import Style
@@ -110,6 +111,10 @@ def _clickable(labels: Iterable[Content]) -> Content:
     return Content("").join(marked)
 
 
+TAB_GAP = 2
+"""Cells after a title."""
+
+
 class TabStrip(Widget):
     """The tabs inside a screen. A click picks a tab; keys are handled by the widget around it."""
 
@@ -138,9 +143,16 @@ class TabStrip(Widget):
     def render(self) -> Content:
         picked = "bold underline $text-primary"
         return _clickable(
-            Content.assemble((title, picked if at == self.current else ""), "  ")
+            Content.assemble((title, picked if at == self.current else ""), " " * TAB_GAP)
             for at, title in enumerate(self.titles)
         )
+
+    def places(self) -> Iterator[Region]:
+        """Where each title is on the screen."""
+        x, y = self.content_region.offset
+        for title in self.titles:
+            yield Region(x, y, cell_len(title), 1)
+            x += cell_len(title) + TAB_GAP
 
     def action_step(self, by: int) -> None:
         """Pick the next or previous tab."""

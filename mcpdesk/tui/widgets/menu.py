@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -280,25 +281,42 @@ def _has_words(choice: Choice, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
+async def ask_moment(app: App[Any]) -> float | None:
+    """Ask for a time to go to, in Unix seconds; None without one. Must run in a worker."""
+    from mcpdesk.recorder.index.query import QueryError, moment_of
+
+    prompt = LinePrompt("Go to a time", "12:03, 12:03:40, or how long ago: 5m", "goes there")
+    if not (text := await app.push_screen_wait(prompt)):
+        return None
+    try:
+        return moment_of(text, time.time())
+    except QueryError as error:
+        app.notify(one_line(f"{text}: {error.message}"), severity="warning", markup=False)
+        return None
+
+
 LONGEST = 40
 """Characters of a name."""
 
 
-class NamePrompt(Dialog[str]):
-    """Asks for a name in one line; the result is empty when the person closes it."""
+class LinePrompt(Dialog[str]):
+    """Asks for a name, or something else of one line; the result is empty when the person closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Close", show=False)]
-    DEFAULT_CSS = "NamePrompt > .box { width: 60; margin-top: 4; }"
+    DEFAULT_CSS = "LinePrompt > .box { width: 60; margin-top: 4; }"
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, placeholder: str = "a name", does: str = "keeps") -> None:
+        """`does` is what Enter does, as it is told below the line."""
         super().__init__()
         self._title = title
+        self._placeholder = placeholder
+        self._does = does
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = self._title
-            box.border_subtitle = "enter keeps · esc closes"
-            yield LineField(placeholder="a name", max_length=LONGEST, compact=True)
+            box.border_subtitle = f"enter {self._does} · esc closes"
+            yield LineField(placeholder=self._placeholder, max_length=LONGEST, compact=True)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

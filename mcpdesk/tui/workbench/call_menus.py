@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.result_content import Savable, plain_text, savables
-from mcpdesk.tui.widgets.menu import Choice, Menu, NamePrompt
+from mcpdesk.tui.widgets.menu import Choice, LinePrompt, Menu
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_requests import request_for, shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
@@ -117,7 +117,7 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
     what, name = await app.push_screen_wait(menu) or ("", "")
     if what == "use":
         return saved[name]
-    if what == "keep" and (name := await app.push_screen_wait(NamePrompt("Keep what is entered as"))):
+    if what == "keep" and (name := await app.push_screen_wait(LinePrompt("Keep what is entered as"))):
         drafts.saved_calls.add(*draft.key, name, draft.without_secrets(now))
         app.notify(f"kept as {one_line(name, 40)}", markup=False)
     elif what == "drop":
@@ -192,3 +192,17 @@ def save(part: Savable, folder: Path) -> Path:
         except FileExistsError:
             path = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
     return path
+
+
+_POLICIES = {
+    Policy.ALLOW: "clients may call it",
+    Policy.ASK: "calls of clients wait here for approval",
+    Policy.DENY: "nobody may call it, the desk neither",
+}
+
+
+def policy_menu(item: CatalogueItem) -> Menu:
+    """Asks who may call a tool; what is so now has the cursor."""
+    choices = [Choice(each, each, told, str(at)) for at, (each, told) in enumerate(_POLICIES.items(), 1)]
+    title = f"Who may call {one_line(item.name, 40)}?"
+    return Menu(title, choices, cursor=list(_POLICIES).index(item.policy))

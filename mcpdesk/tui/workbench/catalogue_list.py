@@ -160,7 +160,7 @@ class CatalogueList(LineList):
 
     @dataclass
     class PolicyAsked(Message):
-        """The next policy is wanted for a tool."""
+        """Another policy is wanted for a tool."""
 
         item: CatalogueItem
 
@@ -270,8 +270,8 @@ class CatalogueList(LineList):
             else:
                 self.row_chosen(self.cursor)
 
-    def action_cycle_policy(self) -> None:
-        """Let the tool have its next policy."""
+    def action_choose_policy(self) -> None:
+        """Let the tool have another policy."""
         if self.item is not None and self.item.kind is ItemKind.TOOL:
             self.post_message(self.PolicyAsked(self.item))
         else:

@@ -1,0 +1,115 @@
+"""When how much was logged, in one line: a bar for each span of time, in the colour of the worst level."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from mcpdesk.link.values import LogLine
+from mcpdesk.tui.render.amounts import BARS, clock, duration
+
+CLOCK_CELLS = 10
+"""Of the time at either end."""
+NOTE_CELLS = 18
+"""Of what is said of a bar."""
+_COLOURS = ("$text-muted", "$text-warning", "$text-error")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The entries of one span of time."""
+
+    count: int = 0
+    worst: int = 0
+    """The worst of them: 0 for information, 1 for a warning, 2 for an error."""
+
+
+def bars_of(lines: Sequence[LogLine], worst_of: dict[str, int], cells: int) -> list[Bar]:
+    """Count entries, the oldest first, in `cells` spans of time; `worst_of` ranks the levels that count."""
+    if not lines or cells < 1:
+        return []
+    first, last = lines[0].time, lines[-1].time
+    scale = cells / max(last - first, 1e-3)
+    counts, worst = [0] * cells, [0] * cells
+    for line in lines:
+        at = min(max(int((line.time - first) * scale), 0), cells - 1)
+        counts[at] += 1
+        worst[at] = max(worst[at], worst_of.get(line.level, 0))
+    return [Bar(*each) for each in zip(counts, worst, strict=True)]
+
+
+class LogHistogram(Widget):
+    """Draws the bars of the entries that are shown; a click goes to that time."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    LogHistogram { height: 1; color: $text-muted; }
+    LogHistogram.-empty { display: none; }
+    """
+    worst_of: ClassVar[dict[str, int]] = {
+        "warning": 1, **dict.fromkeys(("error", "critical", "alert", "emergency"), 2)
+    }  # fmt: skip
+
+    @dataclass
+    class Picked(Message):
+        """A person clicked on a time, in Unix seconds."""
+
+        moment: float
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: Sequence[LogLine] = ()
+        self._here: float | None = None
+
+    def show(self, lines: Sequence[LogLine], here: float | None) -> None:
+        """Show these entries, the oldest first; `here` is the time of the selected one."""
+        self._lines, self._here = lines, here
+        self.set_class(len(lines) < 2, "-empty")
+        self.refresh()
+
+    @property
+    def _cells(self) -> int:
+        return max(0, self.size.width - 2 * CLOCK_CELLS - NOTE_CELLS)
+
+    def render(self) -> Content:
+        """The time of the first entry, bars, the time of the last, and what a bar stands for."""
+        lines, cells = self._lines, self._cells
+        if len(lines) < 2 or not cells:
+            return Content("")
+        bars = bars_of(lines, self.worst_of, cells)
+        top = max(bar.count for bar in bars)
+        here = None if self._here is None else self._at(self._here)
+        parts: list[tuple[str, str]] = []
+        for at, bar in enumerate(bars):
+            glyph = BARS[0 if not bar.count else max(1, round(bar.count / top * 8))]
+            mark = " reverse" if at == here else ""
+            parts.append((glyph, f"{_COLOURS[bar.worst]}{mark}"))
+        span = (lines[-1].time - lines[0].time) / cells
+        return Content.assemble(
+            f" {clock(lines[0].time)[:8]} ", *parts, f" {clock(lines[-1].time)[:8]} · {duration(span)} a bar"
+        )
+
+    def _at(self, moment: float) -> int:
+        """The bar of a time."""
+        first, last = self._lines[0].time, self._lines[-1].time
+        return min(max(int((moment - first) * self._cells / max(last - first, 1e-3)), 0), self._cells - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the first entry of the bar."""
+        at, cells = event.x - CLOCK_CELLS, self._cells
+        if len(self._lines) > 1 and 0 <= at < cells:
+            event.stop()
+            first, last = self._lines[0].time, self._lines[-1].time
+            self.post_message(self.Picked(first + (last - first) * at / cells))
+
+
+def place_of(rows: Sequence[LogLine], moment: float) -> int:
+    """The row of the first entry at a time or after it; the last row where there is none."""
+    return min(bisect_left(rows, moment, key=lambda row: row.time), max(0, len(rows) - 1))
