@@ -47,13 +47,13 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 
 TABS = ("messages", "steps", "held", "http", "events")
 _STYLES = {
-    Status.OK: "$text-success on $success-muted",
-    Status.ERROR: "$text-error on $error-muted",
-    Status.TOOL_ERROR: "$text-error on $error-muted",
-    Status.MALFORMED: "$text-error on $error-muted",
-    Status.PENDING: "$text-accent on $accent-muted",
+    Status.OK: "$text-success reverse",
+    Status.ERROR: "$text-error reverse",
+    Status.TOOL_ERROR: "$text-error reverse",
+    Status.MALFORMED: "$text-error reverse",
+    Status.PENDING: "$text-accent reverse",
 }
-_OTHER_STYLE = "$text-warning on $warning-muted"
+_OTHER_STYLE = "$text-warning reverse"
 _WORDS = {
     Status.TOOL_ERROR: "tool error",
     Status.LATE: "late: nobody waited for it any more",
