@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from tests.support.terminal import Desk
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+REPOSITORY = "https://github.com/mcpdesk/mcpdesk"
+RAW = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCKS = [re.sub(r"(?m)^ +", "", block) for block in re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", README)]
 SYMBOLS = {
@@ -121,15 +124,22 @@ def test_curl_line_of_the_readme_works() -> None:
 
 
 def test_picture_is_there() -> None:
-    found = re.search(r"!\[.*?\]\((\S+)\)", README)
-    assert found is not None
-    assert (ROOT / found[1]).read_text().lstrip().startswith("<svg")
+    found = re.findall(r"!\[.*?\]\((\S+)\)", README)
+    assert found and all(each.startswith(RAW) for each in found)
+    assert (ROOT / found[0].removeprefix(RAW)).read_text().lstrip().startswith("<svg")
+    assert all((ROOT / each.removeprefix(RAW)).exists() for each in found)
 
 
 def test_links_lead_somewhere() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text()):
             assert (page.parent / target).exists(), f"{target} in {page}"
+
+
+def test_addresses_of_the_project_are_all_of_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(project["urls"]) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    assert all(each.startswith(REPOSITORY) for each in project["urls"].values())
 
 
 def test_page_of_the_settings_is_up_to_date() -> None:

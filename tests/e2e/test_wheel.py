@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,16 @@ def test_wheel_carries_code_styles_types_themes_and_samples(wheel: Path) -> None
                 assert f"mcpdesk/_bundled/{path.relative_to(root).as_posix()}" in names
     assert {"mcpdesk/py.typed", "mcpdesk/tui/app.tcss", "mcpdesk/web/index.html"} <= names
     assert not [name for name in names if name.startswith(("tests/", "themes/", "sample_servers/"))]
+
+
+def test_package_index_shows_links_that_lead_somewhere(wheel: Path) -> None:
+    """No file lies beside the readme there."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        text = archive.read(name).decode()
+    assert "Description-Content-Type: text/markdown" in text
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 8 and [each for each in links if not each.startswith("https://")] == []
 
 
 def test_installed_program_finds_its_samples(installed: Path) -> None:
