@@ -47,8 +47,8 @@ MANIFEST = """\
 {made}
 
 The file `mcp.json` in a server folder says what the folder cannot say by itself. Every member is optional.
-[`mcp.schema.json`](mcp.schema.json) is the same for editors: `"$schema": "PATH/mcp.schema.json"` in the file
-makes them complete it.
+[`mcp.schema.json`](mcp.schema.json) is the same for editors: a file that has its address or path as
+`"$schema"`, as those of `mcpdesk new` do, is completed and explained by them.
 """
 
 

@@ -26,6 +26,7 @@ Step = str | int
 FILE = "mcp.json"
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
+SCHEMA_URL = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/docs/mcp.schema.json"
 SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
 LONGEST_LEEWAY_S = 600
@@ -140,7 +141,7 @@ class ManifestFile(ManifestPart):
     settings: dict[str, Any] = {}
     """Settings by name; names and values have been checked."""
     schema: str = field(default="", name="$schema")
-    """Where editors find `docs/mcp.schema.json`; nothing else reads it."""
+    """Where editors find `docs/mcp.schema.json`, as at `SCHEMA_URL`; nothing else reads it."""
 
 
 class Manifest(ManifestFile, kw_only=True):

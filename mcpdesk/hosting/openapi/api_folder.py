@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from mcpdesk.hosting.folder.manifest import SCHEMA_URL
 from mcpdesk.hosting.openapi.api_document import ApiBody, ApiDocument, ApiParameter, NotUsable, Operation
 from mcpdesk.hosting.openapi.api_types import (
     MODELS,
@@ -362,6 +363,7 @@ def _fitted(head: str, items: Sequence[str], end: str = "", brackets: str = "()"
 def _manifest(document: ApiDocument, name: str) -> str:
     where = f" at {document.url}" if document.url else ""
     content = {
+        "$schema": SCHEMA_URL,
         "name": name,
         "title": one_line(document.title)[:80],
         "version": document.version,
