@@ -162,7 +162,9 @@ class HostedFolder:
             if breaking:
                 more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
                 what = "clients" if agreed is None else LOCK_NAME
-                told = f"{name} breaks {what}: {breaking[0]}{more} · {told.removeprefix(f'{name} ')}"
+                source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
+                where = f" ({source})" if source else ""
+                told = f"{name} breaks {what}: {breaking[0]}{where}{more} · {told.removeprefix(f'{name} ')}"
             elif agreed is None and any(change.told != "is new" for change in found):
                 told += "; a compatible contract"
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
@@ -405,16 +407,25 @@ def no_tool(name: str, known: Iterable[str]) -> str:
 
 def definitions(server: Server) -> Definitions:
     """What a server offers, as its clients see it."""
-    shelves: dict[str, Registry[Any]] = {
+    return {
+        (registry.kind, registry.key(item)): WIRE[key](item)
+        for key, registry in _shelves(server).items()
+        for item in registry
+    }
+
+
+def _sources(server: Server) -> dict[tuple[str, str], str]:
+    """The place of each item in the folder's files, as `tools/price.py:2`."""
+    shelves = _shelves(server).values()
+    return {(shelf.kind, shelf.key(item)): item.source for shelf in shelves for item in shelf}
+
+
+def _shelves(server: Server) -> dict[str, Registry[Any]]:
+    return {
         "tools": server.tools,
         "resources": server.resources,
         "resourceTemplates": server.templates,
         "prompts": server.prompts,
-    }
-    return {
-        (registry.kind, registry.key(item)): WIRE[key](item)
-        for key, registry in shelves.items()
-        for item in registry
     }
 
 

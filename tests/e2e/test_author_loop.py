@@ -124,7 +124,7 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
         desk.see("shop breaks clients: price")
         desk.press("1")
         desk.press("R")
-        desk.see('breaking +price: "shop" is new and required')
+        desk.see(r'breaking +price: "shop" is new and required +tools/\w+.py:\d')
         desk.see("✗ fails now +price")
         desk.press("\x1b")
         desk.see("tools/call price repla")

@@ -30,13 +30,17 @@ async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Pat
     host = isolated_host(folder, tmp_path / "state")
     async with hosted(host):
         broken = save(folder, host, ", shop: str")
-        assert broken.startswith('shop breaks clients: price: "shop" is new and required · reloaded in ')
+        assert broken.startswith(
+            'shop breaks clients: price: "shop" is new and required (tools/price.py:1) · reloaded in '
+        )
         assert "breaks" not in save(folder, host, ", shop: str", "Another price.")
         save(folder, host)
         (folder / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
         for told in ("The price.", "Another price."):
             said = save(folder, host, ", shop: str", told)
-            assert said.startswith(f'shop breaks {LOCK_NAME}: price: "shop" is new and required · reloaded')
+            assert said.startswith(
+                f'shop breaks {LOCK_NAME}: price: "shop" is new and required (tools/price.py:1) · reloaded'
+            )
         assert "breaks" not in save(folder, host, ', shop: str = "this"')
         (folder / LOCK_NAME).write_text("[")
         assert "breaks clients" in save(folder, host, ", shop: int")

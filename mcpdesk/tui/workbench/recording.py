@@ -152,6 +152,8 @@ class Saves:
         self.replay: RecordingReplay | None = None
         """The run with the code as it is now; None: there was none yet."""
         self.contract: list[ContractChange] = []
+        self.sources: dict[tuple[str, str], str] = {}
+        """Where each item is written, by kind and name."""
         self.page: SaveView | None = None
         """What shows all this; None while nobody looks."""
         self._catalogues: dict[str, Catalogue] = {}
@@ -166,6 +168,8 @@ class Saves:
         if any(old[name] != new[name] for name in old.keys() & new.keys()):
             return False
         self.contract = contract_changes(_definitions(before), _definitions(catalogue))
+        items = (*before.items, *catalogue.items)
+        self.sources = {(item.kind.value, item.name): item.source for item in items}
         self.replay = None
         self.changed()
         return True

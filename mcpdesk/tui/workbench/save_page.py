@@ -130,7 +130,9 @@ class SavePage(Dialog[None]):
         lines = []
         for change in changes[:MOST_CHANGES]:
             word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
-            lines.append(Content.assemble(word, one_line(str(change))))
+            source = self._saves.sources.get((change.kind, change.name), "")
+            place = (f"  {one_line(source)}", "$text-muted")
+            lines.append(Content.assemble(word, one_line(str(change)), place))
         if len(changes) > MOST_CHANGES:
             lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))
         return Content("\n").join(lines)
