@@ -8,11 +8,13 @@ which it then says.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -23,11 +25,14 @@ from pathlib import Path
 
 from tests.conformance import baseline
 from tests.conformance.suite import BESIDES, JUDGED, REVISIONS, ROOT, NotHere, Outcome, find
+from tests.support.engine import NONE_HERE, PROGRAM, engine_server
 from tests.support.ports import free_port
+from tests.support.replicas import replica_cluster
 
 FOLDER = ROOT / "sample_servers" / "conformance"
-LEGS = ("server", "through", "client")
-"""`through`: the same server as a program on a desk, which passes messages on."""
+LEGS = ("server", "through", "replicas", "client")
+"""`through`: the same server as a program on a desk, which passes messages on; `replicas`: three of it that
+share an engine, behind a proxy that gives each request to the next one."""
 NOT_THROUGH = {"server-sse-polling": "a program cannot close the connection of a client of the desk's"}
 """What cannot pass through a desk, and why."""
 READY_S = 60.0
@@ -48,11 +53,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as papers:
         kept = Path(given.output) if given.output else Path(papers)
         runs: list[int] = []
-        for leg in ("server", "through"):
+        for leg in ("server", "through", "replicas"):
             revisions = [each for each in given.revision if leg == "server" or each in JUDGED]
             if leg not in given.leg or not revisions:
                 continue
-            with serving(Path(papers) / leg, through_desk=leg == "through") as url:
+            if leg == "replicas" and not PROGRAM:
+                print(f"{leg}: not run, {NONE_HERE}")
+                continue
+            place = Path(papers) / leg
+            with replicas(place) if leg == "replicas" else serving(place, leg == "through") as url:
                 for revision in revisions:
                     run = partial(suite.server, url)
                     runs.append(_judged(leg, run, revision, given.scenario, kept / leg / revision))
@@ -142,6 +151,34 @@ def serving(state: Path, through_desk: bool) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def replicas(state: Path) -> Iterator[str]:
+    """Three replicas of the sample server and an engine; gives the URL of its endpoint at their proxy."""
+    state.mkdir()
+    ready, over = threading.Event(), asyncio.Event()
+    found: list[str] = []
+
+    async def serve() -> None:
+        with engine_server() as engine:
+            flags, folders = ["--no-auth"], [FOLDER]
+            async with replica_cluster(3, folders, engine, state, options=flags, each_alone=True) as cluster:
+                found.append(cluster.url)
+                ready.set()
+                await over.wait()
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    try:
+        if not ready.wait(READY_S):
+            raise SystemExit("the replicas did not come up")
+        yield f"{found[0]}/mcp/conformance"
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.close()
 
 
 def _await_health(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

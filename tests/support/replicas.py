@@ -22,14 +22,21 @@ ROOT = Path(__file__).parents[2]
 class ServedReplica:
     """One `mcpdesk serve`. `url` is its own address, without a path."""
 
-    def __init__(self, folders: Sequence[Path], shared: str, state: Path, **environment: str) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        shared: str,
+        state: Path,
+        options: Sequence[str] = (),
+        **environment: str,
+    ) -> None:
         self.url = ""
         self.said: list[str] = []
         self._ready = threading.Event()
         state.mkdir(parents=True, exist_ok=True)
         variables = {"MCPDESK_STATE_DIR": str(state), "MCPDESK_SHARED": shared} | environment
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mcpdesk", "serve", *map(str, folders), "--port", "0"],
+            [sys.executable, "-m", "mcpdesk", "serve", *map(str, folders), "--port", "0", *options],
             cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **variables},
         )  # fmt: skip
@@ -71,7 +78,15 @@ class ServedReplica:
 
 
 class ReplicaCluster:
-    """Replicas behind a proxy at `url`, which knows nothing of HTTP and skips those that refuse."""
+    """Replicas behind a proxy at `url`, which skips those that refuse.
+
+    With `each_alone` it has replicas close each connection after one answer, so that no two requests of a
+    client meet the same one because it keeps its connection.
+    """
+
+    options: Sequence[str] = ()
+    """Flags of `mcpdesk serve`."""
+    each_alone = False
 
     def __init__(
         self, folders: Sequence[Path], shared: Sequence[str], place: Path, **environment: str
@@ -100,7 +115,8 @@ class ReplicaCluster:
     def _start(self, index: int) -> ServedReplica:
         self._made += 1
         url = self._shared[index % len(self._shared)]
-        return ServedReplica(self.folders, url, self._place / f"state-{self._made}", **self._environment)
+        state = self._place / f"state-{self._made}"
+        return ServedReplica(self.folders, url, state, self.options, **self._environment)
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection to the next replica that takes it."""
@@ -114,9 +130,19 @@ class ReplicaCluster:
             writer.close()
             return
         try:
+            if self.each_alone:
+                there[1].write(_closing(await reader.read(1 << 16)))
             await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
         finally:
             there[1].close()
+
+
+def _closing(head: bytes) -> bytes:
+    """The beginning of a request that asks for the connection to be closed after its answer."""
+    if re.search(rb"(?i)\r\nupgrade:", head):
+        return head
+    head = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head, count=1)
+    return head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -137,11 +163,14 @@ async def replica_cluster(
     engine: EngineServer,
     place: Path,
     urls: Sequence[str] = (),
+    options: Sequence[str] = (),
+    each_alone: bool = False,
     **environment: str,
 ) -> AsyncIterator[ReplicaCluster]:
     """Run replicas for a block; `urls` are their ways to the engine, if not its own."""
     name = f"cluster-{place.parent.name}-{place.name}"
     cluster = ReplicaCluster(folders, urls or [engine.url], place, MCPDESK_SHARED_NAME=name, **environment)
+    cluster.options, cluster.each_alone = options, each_alone
     connections: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

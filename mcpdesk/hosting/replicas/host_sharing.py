@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,19 @@ from mcpdesk.hosting.replicas.replica_group import STATE, ReplicaGroup
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import RELAYED
 from mcpdesk.settings import Settings
+
+WILDCARDS = ("//0.0.0.0:", "//[::]:")
+"""How an address begins that means every one of this machine."""
+
+
+def reachable(address: str) -> str:
+    """What other machines may reach this one by, where it listens at an address."""
+    if not any(each in address for each in WILDCARDS):
+        return address
+    host = socket.gethostname()
+    with suppress(OSError):
+        host = socket.gethostbyname(host)
+    return f"http://{host}:{address.rpartition(':')[2]}"
 
 
 class SharedFolder(Protocol):
@@ -65,7 +79,8 @@ class HostSharing:
     async def describe(self, address: str) -> None:
         """Tell the other replicas where this one listens, and which versions of the folders it serves."""
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
-        await self.group.living.say(name=name, url=self._url or address)
+        url = self._url or await asyncio.to_thread(reachable, address)
+        await self.group.living.say(name=name, url=url)
         await self.describe_folders()
 
     async def describe_folders(self) -> None:

@@ -61,7 +61,7 @@ class EventBus:
         if self._sender_aio is not None:
             await asyncio.wait({self._sender_aio}, timeout=1.0)
 
-    def tell(self, kind: str, **facts: Any) -> None:
+    def tell(self, kind: str, /, **facts: Any) -> None:
         """Tell the other replicas soon. While the engine is away, as many as are kept wait, the newest."""
         self._unsent.append(self.fields(kind, facts))
         del self._unsent[:-KEPT_EVENTS]
