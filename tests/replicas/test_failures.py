@@ -12,6 +12,7 @@ import aiohttp
 import orjson
 import pytest
 
+from tests.load import faults
 from tests.support.desk import until
 from tests.support.engine import EngineServer, engine_server, needs_engine
 from tests.support.patience import WITHIN_S
@@ -197,3 +198,11 @@ async def test_a_callback_fires_once_though_its_replica_was_killed(
     assert {each["callback_id"] for each in heard} == {1}
     assert {each["fired"] for each in heard} == {1}
     listener.cancel()
+
+
+@pytest.mark.parametrize("seed", [3])
+async def test_faults_one_after_the_other_cost_no_promise(tmp_path: Path, seed: int) -> None:
+    """`python -m tests.load.faults 200` is the same at length."""
+    found = await faults.run(12, seed, tmp_path)
+    assert found.is_clean, str(found)
+    assert found.ended["add ok"] > 20, str(found)
