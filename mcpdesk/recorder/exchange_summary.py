@@ -9,8 +9,8 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index
-from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import message, unmasked
+from mcpdesk.recorder.masking import mask_message, mask_text
+from mcpdesk.recorder.readable_message import unmasked
 
 LARGEST = 16 << 10
 """Bytes beyond which a frame is not decoded for a summary: its beginning has to do."""
@@ -59,8 +59,22 @@ def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
     if frame.size > LARGEST:
         text = _without_head(frame.data[:LONGEST].decode("utf-8", "replace"))
         return text if index.reveals_secrets else mask_text(text)
-    legible = message(index, exchange, number)
-    return None if legible.problem else legible.value
+    try:
+        value = _told(unmasked(index, exchange, number))
+    except ValueError:
+        return None
+    return value if index.reveals_secrets else mask_message(value)
+
+
+def _told(value: Any) -> Any:
+    """A message without the most of what is never told of it, which need not be masked then."""
+    if not isinstance(value, dict):
+        return value
+    if isinstance(params := value.get("params"), dict) and isinstance(meta := params.get("_meta"), dict):
+        return {**value, "params": {**params, "_meta": {REPLAYED_KEY: meta.get(REPLAYED_KEY)}}}
+    if isinstance(result := value.get("result"), dict) and result.get("content"):
+        return {**value, "result": {key: each for key, each in result.items() if key != "_meta"}}
+    return value
 
 
 def _without_head(text: str) -> str:

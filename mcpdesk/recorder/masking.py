@@ -142,6 +142,8 @@ def mask_json(value: Any, schema: Any = None) -> Any:
 
     `schema` is a JSON Schema of the value; what it calls `writeOnly` or of format `password` is masked whole.
     """
+    if schema is None:
+        return _mask_value(value)
     if _hides(schema):
         return MASK if value is not None else None
     if isinstance(value, dict):
@@ -150,6 +152,18 @@ def mask_json(value: Any, schema: Any = None) -> Any:
         items = _below(schema, "items")
         return [mask_json(item, items) for item in value]
     return mask_text(value) if isinstance(value, str) else value
+
+
+def _mask_value(value: Any) -> Any:
+    """The same without a schema."""
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, dict):
+        return {
+            key: MASK if is_secret(key) and _can_hide(item) else _mask_value(item)
+            for key, item in value.items()
+        }
+    return [_mask_value(item) for item in value] if isinstance(value, list) else value
 
 
 def mask_message(message: Any, schema: Any = None) -> Any:
@@ -168,11 +182,15 @@ def mask_header(value: str) -> str:
 
 
 def _mask_entry(key: str, value: Any, schema: Any) -> Any:
-    """One member; numbers, booleans and containers under a secret name are secrets no less than strings."""
-    below = _below(_below(schema, "properties"), key)
-    if is_secret(key) and value is not None and not isinstance(value, bool) and not _is_schema(value):
+    """One member."""
+    if is_secret(key) and _can_hide(value):
         return MASK
-    return mask_json(value, below)
+    return mask_json(value, _below(_below(schema, "properties"), key))
+
+
+def _can_hide(value: Any) -> bool:
+    """Whether what stands under a secret name is one: numbers and containers are no less than strings."""
+    return value is not None and not isinstance(value, bool) and not _is_schema(value)
 
 
 def _is_schema(value: Any) -> bool:

@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.filter import LineFilter
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -476,14 +477,17 @@ class TrafficStrips:
         self._widget = widget
         self._index = index
         self._width = 0
-        self._raw = False
         self._waterfall = waterfall
         self._has_bars = self._has_replicas = False
         self.order = ("", False)
         """The column that the lines are sorted by, if any, and whether the largest comes first."""
         self.zero: float | None = None
         """Unix time in seconds from which the times of the lines count; None: they are the clock's."""
-        self._had_zero = False
+        self._fitted: tuple[object, ...] = ()
+        """What the columns were laid out for."""
+        self._filters: tuple[LineFilter, ...] = ()
+        """What the app does to everything that is drawn."""
+        self._background = Color(0, 0, 0)
         self._columns: tuple[LineColumn, ...] = ()
         self._styles: dict[str, Style] = {}
         self.rules: ColourRules | None = None
@@ -499,11 +503,13 @@ class TrafficStrips:
 
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
-        bars = self._waterfall.is_on and not raw
-        has_zero, has_replicas = self.zero is not None, self._index.has_replicas
-        fit = (width, raw, bars, has_zero, has_replicas)
-        if fit != (self._width, self._raw, self._has_bars, self._had_zero, self._has_replicas):
-            self._width, self._raw, self._has_bars, self._had_zero, self._has_replicas = fit
+        widget, has_zero = self._widget, self.zero is not None
+        bars, has_replicas = self._waterfall.is_on and not raw, self._index.has_replicas
+        filters, background = tuple(widget.get_line_filters()), widget.background_colors[1]
+        fitted = (width, raw, bars, has_zero, has_replicas, filters, background)
+        if fitted != self._fitted:
+            self._fitted, self._width, self._has_bars = fitted, width, bars
+            self._filters, self._background = filters, background
             self._columns = (
                 bar_columns(width - 2)
                 if bars
@@ -624,7 +630,15 @@ class TrafficStrips:
                 style += colour
             segments.append(Segment(text, style + over if over else style))
         fill = base + over if over else base
-        return Strip(segments).adjust_cell_length(self._width - 1, fill).extend_cell_length(self._width, base)
+        left = self._width - 1 - sum(cell_len(text) for text, _ in cells)
+        if left < 0:
+            segments = Segment.adjust_line_length(segments, self._width - 1, fill)
+        elif left:
+            segments.append(Segment(" " * left, fill))
+        segments.append(Segment(" ", base))
+        for each in self._filters:
+            segments = each.apply(segments, self._background)
+        return Strip(segments, self._width)
 
     def _style(self, name: str) -> Style:
         """A component's style, the widget's own for no name; asking Textual for every line would be dear."""

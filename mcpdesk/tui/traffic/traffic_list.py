@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from time import monotonic
 from typing import ClassVar
 
 from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.message import Message
 from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
@@ -36,9 +38,11 @@ _CLOCK_S = 0.1
 _SLICE_S = 0.005
 _PROGRESS_S = 0.1
 """How often a long search shows what it found so far."""
+_REST_S = 0.02
+"""How long the next letter of what is typed is waited for before the lines are searched."""
 _MANY = 100_000
-"""Frames that take so long to search that it pays to wait for the next letter of what is typed."""
-_REST_S = 0.1
+_LONG_REST_S = 0.1
+"""The same for so many frames and more, which take longer."""
 _WHEEL = 3
 _FAILED = frozenset(
     code
@@ -134,6 +138,7 @@ class TrafficList(Widget, can_focus=True):
         self.empty_text: Sequence[Cell] = ()
         """Lines shown while there are no others."""
         self._bar = ScrollBar(vertical=True, thickness=1)
+        self._bar_look: tuple[int, ...] = ()
         self._offset = 0
         self._top: int | None = None
         self._line: int | None = None
@@ -193,10 +198,14 @@ class TrafficList(Widget, can_focus=True):
         """Lines there is room for."""
         return max(1, self.size.height - (not self.compact))
 
-    def filter(self, node: Node) -> None:
-        """Show only what a filter lets pass; the selected line stays selected if it is among them."""
+    def filter(self, node: Node, *, is_typed: bool = False) -> None:
+        """Show only what a filter lets pass; the selected line stays selected if it is among them.
+
+        `is_typed`: the filter may change again at once, so that it is not worth to begin already.
+        """
         self.node = node
-        self._rebuild(self.view.raw)
+        rest_s = _LONG_REST_S if self.index.paired > _MANY else _REST_S
+        self._rebuild(self.view.raw, rest_s if is_typed and node != EVERYTHING else 0.0)
 
     def select(self, exchange: int) -> None:
         """Move to an exchange, or to the one it is a part of, and stay there."""
@@ -421,12 +430,31 @@ class TrafficList(Widget, can_focus=True):
 
     # Drawing
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Lines of the screen, as they reach the terminal.
+
+        Textual would copy each of them four times, to keep it and to add what this widget has not: a border,
+        padding, opacity. Most are drawn once, while messages pour in. That takes a third less time so.
+        """
+        width, lines = self._fit_strips(), self.lines
+        strips = [self._drawn(y, lines) for y in crop.line_range]
+        start, stop = crop.column_span
+        return strips if (start, stop) == (0, width) else [each.crop(start, stop) for each in strips]
+
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
-        strips = self._strips
-        strips.fit(self.size.width, self.view.raw)
+        self._fit_strips()
+        return self._drawn(y, self.lines)
+
+    def _fit_strips(self) -> int:
+        """Make the lines as wide as the widget; returns its width."""
+        width, strips = self.size.width, self._strips
+        strips.fit(width, self.view.raw)
         strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_falling)
-        lines = self.lines
+        return width
+
+    def _drawn(self, y: int, lines: UnfoldedLines) -> Strip:
+        strips = self._strips
         if not self.compact:
             if y == 0:
                 return strips.head() if lines else strips.text()
@@ -504,8 +532,8 @@ class TrafficList(Widget, can_focus=True):
         self.paused = False
         self.view.release()
 
-    def _rebuild(self, raw: bool) -> None:
-        """Make a new view with another filter, or of frames instead of exchanges."""
+    def _rebuild(self, raw: bool, rest_s: float = 0.0) -> None:
+        """Make a new view with another filter, or of frames instead of exchanges, after a rest."""
         chosen = self.selected
         self.view = View(self.index, self.node, raw=raw)
         if self.sorted is not None:
@@ -516,12 +544,14 @@ class TrafficList(Widget, can_focus=True):
         self._top = self._line = self._unfolded = None
         if chosen is not None:
             self._line = self._line_of(chosen)
-        self._search_all()
+        self._search_all(rest_s)
 
     @work(exclusive=True, group="traffic-search")
-    async def _search_all(self) -> None:
+    async def _search_all(self, rest_s: float) -> None:
         """Filter all lines in short slices, so that keys are handled between them."""
-        drawn, is_first = 0.0, True
+        if rest_s:
+            await asyncio.sleep(rest_s)
+        drawn = monotonic()
         while True:
             self.view.advance(_SLICE_S)
             if self.view.done >= 1 or monotonic() - drawn > _PROGRESS_S:
@@ -531,9 +561,7 @@ class TrafficList(Widget, can_focus=True):
                 drawn = monotonic()
             if self.view.done >= 1:
                 return
-            # The next letter of a word begins anew: in a long list it is waited for before the rest is read.
-            await asyncio.sleep(_REST_S if is_first and self.index.paired > _MANY else 0)
-            is_first = False
+            await asyncio.sleep(0)
 
     def _place_lines(self, *, reveal: bool = False) -> None:
         """Bring offset, selection and scroll bar in line with the lines there are, and draw."""
@@ -549,10 +577,20 @@ class TrafficList(Widget, can_focus=True):
         self._clock_at, self._strips.has_clock = monotonic(), False
         if self._bar.visible != (self._end() > 0):
             self._bar.visible = not self._bar.visible
-        self._bar.window_virtual_size = max(1, len(lines))
-        self._bar.window_size = self.rows_visible
-        self._bar.position = self._offset
+        self._show_place(len(lines))
         self.refresh()
+
+    def _show_place(self, count: int) -> None:
+        """Move the scroll bar, where that changes how it looks, in eighths of cells."""
+        rows = self.rows_visible
+        grip = max(1.0, rows * rows / max(rows, count))
+        above = (rows - grip) * self._offset / max(1, count - rows)
+        look = (rows, int(8 * above), ceil(8 * grip))
+        if look != self._bar_look:
+            self._bar_look = look
+            self._bar.window_virtual_size = max(1, count)
+            self._bar.window_size = rows
+            self._bar.position = self._offset
 
     def _keep_place(self, lines: Sequence[int], *, reveal: bool) -> None:
         """Keep the same lines in the same places."""

@@ -345,7 +345,7 @@ class TrafficPane(FilterPane):
             return
         self.remove_class("-wrong")
         if node != self.listing.node:
-            self.listing.filter(node)
+            self.listing.filter(node, is_typed=self.filter_field.has_focus)
 
     def on_descendant_blur(self) -> None:
         """Offer completions only while the filter is typed."""
