@@ -14,7 +14,8 @@ from tests.bench.figure import OURS, Effort, Figure, Goal, beside, values
 from tests.bench.folder import echo_folder
 from tests.bench.load import Job
 from tests.bench.measured import Measured
-from tests.bench.process import MCPDESK, free_port, main_thread_cpu_s, serving
+from tests.bench.messages import STEPS
+from tests.bench.process import MCPDESK, cpu_s, free_port, main_thread_cpu_s, serving
 from tests.bench.screen import Screen
 
 TO_KEY = Goal(50.0, at_most=True)
@@ -25,6 +26,8 @@ CALM = 200.0
 DRAWING = Goal(15.0, at_most=True)
 MANY = 5_000.0
 RATES = (500.0, 2_000.0)
+STEPS_RATE = 500.0
+"""Calls a second that report progress."""
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
 """Typed one by one: letters nothing else on the screen is written with."""
 SETTLE_S = 0.5
@@ -39,6 +42,14 @@ def figures(effort: Effort) -> Iterator[Figure]:
                 typed, paused = zip(*(keys(screen) for _ in range(effort.rounds)), strict=True)
             yield Figure(f"key typed, {rate:,.0f} calls/s", "ms", typed, goal=TO_KEY)
             yield Figure(f"key p, {rate:,.0f} calls/s", "ms", paused, goal=TO_KEY)
+        with _load(Job(port, "/mcp/echo", "stateless", 3600, rate=STEPS_RATE, ask="steps")):
+            screen.press("2", "following")
+            folded = [_paused(screen) for _ in range(effort.rounds)]
+            screen.press("w", "handler")
+            bars = [_paused(screen) for _ in range(effort.rounds)]
+        frames = STEPS_RATE * (STEPS + 2)
+        yield Figure(f"key p, {frames:,.0f} frames/s, notifications folded", "ms", folded, goal=TO_KEY)
+        yield Figure(f"key p, {frames:,.0f} frames/s, folded, waterfall", "ms", bars, goal=TO_KEY)
     with ExitStack() as stack:
         apart = stack.enter_context(serving(stack.enter_context(echo_folder())))
         screen, port = stack.enter_context(desk(stack.enter_context(echo_folder())))
@@ -65,12 +76,21 @@ def _drawing(screen: Screen, seconds: float) -> float:
 def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str) -> Iterator[Figure]:
     """Calls a second beside the pane that is up, and of a core without a screen; the slowest, too."""
 
+    shares = []
+
     def unseen() -> Measured:
         with screen.asleep():
             return alone.run()
 
-    samples = effort.interleaved({OURS: seen.run, "serve": unseen})
+    def watched() -> Measured:
+        drawn, used = main_thread_cpu_s(screen.pid), cpu_s(screen.pid)
+        measured = seen.run()
+        shares.append(100 * (main_thread_cpu_s(screen.pid) - drawn) / (cpu_s(screen.pid) - used))
+        return measured
+
+    samples = effort.interleaved({OURS: watched, "serve": unseen})
     yield from beside(f"http c32 beside {name}", "/s", values("rate", samples), {"serve": TO_SERVE})
+    yield Figure(f"http c32 beside {name}, drawing, of its CPU", "%", shares[1:], goal=DRAWING)
     yield Figure(f"http c32 beside {name}, p99", "ms", values("p99_ms", samples)[OURS], goal=UNPACED)
 
 
@@ -102,13 +122,19 @@ def keys(screen: Screen) -> tuple[float, float]:
     typed = [_after_a_while(screen, letter, letter) for letter in LETTERS]
     screen.press(ESCAPE, "Arguments")
     screen.press("2", "following")
+    paused = _paused(screen)
+    screen.press("1", "Arguments")
+    return median(typed), paused
+
+
+def _paused(screen: Screen) -> float:
+    """Milliseconds of switching the list of messages, which is up, between two states."""
     time.sleep(SETTLE_S)
     paused = []
     for _ in range(len(LETTERS) // 2):
         paused.append(_after_a_while(screen, "p", "paused"))
         paused.append(_after_a_while(screen, "p", "following"))
-    screen.press("1", "Arguments")
-    return median(typed), median(paused)
+    return median(paused)
 
 
 def _after_a_while(screen: Screen, key: str, pattern: str) -> float:

@@ -12,6 +12,8 @@ ERAS = {"handshake": HANDSHAKE, "stateless": STATELESS}
 FIRST_ID = 100_000_000
 EVENTS = 5_000
 """Progress events of one call of `tick`."""
+STEPS = 6
+"""The same of one call of `steps`."""
 EVENT = b'"notifications/progress"'
 _CLIENT = {"name": "bench", "version": "1"}
 _META = {
@@ -104,6 +106,7 @@ ASKS = {
     "echo": echo(),
     "big": call("echo", {"text": "x" * (1 << 20)}),
     "tick": call("tick", {"count": EVENTS}, progressToken="t"),
+    "steps": call("tick", {"count": STEPS}, progressToken="t"),
     "list": LIST,
     "early": echo("early"),
     "final": echo("final"),

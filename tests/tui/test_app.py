@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -280,3 +283,14 @@ async def test_news_have_a_row_of_their_own_or_that_of_the_keys(size: tuple[int,
         assert ("second news" in rows()[at]) is (at == -2), "where there is room it stays"
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: sum(row.count("first") for row in rows()[:-1]) == 40)
+
+
+@pytest.mark.parametrize(("given", "used"), [("", "240"), ("30", "30")])
+def test_what_changed_is_drawn_at_once_unless_the_environment_says_how_often(given: str, used: str) -> None:
+    code = (
+        "import mcpdesk.tui.app, os; from textual.constants import MAX_FPS; print(MAX_FPS, len(os.environ))"
+    )
+    known = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"}
+    environment = known | ({"TEXTUAL_FPS": given} if given else {})
+    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, timeout=60)
+    assert said.split() == [used, str(len(environment))]
