@@ -67,7 +67,7 @@ def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
 
 
 def _told(value: Any) -> Any:
-    """A message without the most of what is never told of it, which need not be masked then."""
+    """A message without most of what no line tells of it, which then need not be masked."""
     if not isinstance(value, dict):
         return value
     if isinstance(params := value.get("params"), dict) and isinstance(meta := params.get("_meta"), dict):

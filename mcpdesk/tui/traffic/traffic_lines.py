@@ -478,7 +478,7 @@ class TrafficStrips:
         self._index = index
         self._width = 0
         self._waterfall = waterfall
-        self._has_bars = self._has_replicas = False
+        self._has_bars = False
         self.order = ("", False)
         """The column that the lines are sorted by, if any, and whether the largest comes first."""
         self.zero: float | None = None
