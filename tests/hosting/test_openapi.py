@@ -34,7 +34,7 @@ class Service:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
-        self.answer = web.Response
+        self.over = asyncio.Event()
         self.url = ""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -57,7 +57,7 @@ class Service:
         if path == "/teas/huge":
             return web.Response(body=b"x" * 5_000_000)
         if path == "/teas/slow":
-            await asyncio.sleep(30)
+            await self.over.wait()
         if request.method == "DELETE":
             return web.Response(status=204)
         return web.json_response({"teas": ["Assam"]})
@@ -76,6 +76,7 @@ async def service() -> AsyncIterator[Service]:
     port = runner.addresses[0][1]
     kept.url = f"http://127.0.0.1:{port}/api"
     yield kept
+    kept.over.set()
     await runner.cleanup()
 
 
@@ -354,6 +355,7 @@ def test_schemas_become_hints(tmp_path: Path, schema: Any, hint: str) -> None:
     assert functions(read(file(tmp_path, document(paths=paths)))) == {"x": f"p: {hint}"}
 
 
+@pytest.mark.slow
 def test_a_document_of_fastapi_becomes_what_its_author_wrote(tmp_path: Path) -> None:
     """Ids end with path and method, what may be left out may be null, and a class refers to itself."""
     text, null = {"type": "string"}, {"type": "null"}
@@ -418,6 +420,7 @@ def test_names_are_valid_and_unique(tmp_path: Path) -> None:
     assert all(len(f"mcp__shop__{name}") <= 64 for name in found)
 
 
+@pytest.mark.slow
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     hostile = '"""\nimport os; os.system("touch /tmp/hostile")\n"""\\'
     paths = {
@@ -534,6 +537,7 @@ def test_operations_are_chosen_by_tag_and_id(tmp_path: Path) -> None:
             read(SHOP, **chosen)
 
 
+@pytest.mark.slow
 def test_new_makes_the_folder_and_says_what_is_missing(tmp_path: Path) -> None:
     def new(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
