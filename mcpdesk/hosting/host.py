@@ -378,7 +378,7 @@ class Host:
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.heartbeat.start()
-        if self.settings.otel_endpoint:
+        if self.plan.reports and self.settings.otel_endpoint:
             from mcpdesk.hosting.telemetry.telemetry import Telemetry
 
             self._telemetry = self.services.watch = Telemetry(self)

@@ -47,6 +47,8 @@ class HostPlan(Struct, frozen=True):
     """Wait for the screen to be drawn, at most a moment, before listening for HTTP."""
     capture: Path | None = None
     """The capture file; None keeps frames in memory only."""
+    reports: bool = False
+    """Send traces and metrics where a collector was named: what runs once for one call does not."""
     mode: str = ""
     """Serve every folder in this mode only."""
     waits: bool = False
@@ -115,6 +117,7 @@ def plan_for(
             resolved.settings.state_dir,
             [*(each.name for each in folders), *(each.name for each in upstreams)],
         ),
+        reports=True,
         mode=mode,
         waits=waits,
         faults=faults,

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import urllib.request
@@ -344,9 +345,8 @@ async def test_job_and_a_program_in_the_background_are_spans_that_outlast_their_
 def post(port: int, method: str, params: dict[str, Any]) -> Any:
     """One request to a core in another process."""
     body = json.dumps({"jsonrpc": "2.0", "id": next(numbers), "method": method, "params": params}).encode()
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/mcp/told", body, {"Content-Type": "application/json"}
-    )
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp/told", body, headers)
     with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
         return json.loads(answer.read())
 
@@ -450,6 +450,35 @@ def test_lone_stdio_core_and_its_stdin_are_followed(
     assert call["resource"]["service.name"] == "mine"
     sent = collector.see(lambda line: line["is"] == "request")
     assert sent["headers"]["x-token"] == f"Bearer {SECRET}"
+
+
+def test_log_lines_name_the_trace_and_one_call_by_hand_sends_nothing(
+    folder: Path, collector: StandIn, serve: Serve
+) -> None:
+    write(
+        folder,
+        {
+            "tools/logs.py": '''
+                from mcpdesk import Context
+
+
+                async def note(ctx: Context) -> str:
+                    """Log something."""
+                    await ctx.info("noted")
+                    return "done"
+                '''
+        },
+    )
+    service, port = serve(collector.url, "--log-format", "json")
+    post(port, "tools/call", {"name": "note"})
+    line = json.loads(service.says('"noted"'))
+    assert line["trace"] == collector.span("tools/call note")["trace"]
+    assert service.end() == 0
+    seen = len(collector.lines)
+    environ = {**os.environ, "MCPDESK_OTEL_ENDPOINT": collector.url}
+    command = [sys.executable, "-m", "mcpdesk", "call", str(folder), "note"]
+    subprocess.run(command, env=environ, check=True, capture_output=True, timeout=60)
+    assert len(collector.lines) == seen
 
 
 def without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> None:

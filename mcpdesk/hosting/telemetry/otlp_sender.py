@@ -30,6 +30,7 @@ SHARE = 4
 FLUSH_S = 2.0
 """How long the end may take for what is left."""
 SOURCE = "otel"
+GRPC_PORT = ":4317"
 INSTALL = "pip install 'mcpdesk[otel]'"
 
 
@@ -137,6 +138,8 @@ class OtlpSender:
         if is_new:
             self._failing.add(signal)
             told = "what it does not take is left out, and counted in /metrics"
+            if self._endpoint.rstrip("/").endswith(GRPC_PORT):
+                told += f"; {GRPC_PORT[1:]} is for gRPC, OTLP over HTTP has 4318 as a rule"
             self._tell(f"{self._endpoint} does not take {signal} ({delivery.reason}): {told}")
 
     def _give_up(self, told: str) -> None:
