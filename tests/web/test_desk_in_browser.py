@@ -253,7 +253,7 @@ async def test_chromium_shows_the_desk_and_what_a_key_changes(show: Callable[...
         assert len(sockets) == 1 and sockets[0].startswith(f"ws://127.0.0.1:{shown.port}/ws?width=")
         await page.keyboard.press("Control+q")
         await page.get_by_text("This screen has ended").wait_for()
-        await page.get_by_role("link", name="Open it again").click()
+        await page.get_by_role("link", name="Open another").click()
         await until(lambda: len(sockets) == 2)
         assert problems == []
         stranger = await (await browser.new_context()).new_page()

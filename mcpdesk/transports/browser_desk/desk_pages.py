@@ -27,7 +27,7 @@ from mcpdesk.transports.browser_desk.tab_process import HIGHEST, WIDEST, TabProc
 
 INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
-"""Screens at a time: each is a process of some 80 MB."""
+"""Screens at a time: each is a process of its own."""
 LARGEST_MESSAGE = 1 << 20
 """Bytes of what a page sends at once, such as a text that is pasted."""
 HEARTBEAT_S = 15.0
