@@ -115,7 +115,9 @@ def run(port: int, status: int = 200, seconds: float = 0.0) -> None:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    print(json.dumps({"is": "listening"}), flush=True)
+    server.serve_forever()
 
 
 class StandIn:
@@ -133,6 +135,8 @@ class StandIn:
         )
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
+        self.see(lambda line: line["is"] == "listening")
+        self.lines.clear()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -150,7 +154,7 @@ class StandIn:
         with self._came:
             self._came.wait_for(found, most_s)
             line = found()
-        assert line is not None, [(each["is"], each.get("name")) for each in self.lines]
+        assert line is not None, sorted({f"{each['is']} {each.get('name', '')}" for each in self.lines})
         return line
 
     def span(self, name: str, **has: Any) -> Line:
