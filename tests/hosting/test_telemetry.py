@@ -253,6 +253,13 @@ async def test_question_of_a_person_is_a_span_below_the_handler(folder: Path, co
         params = {"name": "AskUserQuestion", "arguments": {"questions_json": asked}}
         call = asyncio.create_task(client.ask("tools/call", params, Accept="application/json"))
         question = await person.sees()
+
+        def is_waiting() -> bool:
+            dialogues = (each for one in desk.host.endpoints() for each in one.dialogues.copy().values())
+            calls = (call for each in dialogues for call in each.conversation.running)
+            return any(call.waits is not None and call.waits.persons for call in calls)
+
+        await until(is_waiting)
         await asyncio.sleep(0.05)
         await asyncio.wrap_future(desk.answer(question.id, (Answer(("yes",)),)))
         await call
