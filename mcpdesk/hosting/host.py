@@ -229,6 +229,8 @@ class Host:
         from mcpdesk.hosting.figures import counted, with_traffic
 
         more = [] if self._telemetry is None else self._telemetry.figures
+        if self.replicas is not None:
+            more = [*more, *self.replicas.figures]
         known = [*counted(self.recording, self.services, self.endpoints(), self.uptime_s), *more]
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 

@@ -16,6 +16,7 @@ from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import ForwardedAnswer
+from mcpdesk.transports.figure import Figure, Sample
 
 STATE = "state"
 """The kind of events about the state of a server."""
@@ -110,6 +111,15 @@ class ReplicaGroup:
         await self.secrets.close()
         await self._forwarder.close()
         await self.engine.close()
+
+    @property
+    def figures(self) -> list[Figure]:
+        """What `/metrics` shows of them."""
+        up, living = int(self.engine.status.is_up), len(self.living.others) + 1
+        return [
+            Figure("engine_up", "gauge", "1 while the engine that replicas share answers.", [Sample(up)]),
+            Figure("replicas", "gauge", "Replicas that live, this one included.", [Sample(living)]),
+        ]
 
     def facts(self) -> list[dict[str, Any]]:
         """All living replicas, this one first, for the status page."""
