@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.exchange_summary import Summary, summary
-from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import FAULT, ConnectionInfo, Direction, Frame
@@ -166,14 +166,17 @@ def exchange_cells(
     fold: Fold = Fold.CLOSED,
     zero: float | None = None,
     former: Collection[str] = (),
+    is_held: bool = False,
 ) -> list[Cell]:
     """The line of an exchange; `now` drives the clock of a pending one, and times count from `zero`.
 
-    `former` are the replicas that have ended.
+    `former` are the replicas that have ended; `is_held`: a message of it waits at the desk.
     """
     cells = (
         [_time(exchange.started, zero)]
         if column.name == "time"
+        else [_HELD if column.width > 2 else ("‖", _HELD[1])]
+        if is_held and column.name == "status"
         else _cells(exchange, column, now, marked, said, fold, former)
         for column in columns
     )
@@ -187,6 +190,7 @@ def _time(moment: float, zero: float | None) -> Cell:
     return (f"{'-' if moment < zero else '+'}{duration(abs(moment - zero))}", "traffic--clock")
 
 
+_HELD: Cell = ("‖ held", "traffic--warn")
 _BY_HAND: Cell = ("✎", "traffic--warn")
 _BY_RULE: Cell = ("↯", "traffic--warn")
 """Stands in the first cell of an exchange of which a message was changed at the desk."""
@@ -481,6 +485,8 @@ class TrafficStrips:
         self._has_bars = False
         self.order = ("", False)
         """The column that the lines are sorted by, if any, and whether the largest comes first."""
+        self.held: Collection[tuple[int, Id | None]] = ()
+        """Connections and ids of exchanges of which a message waits at the desk."""
         self.zero: float | None = None
         """Unix time in seconds from which the times of the lines count; None: they are the clock's."""
         self._fitted: tuple[object, ...] = ()
@@ -564,7 +570,15 @@ class TrafficStrips:
             return kept[1]
         columns = self._columns[:-1] if self._has_bars else self._columns
         cells = exchange_cells(
-            exchange, columns, time(), marked=marked, said=said, fold=fold, zero=self.zero, former=former
+            exchange,
+            columns,
+            time(),
+            marked=marked,
+            said=said,
+            fold=fold,
+            zero=self.zero,
+            former=former,
+            is_held=is_running and (exchange.connection, exchange.id) in self.held,
         )
         if how:
             cells[0] = (cells[0][0][1:], cells[0][1])

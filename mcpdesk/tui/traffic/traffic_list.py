@@ -7,7 +7,7 @@ layout. It reads the index when `update_lines` is called, never by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic
@@ -22,7 +22,7 @@ from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mcpdesk.recorder.index.exchange import STATUSES, Status
+from mcpdesk.recorder.index.exchange import STATUSES, Id, Status
 from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
@@ -146,6 +146,12 @@ class TrafficList(Widget, can_focus=True):
         self._seen = -1
         self.waterfall = Waterfall(index)
         self._strips = TrafficStrips(self, index, self.waterfall)
+
+    def show_held(self, held: Collection[tuple[int, Id | None]]) -> None:
+        """Mark the exchanges, by connection and id, of which a message waits at the desk."""
+        if held != self._strips.held:
+            self._strips.held = held
+            self.refresh()
 
     def set_rules(self, rules: ColourRules) -> None:
         """Draw the lines in the colours that the rules say."""
