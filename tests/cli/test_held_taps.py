@@ -89,6 +89,12 @@ class Client:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
 
+    def can_hear(self) -> bool:
+        """Whether a message is there."""
+        out = self.process.stdout
+        assert out is not None
+        return bool(select.select([out], [], [], 0)[0])
+
     def hears(self, within_s: float = WITHIN_S) -> Any:
         """The next message; None when none comes."""
         out = self.process.stdout
@@ -344,6 +350,7 @@ def test_the_next_call_of_a_tool_is_held_and_changed_on_the_screen(own_folders: 
             client.call(2)
             desk.see('"command": "rm -rf')
             desk.press("\x12")
+            desk.wait(client.can_hear, "the answer")  # what draws has to be read meanwhile
             assert client.hears()["id"] == 2
             desk.press("\x1b")
             desk.see("holding requests: 0 held")
