@@ -121,13 +121,13 @@ ACTIONS: tuple[Action, ...] = (
     _workbench("back", "escape", "back to the catalogue",
         "Out of the arguments or the result, so that letters and digits are keys again.", footer=False),
 
-    _catalogue("fold", "left,h", "fold group", footer=False),
-    _catalogue("unfold", "right,l", "unfold group", footer=False),
     _catalogue("choose_policy", "p", "policy",
         "Choose whether clients may call the tool, may once you approve, or may not: allow, ask, deny.",
         footer=False, wide=True),
     _catalogue("pick_mode", "m", "mode",
         "Show the tools of one mode, as clients see them with ?mode=NAME.", footer=False, wide=True),
+    _catalogue("fold", "left,h", "fold group", footer=False),
+    _catalogue("unfold", "right,l", "unfold group", footer=False),
 
     _form("add_item", "ctrl+n", "add item", "Add an item to the list around the cursor."),
     _form("remove_item", "alt+x", "remove item", footer=False),

@@ -43,8 +43,8 @@ SIZES = ((80, 24), (120, 40), (200, 60))
 QUESTION = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
 EVERY_SCREEN = (
     ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
-    ("traffic", ("2",), ("tools/call", "withdraw-cash", "waterfall")),
-    ("exchange", ("up", "enter"), ("request", "handler", "waterfall")),
+    ("traffic", ("2",), ("tools/call", "withdraw-cash", " hold ")),
+    ("exchange", ("up", "enter"), ("request", "handler", " hold ")),
     ("waterfall", ("escape", "escape", "w"), ("shaping", "handler")),
     ("hold", ("w", "H"), ("Held messages", "begins to hold")),
     ("activity", ("escape", "escape", "3"), ("No question was asked yet", "next part")),
