@@ -198,7 +198,8 @@ def action_choices(app: DeskApp) -> Iterator[Choice]:
 
 def traffic_choices(app: DeskApp) -> Iterator[Choice]:
     """What Traffic does for all that comes, found from the other screens as well: it is shown first."""
-    if app.main.shown == "traffic" or not app.link.view().servers:
+    view = app.link.view()
+    if app.main.shown == "traffic" or not (view.servers or view.can_hold):
         return
     for action in (BY_ID[f"traffic.{name}"] for name in ("hold", "faults", "export")):
         told = f"{action.group} · {action.help}"
