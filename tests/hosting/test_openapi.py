@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import asyncio
 import base64
+import contextlib
+import copy
 import json
+import random
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -527,6 +530,59 @@ def test_references_that_lead_nowhere_leave_their_operation_out(tmp_path: Path) 
         "refers to what is not there: #/components/schemas/none",
         "refers in a circle: #/components/schemas/b",
     ]
+
+
+def test_schemas_that_multiply_are_bounded(tmp_path: Path) -> None:
+    again = {"$ref": "#/components/schemas/X"}
+    schemas = {
+        "X": {"allOf": [again, again, {"properties": {"a": {"description": "\x00", "anyOf": [again] * 9}}}]},
+        "Y": {"oneOf": [{"type": "array", "items": {"$ref": "#/components/schemas/Y"}}] * 9},
+    }
+    parameters = [
+        {"name": name, "in": "query", "schema": {"$ref": f"#/components/schemas/{name}"}} for name in schemas
+    ]
+    paths = {"/x": {"get": operation(operationId="x", parameters=parameters)}}
+    assert list(functions(read(file(tmp_path, document(paths=paths, components={"schemas": schemas}))))) == [
+        "x"
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_documents_with_anything_anywhere_are_told_or_become_code(tmp_path: Path, seed: int) -> None:
+    rng, whole = random.Random(seed), yaml.safe_load(SHOP.read_text())
+    places = list(inner(whole))
+    for _ in range(25):
+        damaged = copy.deepcopy(whole)
+        for place in rng.sample(places, rng.randint(1, 6)):
+            with contextlib.suppress(LookupError, TypeError):
+                *way, last = place
+                target: Any = damaged
+                for step in way:
+                    target = target[step]
+                target[last] = copy.deepcopy(rng.choice(ANYTHING))
+        path = tmp_path / "damaged.yaml"
+        path.write_text(yaml.safe_dump(damaged))
+        with contextlib.suppress(DeskUserError):
+            folder = read(path)
+            functions(folder)
+            json.loads(folder.files["mcp.json"])
+            assert yaml.safe_load(folder.files["cases/offline.yaml"])
+
+
+ANYTHING: list[Any] = [
+    None, True, 0, -1, 1.5, float("inf"), 10**30, "", "x", "\u202e\x00", [], {}, [1],
+    {"$ref": "#/components/schemas/Tea"}, {"$ref": "#/nope"}, {"$ref": 5}, {"type": ["string", 3, None]},
+    {"allOf": [{"$ref": "#/components/schemas/Order"}] * 3}, {"enum": [[], {}, None]},
+    {"type": "object", "properties": {"a b": {}, "1": None}},
+]  # fmt: skip
+
+
+def inner(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to everything in a document."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*place, key)
+        yield from inner(value[key], (*place, key))
 
 
 def test_operations_are_chosen_by_tag_and_id(tmp_path: Path) -> None:

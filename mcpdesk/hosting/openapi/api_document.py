@@ -273,9 +273,9 @@ class _Reader:
         if place in ("header", "cookie") and not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise NotUsable(f"has a {place} called {_text(name)!r}")
         content = next(iter(_mapping(raw.get("content")).items()), None)
-        if content is not None and not JSON_TYPE.fullmatch(content[0]):
+        if content is not None and not JSON_TYPE.fullmatch(str(content[0])):
             raise NotUsable(f"has a parameter of {_text(content[0])}")
-        schema = self._schema(content[1].get("schema") if content else raw.get("schema"))
+        schema = self._schema(_mapping(content[1]).get("schema") if content else raw.get("schema"))
         style = str(raw.get("style") or ("form" if place in ("query", "cookie") else "simple"))
         return ApiParameter(
             name=name,

@@ -16,12 +16,15 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.hosting.openapi.api_document import LONGEST_CHAIN
+from mcpdesk.plain_text import clean
 
 WIDTH = 100
 """Of the lines that are written."""
 DEEPEST = 12
 """Objects in objects; what is deeper may be anything."""
 MOST_MODELS = 300
+MOST_STEPS = 50_000
+"""Schemas that are looked at for one document; alternatives of alternatives multiply."""
 MOST_VALUES = 100
 """An enumeration of more is a text."""
 LONGEST_DOC = 1000
@@ -88,6 +91,7 @@ class TypeWriter:
         """Classes that are being written."""
         self._classes = dict[str, str]()
         self._imports = set[str]()
+        self._steps = 0
 
     def module(self) -> str:
         """The module of all classes; empty without one."""
@@ -101,7 +105,7 @@ class TypeWriter:
         """The hint for a schema; `name` is for a class it may need. Raises: NotUsable for a bad reference."""
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         schema = self._resolve(schema)
-        if not isinstance(schema, Mapping) or depth > DEEPEST:
+        if not isinstance(schema, Mapping) or depth > DEEPEST or self._is_enough():
             return ANY
         if reference is not None:
             name = str(reference).rpartition("/")[2]
@@ -113,7 +117,7 @@ class TypeWriter:
         Raises: NotUsable.
         """
         schema = self._resolve(schema)
-        if not isinstance(schema, Mapping) or depth > LONGEST_CHAIN:
+        if not isinstance(schema, Mapping) or depth > LONGEST_CHAIN or self._is_enough():
             return None
         properties, required = dict[str, Any](), set[str]()
         additional = schema.get("additionalProperties")
@@ -131,6 +135,11 @@ class TypeWriter:
             return None
         described = str(schema.get("description") or "")
         return ObjectMembers(properties, frozenset(required & properties.keys()), additional, described)
+
+    def _is_enough(self) -> bool:
+        """Whether so many schemas were looked at that the others may be anything."""
+        self._steps += 1
+        return self._steps > MOST_STEPS
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
         """A schema, or the one it refers to; empty for what is none. Raises: NotUsable."""
@@ -377,13 +386,13 @@ def quoted(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without its line ends."""
-    return " ".join(text.split())
+    """A text without its line ends, and without characters that do something."""
+    return " ".join(clean(text).split())
 
 
 def docstring(text: str, described: Mapping[str, str], section: str, indent: str = "    ") -> str:
     """A docstring with a text and a section about members; whatever the text is, it is only a text."""
-    safe = text.replace("\\", "\\\\").replace('"""', "'''").strip()
+    safe = clean(text).replace("\\", "\\\\").replace('"""', "'''").strip()
     if len(safe) > LONGEST_DOC:
         safe = safe[:LONGEST_DOC].rsplit(" ", 1)[0].rstrip("\\") + " ..."
     head, _, rest = safe.partition("\n")
