@@ -70,7 +70,7 @@ class Host:
         self.plan = plan
         self.settings = settings = plan.settings
         self.journal = Journal()
-        self.recording = Recording(
+        self.recorder = self.recording = Recording(
             plan.capture,
             settings.capture_memory_bytes,
             settings.capture_max_bytes,
@@ -138,11 +138,6 @@ class Host:
     def replicas(self) -> ReplicaGroup | None:
         """The replicas it belongs to; None: it shares nothing."""
         return None if self._sharing is None else self._sharing.group
-
-    @property
-    def recorder(self) -> Recording:
-        """Takes every frame."""
-        return self.recording
 
     @property
     def inbox(self) -> Inbox:

@@ -203,7 +203,7 @@ class HttpConnection(asyncio.Protocol):
         """Pass on what the client sent, unless it is too much of a head."""
         if not self._is_admitted:
             return
-        if self._head_since is None and self._request is None and self._has_whole_body():
+        if self._head_since is None and self._request is None and (self._body is None or self._body.is_eof()):
             self._head_since = self.loop.time()
         if self._is_between:
             refusal = self._check_head(data)
@@ -341,10 +341,6 @@ class HttpConnection(asyncio.Protocol):
             self._is_between = False
             self._request_size, self._received = end + len(END_OF_HEAD), len(head)
         return ""
-
-    def _has_whole_body(self) -> bool:
-        """Whether the latest request has arrived in full, or there was none."""
-        return self._body is None or self._body.is_eof()
 
     def _refuse(self, status: int, reason: str) -> None:
         """Answer what never became a request, and disconnect."""
