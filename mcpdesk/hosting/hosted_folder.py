@@ -426,6 +426,7 @@ def _shelves(server: Server) -> dict[str, Registry[Any]]:
         "resources": server.resources,
         "resourceTemplates": server.templates,
         "prompts": server.prompts,
+        "skills": server.skills,
     }
 
 

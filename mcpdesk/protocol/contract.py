@@ -14,8 +14,8 @@ Definitions = Mapping[tuple[str, str], Mapping[str, Any]]
 LOCK_NAME = "mcp.lock.json"
 """The file in a server folder with the contract that was agreed on."""
 LOCK_VERSION = 1
-_UNLOCKED = frozenset({"_meta", "icons"})
-"""Members of a definition that are no part of a contract."""
+_UNLOCKED = frozenset({"_meta", "icons", "resources"})
+"""Members of a definition that are no part of a contract, such as the digests of a skill's files."""
 DEEPEST = 12
 """Levels of a schema that are compared."""
 _LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")

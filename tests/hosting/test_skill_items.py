@@ -15,7 +15,10 @@ import pytest
 from mcp.client.session import ClientSession
 
 from mcpdesk.hosting.folder.skill_items import read_skills
+from mcpdesk.hosting.hosted_folder import definitions
+from mcpdesk.protocol.contract import LOCK_NAME, lock_text
 from mcpdesk.protocol.skill_entries import EXTENSION, entry_fault
+from mcpdesk.testing.connected_server import hosted, isolated_host
 from mcpdesk.tools.skills import files_of
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
@@ -270,3 +273,19 @@ async def error(link: RunningDesk, method: str, params: dict[str, Any]) -> dict[
     outcome = await asyncio.wrap_future(link.request("shop", method, params).outcome)
     assert outcome.error is not None
     return outcome.error
+
+
+async def test_a_save_breaks_a_lock_only_when_a_skill_is_published_no_more(
+    office: Path, tmp_path: Path
+) -> None:
+    skill = office / "skills" / "refunds" / "SKILL.md"
+    host = isolated_host(office, tmp_path / "state")
+    async with hosted(host):
+        (office / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
+        skill.write_text(REFUNDS.replace("Pay it back", "Pay nothing"))
+        host.reload("shop")
+        assert "breaks" not in host.journal.notices()[-1].text
+        skill.write_text("Pay it back.")
+        host.reload("shop")
+        said = [each.text for each in host.journal.notices() if "breaks" in each.text]
+        assert f"breaks {LOCK_NAME}: skill://refunds/SKILL.md: is gone" in said[-1]
