@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.stdio_server import Server
@@ -26,6 +28,7 @@ def test_nothing_runs(mcpdesk: Run) -> None:
     assert "mcpdesk serve FOLDER" in ended.stderr
 
 
+@pytest.mark.slow
 def test_what_runs_is_listed_and_chosen_by_name_or_pid(
     mcpdesk: Run, serve: Callable[..., Service], folder: Path, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def recorded(path: Path, *calls: tuple[str, str, str, float], is_secret: bool = 
     return path
 
 
+@pytest.mark.slow
 def test_a_capture_is_exported_in_every_format_with_secrets_masked(mcpdesk: Run, tmp_path: Path) -> None:
     capture = recorded(tmp_path / "a.jsonl", ("greet", "Ada", "hello", 0.1), is_secret=True)
     har = json.loads(mcpdesk("export", str(capture), "--as", "har").stdout)

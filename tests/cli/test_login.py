@@ -63,6 +63,7 @@ async def test_who_logged_in_is_served_by_every_command_until_logout(tmp_path: P
     assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 async def test_several_accounts_of_one_url_are_kept_apart(tmp_path: Path) -> None:
     async with GuardedServer().running() as server:
         for account in ("work", "home"):

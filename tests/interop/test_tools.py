@@ -298,6 +298,7 @@ async def test_without_a_network_the_tools_that_need_it_say_so(box: Toolbox) -> 
             assert read.is_error and address.split("/")[2].split(":")[0] in said(read)
 
 
+@pytest.mark.slow
 async def test_on_a_full_disk_what_cannot_be_kept_is_refused_and_the_rest_goes_on(
     box: Toolbox, tmp_path: Path
 ) -> None:

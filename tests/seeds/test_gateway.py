@@ -576,6 +576,7 @@ async def test_a_body_over_the_limit_is_a_json_rpc_error(tmp_path: Path) -> None
         assert answer.status == 413 and answer.json["error"]["code"] == -32600
 
 
+@pytest.mark.slow
 async def test_switched_off_it_is_not_there(tmp_path: Path) -> None:
     for closed in started(tmp_path, "--no-auth", ZYRA_ENABLE_MCP="false"):
         for path in ("/v1/mcp", "/jobs/x", "/mcp/zyra"):

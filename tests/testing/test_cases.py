@@ -294,6 +294,7 @@ def pytest_run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_plugin_gives_a_client_and_compares_with_what_was_kept(tmp_path: Path) -> None:
     file = tmp_path / "test_hello.py"
     file.write_text(TEST.format(folder=str(HELLO), name="Ada"))
@@ -307,6 +308,7 @@ def test_the_plugin_gives_a_client_and_compares_with_what_was_kept(tmp_path: Pat
     assert "Hello, Eve!" in pytest_run(tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_the_plugin_takes_case_files_as_tests(folder: Path) -> None:
     file = write(
         folder, "- tool: add\n  arguments: {a: 1, b: 2}\n\n- name: falls\n  tool: fall\n", "some.yaml"

@@ -179,6 +179,7 @@ async def test_headers_that_repeat_arguments_must_fit_them(tmp_path: Path) -> No
             assert found == status and (status == 200 or told["error"]["code"] == -32020)
 
 
+@pytest.mark.slow
 async def test_fifty_megabytes_go_to_a_program_and_come_back(tmp_path: Path) -> None:
     message, headers = alone(1, "echo")
     text = message["params"]["arguments"]["text"] = "x" * (50 << 20)

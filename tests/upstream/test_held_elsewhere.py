@@ -246,6 +246,7 @@ async def test_a_stream_that_stands_open_is_held_from_now_on_and_keeps_its_other
                 assert await stream.content.read() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["program", "url"])
 async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(way: str) -> None:
     steps = {"name": "steps", "arguments": {}}
