@@ -23,6 +23,7 @@ from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely
@@ -41,10 +42,8 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.hosting.telemetry.telemetry import Telemetry
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.jobs.job import Job
     from mcpdesk.jobs.programs import Program
     from mcpdesk.recorder.record import CaptureHealth
-    from mcpdesk.server.background.job_records import JobRecords
     from mcpdesk.server.calls.subscriptions import Subscriber
     from mcpdesk.server.state.callback_timers import CallbackTimers
     from mcpdesk.storage.callbacks import Callback
@@ -117,8 +116,9 @@ class Host:
         """The key callers over HTTP must send, once one was needed."""
         self.board: Callable[[], Board] | None = None
         """Makes what the dashboard shows, on any thread; None without a dashboard."""
-        self._records: dict[str, JobRecords] = {}
-        """The records on disk of each server's jobs, once there are any."""
+        self._kept_jobs = KeptJobs(
+            self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
+        )
         self.read_targets: Callable[[str, Collection[str]], HostTargets] | None = None
         """What a text names, as on the command line; it gets the names that are taken, too. May read files.
         None where nothing can be added."""
@@ -337,8 +337,7 @@ class Host:
             self.disconnect(connection)
         if self.services.has_made("jobs"):
             self.services.jobs.cancel_all(name, REMOVED)
-        if (records := self._records.pop(name, None)) is not None:
-            await records.close(())
+        await self._kept_jobs.forget(name)
         del self.by_name[name], self.folders[name]
         if self.services.has_made("jobs"):
             self.services.jobs.forget(name)
@@ -384,7 +383,7 @@ class Host:
         for function in self._pending:
             function()
         self._pending.clear()
-        self.services.on_job = self._note_job
+        self.services.on_job = self._kept_jobs.note
         self.services.on_session = self._report_missed_callbacks
         await asyncio.gather(*map(self._wake_folder, self.folders))
 
@@ -392,8 +391,7 @@ class Host:
         """Restore what a previous run left of a server."""
         hosted = self.folders[name]
         await hosted.wake()
-        if hosted.server.hosted is not None and hosted.server.hosted.has_state:
-            await self._recall_jobs(name)
+        await self._kept_jobs.recall(name)
 
     async def open(self) -> None:
         """Listen for clients, and watch the folders. Raises: DeskError for addresses that cannot be used."""
@@ -408,6 +406,7 @@ class Host:
             upstream.start()
         if self._sharing is not None and self.http is not None:
             await self._sharing.describe(self.http.address)
+        self._kept_jobs.start()
         collect_rarely()
 
     async def _open_folder(self, name: str) -> None:
@@ -425,9 +424,7 @@ class Host:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
         await self.send_pumps_away()
-        for name, records in self._records.items():
-            jobs = list(self.services.jobs.calls(name))
-            await records.close(job for job in jobs if not job.is_over)
+        await self._kept_jobs.close()
         await self.services.close()
         self.holds.close()
         await self._pumps.close()
@@ -533,7 +530,7 @@ class Host:
         from mcpdesk.hosting.hosted_jobs import HostedJobs
         from mcpdesk.transports.http.http_service import HttpService, ListeningForbidden
 
-        self.jobs = HostedJobs(self.services.jobs, self.by_name)
+        self.jobs = HostedJobs(self.services.jobs, self.by_name, self.services.records_of)
         self.http = HttpService(self)
         settings = self.settings
         if settings.socket and self.plan.origins.get("socket", "").startswith("flag"):
@@ -570,26 +567,6 @@ class Host:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
         if self._sharing is not None:
             self.start_chore(self._sharing.describe_folders())
-
-    def _note_job(self, job: Job, is_forgotten: bool) -> None:
-        if job.server in self.folders:
-            self._records_of(job.server).note(job, is_forgotten)
-
-    async def _recall_jobs(self, name: str) -> None:
-        try:
-            await self._records_of(name).recall(lambda: self.services.jobs, time.time())
-        except StorageError as error:
-            self.journal.notify(f"{name}: {error}", Severity.ERROR, "logs")
-
-    def _records_of(self, name: str) -> JobRecords:
-        from mcpdesk.server.background.job_records import JobRecords
-
-        records, home = self._records.get(name), self.folders[name].server.hosted
-        if records is None:
-            assert home is not None
-            records = JobRecords(home, name, lambda told: self.journal.log("error", "jobs", told, "", name))
-            self._records[name] = records
-        return records
 
     def _tell_person(self, name: str, told: str) -> None:
         self.journal.notify(f"{name}: {told}", Severity.ERROR, "logs")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.errors import FileGone
+from mcpdesk.errors import FileGone, StorageError
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download, ProducedFile
 from mcpdesk.jobs.job import Job, JobStore
@@ -22,8 +22,11 @@ from mcpdesk.server.background.job_work import job_owner, job_roots, session_mar
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
+    from mcpdesk.server.background.job_records import SharedJobRecords
 
 T = TypeVar("T")
+
+NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
 
 DIGESTS = 1000
 """How many are remembered: reading a file again for one takes long."""
@@ -38,8 +41,15 @@ def _close(unwanted: Download) -> None:
 class HostedJobs:
     """The asynchronous calls of a core."""
 
-    def __init__(self, store: JobStore, endpoints: Mapping[str, HostedEndpoint]) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        endpoints: Mapping[str, HostedEndpoint],
+        records_of: Callable[[str], SharedJobRecords] | None = None,
+    ) -> None:
+        """`records_of` gives what replicas know of each other's jobs of a server; None: there are none."""
         self._store = store
+        self._records_of = records_of
         self._endpoints = endpoints
         self._digests: dict[tuple[Path, tuple[int, ...]], str] = {}
         self._reading = asyncio.Semaphore(READING)
@@ -48,21 +58,37 @@ class HostedJobs:
         """The job of that id, if it is the caller's."""
         return self._found(identifier, job_owner(principal))
 
-    def listed(self, principal: Principal, session: str) -> list[bytes] | None:
+    def has(self, identifier: str) -> bool:
+        """Whether a job or a task is here, and not only known by its record."""
+        return self._store.by_id(identifier) is not None
+
+    async def recorded(self, identifier: str, principal: Principal) -> HostedJob | None:
+        """The job of that id by its record, if it is the caller's. Raises: StorageError."""
+        if self._records_of is None:
+            return None
+        for name, endpoint in list(self._endpoints.items()):
+            job = await self._records_of(name).find(identifier, job_owner(principal))
+            if job is not None and job.feed is not None:
+                return RecordedJob(self, self._store, job, job_roots(endpoint.server))
+        return None
+
+    async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
         """The caller's jobs, encoded, newest first: a principal's, else those begun in an HTTP session.
 
-        None: nothing tells which are the caller's.
+        None: nothing tells which are the caller's. Raises: StorageError.
         """
         mark = session_mark(session)
         if principal.kind == "open" and not mark:
             return None
-        jobs = [
-            job
-            for server in self._endpoints
-            for job in self._store.calls(server, job_owner(principal))
-            if principal.kind != "open" or job.session == mark
-        ]
-        newest = sorted(jobs, key=lambda job: job.number, reverse=True)
+        owner = job_owner(principal)
+        jobs: dict[str, Job] = {}
+        for server in list(self._endpoints):
+            if self._records_of is not None:
+                found = await self._records_of(server).listed(owner, is_task=False)
+                jobs |= {job.id: job for job in found}
+            jobs |= {job.id: job for job in self._store.calls(server, owner)}
+        own = [job for job in jobs.values() if principal.kind != "open" or job.session == mark]
+        newest = sorted(own, key=lambda job: (job.created, job.number), reverse=True)
         return [codec.encode(brief(job)) for job in newest]
 
     def known(self, identifier: str) -> HostedJob | None:
@@ -127,9 +153,12 @@ class HostedJob:
         """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
         return JobReader(self._job) if kinds is None else JobReader(self._job, kinds)
 
-    def cancel(self, reason: str) -> bool:
-        """End it; False when it was over."""
-        return self._store.cancel(self._job, reason)
+    async def cancel(self, reason: str) -> bool:
+        """End it; False when it was over. Raises: StorageError while that cannot be written."""
+        self._store.check_shared(self._job)
+        is_cancelled = self._store.cancel(self._job, reason)
+        await self._store.settled(self._job)
+        return is_cancelled
 
     async def manifest(self) -> bytes:
         """The files it made, encoded. Reads them."""
@@ -159,6 +188,26 @@ class HostedJob:
             return body | {"sha256": await self._jobs.digest(file, self._roots)}
         except FileGone as error:
             return body | {"sha256": None, "problem": str(error)}
+
+
+class RecordedJob(HostedJob):
+    """One of a replica that is gone, or cannot be reached: known by its record alone."""
+
+    async def cancel(self, reason: str) -> bool:
+        """A job that is over cannot be ended. Raises: StorageError for another one."""
+        if not self.is_over:
+            raise StorageError("the machine that runs the job does not answer: ask again in some seconds")
+        return False
+
+    async def parcel(self, name: str = "") -> Download | None:
+        """What there is to download, where its files lie in a folder that this machine has as well.
+
+        Raises: FileGone, ArchiveTooLarge.
+        """
+        try:
+            return await super().parcel(name)
+        except FileGone as error:
+            raise FileGone(f"{error}: {NOT_HERE}") from error
 
 
 async def _on_thread(

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from copy import copy
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import field
 
 from mcpdesk.errors import DeskError, ProtocolError
+from mcpdesk.protocol.marked_ids import marked
 from mcpdesk.protocol.task_shapes import TaskStatus, TaskView
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ KEPT_BYTES = 64 << 20
 """The most bytes of arguments and results kept for one server."""
 LET_GO_S = 3.0
 """How long calls may take to end their programs when the core stops."""
+TAKEN_OVER = "another machine goes on with it"
 SHARE = 2
 """One owner may hold one in `SHARE` of a server's jobs, so that others have room."""
 
@@ -74,7 +76,20 @@ class Job(TaskView, eq=False, kw_only=True):
     """The files a call made, known once it is over."""
     session: str = ""
     """Mark of the HTTP session a call began in. A client that knows the session's id may list the call."""
+    fence: int = 1
+    """Grows each time another replica takes the job over."""
+    request: bytes = b""
+    """What it takes to run it again on another replica; empty: it is not repeated."""
+    is_ending: bool = False
+    """Whether its end is being written: nothing else can end it any more."""
+    is_lost: bool = False
+    """Whether another replica has it by now. Nothing more happens to it here, not even an end."""
     listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing can end it any more."""
+        return self.is_over or self.is_ending or self.is_lost
 
     @property
     def is_over(self) -> bool:
@@ -122,6 +137,19 @@ class NoRoom(DeskError):
     """There is no room for another job, or for its result."""
 
 
+class SharedEnds(Protocol):
+    """Where the ends of jobs are written before they count, so that all replicas know the same one."""
+
+    def check(self, job: Job) -> None:
+        """Raises: StorageError while nothing can be written."""
+
+    async def begun(self, job: Job) -> None:
+        """Write that a job begins. Raises: StorageError."""
+
+    async def conclude(self, final: Job) -> bool:
+        """Write a job as it is in the end, as long as that takes. False: another replica has it by now."""
+
+
 class JobStore:
     """Jobs by id. Used on the core's loop; `snapshot` from any thread."""
 
@@ -140,6 +168,10 @@ class JobStore:
         self.on_change: Callable[[Job, bool], None] | None = None
         """Called for each call that began, went on or ended, and whether it is forgotten. Not while closing:
         the next core restores what this one leaves behind."""
+        self.mark = ""
+        """What the ids of jobs tell of this replica."""
+        self.shared: SharedEnds | None = None
+        """Set where replicas share jobs; None: an end counts at once."""
         self.version = 0
         """Grows with every change."""
 
@@ -170,7 +202,7 @@ class JobStore:
             raise self._no_room(size, "arguments")
         now = self._clock()
         job = Job(
-            secrets.token_urlsafe(ID_BYTES), TaskStatus.WORKING, now, now, ttl_s,
+            marked(secrets.token_urlsafe(ID_BYTES), self.mark), TaskStatus.WORKING, now, now, ttl_s,
             server=server, tool=tool, peer=peer, owner=owner, stop=stop, feed=feed,
             number=next(self._numbers),
         )  # fmt: skip
@@ -179,7 +211,7 @@ class JobStore:
         return job
 
     def restore(self, job: Job) -> bool:
-        """Restore a finished call of an earlier core. Returns False when there is no room for it."""
+        """Restore a job of an earlier core, or of another replica. Returns False when there is no room."""
         size = len(job.ending.result) + _written(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
@@ -195,8 +227,37 @@ class JobStore:
         self._arm()
 
     def _changed(self, job: Job, *, is_forgotten: bool = False) -> None:
-        if job.feed is not None and self.on_change is not None and not self._is_closing:
+        is_kept = (job.feed is not None or self.shared is not None) and not job.is_lost
+        if is_kept and self.on_change is not None and not self._is_closing:
             self.on_change(job, is_forgotten)
+
+    async def confirm(self, job: Job) -> None:
+        """Wait until it is written that a job begins. Raises: StorageError, and the job is dropped."""
+        if self.shared is None:
+            return
+        try:
+            await self.shared.begun(job)
+        except BaseException:
+            self._drop(job, "it could not be written")
+            raise
+
+    def check_shared(self, job: Job) -> None:
+        """Raises: StorageError while no change of a job that replicas share can be written."""
+        if self.shared is not None:
+            self.shared.check(job)
+
+    async def settled(self, job: Job) -> None:
+        """Wait until the end of a job that is being written has been."""
+        if not job.is_ending or job.is_over or job.is_lost:
+            return
+        changed = asyncio.Event()
+        forget = job.listen(changed.set)
+        try:
+            while not (job.is_over or job.is_lost):
+                changed.clear()
+                await changed.wait()
+        finally:
+            forget()
 
     def get(self, identifier: str, server: str, owner: str) -> Job | None:
         """The job of that id, if it is of that server and owner and not expired."""
@@ -207,6 +268,10 @@ class JobStore:
             self._drop(job, "its lifetime is over")
             return None
         return job
+
+    def of_server(self, server: str) -> list[Job]:
+        """All jobs and tasks of a server, oldest first."""
+        return [job for job in self._jobs.values() if job.server == server]
 
     def by_id(self, identifier: str) -> Job | None:
         """The job of that id, whoever owns it: for the person at the desk. Any thread may ask."""
@@ -259,8 +324,12 @@ class JobStore:
         """Mark a job as waiting for input, or as working again."""
         status = TaskStatus.INPUT_REQUIRED if waits else TaskStatus.WORKING
         self.version += 1
-        if not job.move(status, self._clock()) and waits and not job.is_over:
+        if job.is_settled:
+            return
+        if not job.move(status, self._clock()) and waits:
             job.touch(self._clock())
+        if job.feed is None and self.shared is not None:
+            self._changed(job)
 
     def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
         """Store how the work ended; ignored for a job that is over.
@@ -268,27 +337,57 @@ class JobStore:
         Raises: NoRoom for a result that is too large. An ending without a result always has room: what
         the call wrote is counted already.
         """
-        if job.is_over:
+        if job.is_settled:
             return
         size = len(ending.result) + _written(job)
         has_room = self._make_room(job.server, size - job.kept_bytes)
         if ending.result and not has_room:
             raise self._no_room(size - job.kept_bytes, "a result")
-        job.ending = ending
         self._hold(job, size)
-        self.version += 1
-        job.move(status, self._clock(), message)
-        self._changed(job)
+        self._conclude(job, status, ending, message)
 
     def cancel(self, job: Job, reason: str) -> bool:
         """Cancel a job and stop its work. Returns False for one that is over."""
-        if not job.move(TaskStatus.CANCELLED, self._clock(), reason):
+        if job.is_settled:
             return False
         self._hold(job, _written(job))
-        self.version += 1
-        self._changed(job)
+        self._conclude(job, TaskStatus.CANCELLED, job.ending, reason)
         job.stop(reason)
         return True
+
+    def lose(self, identifier: str) -> None:
+        """Another replica has a job by now: it ends here without a word, and whoever listens is let go."""
+        job = self._jobs.get(identifier)
+        if job is not None:
+            job.is_lost = True
+            self._remove(job)
+            job.stop(TAKEN_OVER)
+            job.touch(self._clock())
+
+    def _conclude(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
+        """Store how a job ended; where replicas share it, once that is written."""
+        if self.shared is None or self._is_closing or job.id not in self._jobs:
+            self._end(job, status, ending, message)
+            self._changed(job)
+            return
+        job.is_ending = True
+        final = copy(job)
+        final.listeners = {}
+        final.ending = ending
+        final.move(status, self._clock(), message)
+        self.run(job, self._confirm_end(job, final))
+
+    async def _confirm_end(self, job: Job, final: Job) -> None:
+        assert self.shared is not None
+        if await self.shared.conclude(final):
+            self._end(job, final.status, final.ending, final.message)
+        else:
+            self.lose(job.id)
+
+    def _end(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
+        job.ending = ending
+        self.version += 1
+        job.move(status, self._clock(), message)
 
     def cancel_by_id(self, identifier: str, reason: str) -> None:
         """End a job by its id; ignored when there is none."""
@@ -382,15 +481,21 @@ class JobStore:
         job.kept_bytes = size
 
     def _drop(self, job: Job, reason: str) -> None:
-        if self._jobs.pop(job.id, None) is None:
+        if not self._remove(job):
             return
+        self.cancel(job, reason)
+        self._hold(job, 0)
+        self._changed(job, is_forgotten=True)
+
+    def _remove(self, job: Job) -> bool:
+        if self._jobs.pop(job.id, None) is None:
+            return False
         self._counts.subtract(((job.server,), (job.server, job.owner)))
         if not self._counts[(job.server, job.owner)]:
             del self._counts[(job.server, job.owner)]
         self.version += 1
-        self.cancel(job, reason)
         self._hold(job, 0)
-        self._changed(job, is_forgotten=True)
+        return True
 
     def _sweep_now(self) -> None:
         now = self._clock()

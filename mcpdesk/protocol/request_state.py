@@ -79,6 +79,15 @@ def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> R
     return state
 
 
+def round_of(token: object) -> str:
+    """The parked handler that a token names, whether it is ours or not; empty when it names none."""
+    packed = token.split(".")[1:2] if isinstance(token, str) else []
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(packed[0]), type=RequestState).round if packed else ""
+    except (ValueError, msgspec.MsgspecError):
+        return ""
+
+
 def _signature(text: str, secret: bytes) -> str:
     import hmac
 

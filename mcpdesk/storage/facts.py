@@ -53,6 +53,12 @@ def update_jobs(
     connection.executemany("DELETE FROM jobs WHERE id = ?", ((each,) for each in gone))
 
 
+def one_job(connection: Connection, identifier: str) -> tuple[str, str, bytes] | None:
+    """Id, core and record of a call; None when there is none of that id."""
+    found = connection.execute("SELECT id, core, record FROM jobs WHERE id = ?", (identifier,)).fetchone()
+    return None if found is None else (found[0], found[1], found[2])
+
+
 def all_jobs(connection: Connection) -> list[tuple[str, str, bytes]]:
     """Id, core and record of every call, oldest first."""
     return list(connection.execute("SELECT id, core, record FROM jobs ORDER BY created"))

@@ -5,13 +5,14 @@ A transport moves frames and records them. It does not know what they say beyond
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.errors import TransportError
 from mcpdesk.protocol.outlet import Answer, Outlet
 from mcpdesk.protocol.publication import Publication
 from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, HttpNote, Recorder
@@ -257,8 +258,8 @@ class AsyncCall(Protocol):
     def reader(self, kinds: Collection[str] | None = None) -> Reader:
         """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
 
-    def cancel(self, reason: str) -> bool:
-        """End it; False when it was over."""
+    async def cancel(self, reason: str) -> bool:
+        """End it; False when it was over. Raises: StorageError while that cannot be written."""
 
     async def manifest(self) -> bytes:
         """The files it made, encoded."""
@@ -276,10 +277,16 @@ class AsyncCalls(Protocol):
     def find(self, identifier: str, principal: Principal) -> AsyncCall | None:
         """The job of that id, if it is the caller's."""
 
-    def listed(self, principal: Principal, session: str) -> list[bytes] | None:
+    def has(self, identifier: str) -> bool:
+        """Whether a job or a task is here, and not only known by its record."""
+
+    async def recorded(self, identifier: str, principal: Principal) -> AsyncCall | None:
+        """The job of that id by its record, if it is the caller's. Raises: StorageError."""
+
+    async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
         """The caller's jobs, encoded, newest first: a principal's, else those begun in an HTTP session.
 
-        None: nothing tells which are the caller's.
+        None: nothing tells which are the caller's. Raises: StorageError.
         """
 
     def known(self, identifier: str) -> AsyncCall | None:
@@ -399,6 +406,15 @@ class SharedSessions(Protocol):
         """Call `listener(kind, identifier, facts)` with what others tell of sessions."""
 
 
+class NotTaken(TransportError):
+    """Another replica did not open a WebSocket."""
+
+    def __init__(self, status: int, moved: str) -> None:
+        """`moved` is the replica that has what was asked for; empty: it named none."""
+        super().__init__(f"a replica refused a WebSocket: {status}")
+        self.status, self.moved = status, moved
+
+
 class Replicas(Protocol):
     """The other machines that serve the same servers, as the HTTP transport sees them."""
 
@@ -419,11 +435,16 @@ class Replicas(Protocol):
     def is_alive(self, replica: str) -> bool:
         """Whether a replica lives, as far as known; a second old at most while the engine answers."""
 
-    async def remember(self, kind: str, identifier: str, ttl_s: float) -> None:
-        """Note that a thing lives here. Raises: StorageError."""
+    async def job_holder(self, identifier: str) -> str:
+        """The other living replica that has a job by its record; empty: none. Raises: StorageError."""
 
-    async def whereabouts(self, kind: str, identifier: str) -> str:
-        """The living replica at which a thing lives; empty: none, or this one. Raises: StorageError."""
+    def socket_of(
+        self, replica: str, target: str, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[AsyncGenerator[str, None]]:
+        """The texts that a WebSocket of a replica sends.
+
+        Raises: NotTaken when it refuses, TransportError when it cannot be reached, or breaks off.
+        """
 
     def answer_of(
         self,

@@ -75,6 +75,7 @@ WORDS = {
         "requires_jwt": "Its callers need a token.",
         "scopes": "What the token must allow.",
         "task": "Whether a call may, or must, become a task.",
+        "resume": "Whether a job of it runs again on another machine when the one that ran it dies.",
     },
     "Mode": {"tools": "Names of its tools.", "description": "What it is for."},
 }

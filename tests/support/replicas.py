@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
+from mcpdesk.protocol.marked_ids import mark_of
 from tests.support.engine import EngineServer
 from tests.support.patience import WITHIN_S
 
@@ -100,6 +102,14 @@ class ReplicaCluster:
         self._turn = 0
         self.folders, self._shared, self._place = list(folders), shared, place
         self._environment = environment
+
+    def of_job(self, identifier: str, engine: EngineServer) -> ServedReplica:
+        """The replica whose mark the id of a job has."""
+        key = f"{{{self._environment['MCPDESK_SHARED_NAME']}}}:replicas"
+        said = engine.ask("HGET", key, mark_of(identifier))
+        found = re.search(r'"url":"([^"]+)"', said)
+        assert found is not None, said
+        return next(each for each in self.replicas if each.url == found[1])
 
     def add(self) -> ServedReplica:
         """Start one more; the caller waits until it serves."""
@@ -198,3 +208,27 @@ async def replica_cluster(
     finally:
         for replica in cluster.replicas:
             await asyncio.to_thread(replica.end)
+
+
+@contextmanager
+def cluster_on_a_thread(
+    count: int, folders: Sequence[Path], engine: EngineServer, place: Path, **environment: str
+) -> Iterator[ReplicaCluster]:
+    """Run replicas for a block whose tests have loops of their own, or none."""
+    begun: Future[tuple[ReplicaCluster, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def run() -> None:
+        over = asyncio.Event()
+        async with replica_cluster(count, folders, engine, place, **environment) as cluster:
+            begun.set_result((cluster, asyncio.get_running_loop(), over))
+            await over.wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(asyncio.run, run())
+        running.add_done_callback(lambda done: begun.cancel() or done.exception())
+        cluster, loop, over = begun.result()
+        try:
+            yield cluster
+        finally:
+            loop.call_soon_threadsafe(over.set)
+            running.result()

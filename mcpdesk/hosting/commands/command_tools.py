@@ -97,6 +97,8 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     scopes: list[str] = []
     """Scopes a caller's token must allow."""
     task: Literal["optional", "required"] | None = None
+    resume: bool = False
+    """Whether a job of it runs again on another replica when the one that ran it dies."""
 
 
 class ReadyCommand(Struct, frozen=True):
@@ -544,6 +546,7 @@ def _tool(ready: ReadyCommand, source: str) -> Tool:
         requires_jwt=command.requires_jwt or bool(command.scopes),
         scopes=tuple(command.scopes),
         task=command.task or "",
+        resume=command.resume,
         mirrored=ready.mirrored,
         source=source,
         fingerprint=digest(identity.encode()),

@@ -126,6 +126,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
         timeout_s=note.timeout_s,
         task=_task_support(note),
         asks_first=note.asks_first,
+        resume=note.resume,
         runs_programs=note.runs_programs,
         while_planning=note.while_planning,
         requires_jwt=note.requires_jwt,

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mcpdesk.errors import ReplicaSilent, TransportError
+from mcpdesk.transports.base import NotTaken
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse
 
 FORWARDED = "X-Mcpdesk-Forwarded"
 """Header of a request that comes from a replica: it is answered there, or refused, and sent on no more."""
+MOVED = "X-Mcpdesk-Moved"
+"""Header of the answer of a replica that does not have a thing any more: the replica that has it."""
 CONNECT_S = 2.0
+HEARTBEAT_S = 5.0
+"""Time between two pings on a WebSocket to another replica."""
 CHUNK_BYTES = 64 << 10
 
 
@@ -27,9 +32,14 @@ class _Answer:
         self._response = response
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Its body, piece by piece as it comes."""
-        async for piece in self._response.content.iter_any():
-            yield piece
+        """Its body, piece by piece as it comes. Raises: TransportError when it breaks off."""
+        from aiohttp import ClientError
+
+        try:
+            async for piece in self._response.content.iter_any():
+                yield piece
+        except (ClientError, OSError) as error:
+            raise TransportError(f"the replica broke its answer off: {error}") from error
 
 
 class Forwarder:
@@ -48,12 +58,7 @@ class Forwarder:
         """
         import aiohttp
 
-        if self._session is None:
-            limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-            connector = aiohttp.TCPConnector(limit=0)
-            # A compressed or redirected answer goes back as it is.
-            self._session = aiohttp.ClientSession(timeout=limit, connector=connector, auto_decompress=False)
-        sent = self._session.request(
+        sent = self._connections().request(
             method,
             url,
             headers=headers,
@@ -75,7 +80,48 @@ class Forwarder:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise TransportError(f"the replica at {place} does not answer: {error}") from error
 
+    @asynccontextmanager
+    async def listen(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[AsyncGenerator[str, None]]:
+        """The texts that a WebSocket sends, to the host that the headers name.
+
+        Raises: NotTaken when it is refused, TransportError when it cannot be opened or breaks.
+        """
+        import aiohttp
+
+        try:
+            async with self._connections().ws_connect(url, headers=headers, heartbeat=HEARTBEAT_S) as socket:
+                yield _texts(socket)
+        except aiohttp.WSServerHandshakeError as error:
+            moved = error.headers.get(MOVED, "") if error.headers is not None else ""
+            raise NotTaken(error.status, moved) from error
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"the replica at {url.split('?')[0]} does not answer: {error}") from error
+
+    def _connections(self) -> ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            connector = aiohttp.TCPConnector(limit=0)
+            # A compressed or redirected answer goes back as it is.
+            self._session = aiohttp.ClientSession(timeout=limit, connector=connector, auto_decompress=False)
+        return self._session
+
     async def close(self) -> None:
         """Close every connection."""
         if self._session is not None:
             await self._session.close()
+
+
+async def _texts(socket: ClientWebSocketResponse[Literal[True]]) -> AsyncGenerator[str, None]:
+    """What a WebSocket sends until it is closed in order. Raises: TransportError when it breaks."""
+    from aiohttp import WSMsgType
+
+    while True:
+        message = await socket.receive()
+        if message.type is WSMsgType.TEXT:
+            yield message.data
+        elif message.type is WSMsgType.CLOSE:
+            return
+        elif message.type is not WSMsgType.BINARY:
+            raise TransportError("the replica broke the connection off")

@@ -140,7 +140,7 @@ class LivingReplicas:
             del self._known[oldest]
         if others != self.others:
             self.others = others
-            for listener in self.on_change:
+            for listener in list(self.on_change):
                 listener()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mcpdesk.errors import TransportError
+from mcpdesk.errors import ReplicaSilent, TransportError
 from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
 from mcpdesk.hosting.replicas.forwarding import FORWARDED, Forwarder
 from mcpdesk.hosting.replicas.living import LEASE_S, RENEW_S, LivingReplicas
@@ -14,6 +15,7 @@ from mcpdesk.hosting.replicas.shared_secrets import SharedSecrets
 from mcpdesk.server.state.callback_timers import CoreMark
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
+from mcpdesk.storage.shared.engine_jobs import EngineJobTable, living_holder
 from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import ForwardedAnswer
 from mcpdesk.transports.figure import Figure, Sample
@@ -63,17 +65,14 @@ class ReplicaGroup:
         core = CoreMark(self.id, self.is_alive, LEASE_S + RENEW_S)
         return ServerInEngine(self.engine, server, lambda: self.bus.tell(STATE, server=server), core)
 
-    async def remember(self, kind: str, identifier: str, ttl_s: float) -> None:
-        """Note that a thing lives here. Raises: EngineAway."""
-        key = self.engine.key(kind, identifier)
-        await self.engine.run(lambda client: client.set(key, self.id, ex=max(1, int(ttl_s))))
+    def job_table(self, server: str) -> EngineJobTable:
+        """The records of the jobs of a server."""
+        return EngineJobTable(self.engine, server, self.id, self.is_alive, LEASE_S)
 
-    async def whereabouts(self, kind: str, identifier: str) -> str:
-        """The living replica at which a thing lives; empty: none, or this one. Raises: EngineAway."""
-        key = self.engine.key(kind, identifier)
-        found = await self.engine.run(lambda client: client.get(key))
-        replica = (found or b"").decode()
-        return replica if replica != self.id and self.is_alive(replica) else ""
+    async def job_holder(self, identifier: str) -> str:
+        """The other living replica that has a job by its record; empty: none. Raises: EngineAway."""
+        holder = await living_holder(self.engine, identifier)
+        return "" if holder == self.id else holder
 
     @asynccontextmanager
     async def answer_of(
@@ -87,14 +86,55 @@ class ReplicaGroup:
     ) -> AsyncIterator[ForwardedAnswer]:
         """Send a request on to a replica, taken for alive or not; its answer must begin `within_s`.
 
-        Raises: TransportError when it cannot be reached; ReplicaSilent when it gives no answer; EngineAway.
+        Raises: TransportError when it cannot be reached or dies; ReplicaSilent when it gives no answer;
+        EngineAway.
+        """
+        sent = {**headers, FORWARDED: self.id}
+        async with (
+            self._until_it_dies(replica) as url,
+            self._forwarder.ask(f"{url}{target}", method, sent, body, within_s) as answer,
+        ):
+            yield answer
+
+    @asynccontextmanager
+    async def socket_of(
+        self, replica: str, target: str, headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncGenerator[str, None]]:
+        """The texts that a WebSocket of a replica sends. Raises: TransportError when it breaks."""
+        sent = {**headers, FORWARDED: self.id}
+        async with (
+            self._until_it_dies(replica) as url,
+            self._forwarder.listen(f"{url}{target}", sent) as texts,
+        ):
+            yield texts
+
+    @asynccontextmanager
+    async def _until_it_dies(self, replica: str) -> AsyncIterator[str]:
+        """A block that is left when a replica dies, whatever it waits for; begins with its URL.
+
+        Raises: TransportError when nobody knows it; ReplicaSilent when it dies; EngineAway.
         """
         info = await self.living.find(replica)
         if info is None or not info.url:
             raise TransportError(f"nobody knows where the replica {replica} is")
-        sent = {**headers, FORWARDED: self.id}
-        async with self._forwarder.ask(f"{info.url}{target}", method, sent, body, within_s) as answer:
-            yield answer
+        loop, limit = asyncio.get_running_loop(), asyncio.timeout(None)
+        was_alive = replica in self.living.others
+
+        def look() -> None:
+            nonlocal was_alive
+            if replica in self.living.others:
+                was_alive = True
+            elif was_alive and limit.when() is None:
+                limit.reschedule(loop.time())
+
+        self.living.on_change.append(look)
+        try:
+            async with limit:
+                yield info.url
+        except TimeoutError as error:
+            raise ReplicaSilent(f"the replica {info.name} is not heard of any more") from error
+        finally:
+            self.living.on_change.remove(look)
 
     async def start(self) -> None:
         """Join the others. The engine need not be there yet."""

@@ -21,6 +21,7 @@ from msgspec import Struct
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.marked_ids import marked
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.asks.client_requests import unanswered
@@ -71,8 +72,9 @@ class Round:
     Handlers see one call, `call`, whichever request is being answered.
     """
 
-    def __init__(self, first: Call, state: RequestState, deadlines: Deadlines) -> None:
-        self.id = os.urandom(8).hex()
+    def __init__(self, first: Call, state: RequestState, deadlines: Deadlines, mark: str = "") -> None:
+        """`mark` is that of the replica that parks it."""
+        self.id = marked(os.urandom(8).hex(), mark)
         self.call = Call(first.id, first.method, first.params, first.terms, NULL_OUTLET)
         self.call.round = self
         self.timer: asyncio.TimerHandle | None = None
@@ -314,11 +316,13 @@ class Round:
 class Rounds:
     """Parked operations of all servers of a core.
 
-    `secrets` gives the keys of `requestState`: the first one signs, each of them verifies.
+    `secrets` gives the keys of `requestState`: the first one signs, each of them verifies. `mark` is what
+    states tell of the replica at which their operation is parked.
     """
 
-    def __init__(self, secrets: Callable[[], Sequence[bytes]] | None = None) -> None:
+    def __init__(self, secrets: Callable[[], Sequence[bytes]] | None = None, mark: str = "") -> None:
         self._secrets = secrets or cache(lambda: [os.urandom(SECRET_BYTES)])
+        self._mark = mark
         self._parked: dict[str, Round] = {}
         self.size = 0
         """Bytes of what clients sent for what is parked."""
@@ -358,7 +362,7 @@ class Rounds:
         state = RequestState("", bound, 0.0)
         if "requestState" in call.params:
             state = unseal(call.params["requestState"], self._secrets(), bound, time.time())
-        operation = self._take(state.round) or Round(call, state, deadlines)
+        operation = self._take(state.round) or Round(call, state, deadlines, self._mark)
         result = await operation.follow(call, answers, work)
         if result is not None:
             return result

@@ -80,8 +80,8 @@ class JobReader:
 
     @property
     def has_told_all(self) -> bool:
-        """Whether the last look showed the end."""
-        return self._job.is_over and self._told == state_of(self._job)
+        """Whether the last look showed the end, or nothing more is heard of the job here."""
+        return self._job.is_lost or (self._job.is_over and self._told == state_of(self._job))
 
     def news(self) -> list[JSONObject]:
         """What came since the last look, one kind each, the end last."""
@@ -149,7 +149,7 @@ class JobReader:
 
     def _moved(self) -> None:
         """The job changed, not only what it puts out."""
-        if self._job.is_over:
+        if self._job.is_over or self._job.is_lost:
             self._over.set()
         self._stir()
 

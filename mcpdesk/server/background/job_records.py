@@ -1,88 +1,70 @@
-"""Asynchronous calls of one server on disk, so that they are still known when the server starts again.
+"""Jobs of one server outside the memory of their process: known when it starts again, and to other replicas.
 
-A call is written when it begins, when its turn comes and when it ends; nothing waits for the disk. Calls that
-ran when their core ended are found failed, as interrupted.
+Alone, a call is written when it begins, when its turn comes and when it ends, and nothing waits for the disk.
+With replicas it counts as begun and as over only once that is written: whatever a client was told is still so
+when the replica that told it has died.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Protocol
 
 from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.jobs.downloads import ProducedFile
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding
-from mcpdesk.jobs.process_table import is_running, process_mark
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.storage import facts
+from mcpdesk.storage.job_table import ErrorRecord, FileRecord, JobRecord, JobRow, JobTable
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import JobStore
-    from mcpdesk.server.state.server_state import ServerState
+    from mcpdesk.storage.job_table import FileJobTable
 
 RESULT_BYTES = 4 << 20
 """A larger result is not written; the call's other facts are."""
+TAIL = 16 << 10
+"""Characters of each stream that other replicas are shown of a running job."""
+RETRY_S = 0.5
+"""Time between two attempts to write how a job ended."""
+POLL_S = 0.5
+"""Time between two looks at a job of another replica."""
+MOST_HOLDERS = 4
+"""How many replicas may run a job, one after the other: one that ends every replica must come to an end."""
 INTERRUPTED = "interrupted: the server ended while the job ran, and has started again since"
-
-
-class _Error(Struct, frozen=True):
-    code: int
-    message: str
-    data: Any = None
-
-
-class _File(Struct, frozen=True):
-    name: str
-    path: str
-    size: int
-    stamp: tuple[int, int, int, int]
-
-
-class _Record(Struct, frozen=True, omit_defaults=True):
-    owner: str
-    tool: str
-    peer: str
-    session: str
-    created: float
-    updated: float
-    started: float | None
-    ttl_s: float | None
-    status: TaskStatus
-    message: str = ""
-    exit_code: int | None = None
-    stdout: str = ""
-    stderr: str = ""
-    progress: tuple[float, float | None, str] | None = None
-    files: tuple[_File, ...] = ()
-    result: bytes = b""
-    error: _Error | None = None
+LEFT = "interrupted: the machine that ran the job ended"
 
 
 class JobRecords:
-    """The records of one server's calls. Used on the core's loop."""
+    """The records of one server's jobs. Used on the core's loop."""
 
-    def __init__(self, state: ServerState, server: str, complain: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        holder: str,
+        server: str,
+        store: Callable[[], JobStore],
+        complain: Callable[[str], None],
+    ) -> None:
         """`complain` is called with the reason when a record cannot be written."""
-        self._state, self._server, self._complain = state, server, complain
-        self._core = process_mark(os.getpid())
+        self._table, self._holder, self._server = table, holder, server
+        self._store, self._complain = store, complain
         self._changed: dict[str, Job | None] = {}
         """Calls to be written, by id; None: to be removed."""
         self._writing_aio: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
 
     def note(self, job: Job, is_forgotten: bool) -> None:
         """Write a call soon, or remove its record."""
         self._changed[job.id] = None if is_forgotten else job
-        if self._writing_aio is None:
+        self.write_soon()
+
+    def write_soon(self) -> None:
+        """Write what is to be written."""
+        if self._changed and self._writing_aio is None:
             self._writing_aio = asyncio.get_running_loop().create_task(self._write())
 
     async def close(self, running: Iterable[Job]) -> None:
@@ -92,32 +74,59 @@ class JobRecords:
         while self._writing_aio is not None:
             await asyncio.wait({self._writing_aio})
 
-    async def recall(self, store: Callable[[], JobStore], now: float) -> None:
+    async def recall(self, table: FileJobTable, now: float) -> None:
         """Take back the calls of cores that have ended. Raises: StorageError."""
-        for identifier, core, encoded in await self._state.data.run(facts.all_jobs):
-            if core != self._core and is_running(core):
-                continue  # they are that process's own
-            try:
-                job = self._restored(identifier, msgspec.msgpack.decode(encoded, type=_Record))
-            except msgspec.DecodeError:
-                job = None
-            if job is not None and not job.is_over:
-                job.ending = JobEnding(error=ProtocolError(ErrorCode.INTERNAL_ERROR, INTERRUPTED))
-                job.move(TaskStatus.FAILED, now, INTERRUPTED)
-            is_kept = job is not None and store().restore(job)
-            self._changed[identifier] = job if is_kept else None
+        for row in [*await table.left(), *await table.claim()]:
+            job = self._restored(row)
+            if not job.is_over:
+                _interrupt(job, now, INTERRUPTED)
+            is_kept = self._store().restore(job)
+            if not is_kept or not row.is_over or row.holder != self._holder:
+                self._changed[job.id] = job if is_kept else None
         if self._changed:
             await self._write()
 
-    def _restored(self, identifier: str, record: _Record) -> Job:
-        error, feed = record.error, CallFeed()
+    async def _write(self) -> None:
+        """Write what changed, and what changes meanwhile."""
+        try:
+            while self._changed:
+                changed, self._changed = self._changed, {}
+                try:
+                    await self._write_now(changed)
+                except StorageError:
+                    self._not_written(changed)
+                    raise
+        except StorageError as error:
+            self._complain(f"jobs are not kept for a restart: {error}")
+        finally:
+            self._writing_aio = None
+
+    async def _write_now(self, changed: dict[str, Job | None]) -> None:
+        async with self._lock:
+            rows = [self._row(job) for job in changed.values() if job is not None]
+            gone = [identifier for identifier, job in changed.items() if job is None]
+            self._refused(await self._table.write(rows, gone))
+
+    def _not_written(self, changed: dict[str, Job | None]) -> None:
+        """The records could not be written."""
+
+    def _refused(self, identifiers: set[str]) -> None:
+        """Other holders have taken over these jobs."""
+
+    def _row(self, job: Job) -> JobRow:
+        return JobRow(job.id, self._holder, _record(job))
+
+    def _restored(self, row: JobRow) -> Job:
+        record = row.record
+        error, feed = record.error, None if record.is_task else CallFeed()
         problem = None if error is None else ProtocolError(error.code, error.message, error.data)
-        feed.stdout(record.stdout)
-        feed.stderr(record.stderr)
-        if record.progress is not None:
-            feed.progress(*record.progress)
+        if feed is not None:
+            feed.stdout(record.stdout)
+            feed.stderr(record.stderr)
+            if record.progress is not None:
+                feed.progress(*record.progress)
         return Job(
-            identifier,
+            row.id,
             record.status,
             record.created,
             record.updated,
@@ -136,41 +145,173 @@ class JobRecords:
             files=tuple(
                 ProducedFile(each.name, Path(each.path), each.size, each.stamp) for each in record.files
             ),
+            fence=record.fence,
+            request=record.request,
         )
 
-    async def _write(self) -> None:
-        """Write what changed, and what changes meanwhile."""
+
+class ReplicaJobTable(JobTable, Protocol):
+    """The records of one server's jobs that replicas share."""
+
+    async def running(self) -> set[str]:
+        """The ids of the jobs that are this replica's and not over. Raises: StorageError."""
+
+    async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
+        """Take up jobs of this replica which it does not know of. Raises: StorageError."""
+
+
+class SharedJobRecords(JobRecords):
+    """The records of jobs that every replica shows, and takes over when one of them dies."""
+
+    def __init__(
+        self,
+        table: ReplicaJobTable,
+        holder: str,
+        server: str,
+        store: Callable[[], JobStore],
+        complain: Callable[[str], None],
+        repeat: Callable[[Job], bool],
+        end_elsewhere: Callable[[str, str], object],
+        away: Callable[[], str],
+        clock: Callable[[], float],
+    ) -> None:
+        """`repeat` runs a job of another replica again, if it can; `end_elsewhere` tells the others to end
+        one of theirs; `away` says why nothing can be written now.
+        """
+        super().__init__(table, holder, server, store, complain)
+        self._shared_table = table
+        self._repeat, self._end_elsewhere, self._away, self._clock = repeat, end_elsewhere, away, clock
+        self._sizes: dict[str, int] = {}
+        """How much each running job had put out when it was written."""
+
+    def note(self, job: Job, is_forgotten: bool) -> None:
+        """Write a job soon, or remove its record."""
+        if is_forgotten:
+            self._sizes.pop(job.id, None)
+        super().note(job, is_forgotten)
+
+    def check(self) -> None:
+        """Raises: StorageError while nothing can be written."""
+        if reason := self._away():
+            raise StorageError(reason)
+
+    async def begun(self, job: Job) -> None:
+        """Write that a job begins, before its client is told. Raises: StorageError, and it is not kept."""
+        self._changed.pop(job.id, None)
+        await self._write_now({job.id: job})
+
+    async def conclude(self, final: Job) -> bool:
+        """Write how a job ended, as long as that takes. False: another replica has taken it over."""
+        while True:
+            try:
+                async with self._lock:
+                    self._changed.pop(final.id, None)
+                    return not await self._table.write([self._row(final)], ())
+            except StorageError as error:
+                self._complain(f"the end of a job is written later: {error}")
+                await asyncio.sleep(RETRY_S)
+
+    async def find(self, identifier: str, owner: str) -> Job | None:
+        """A job of that id and owner as it was written last, by whichever replica. Raises: StorageError."""
+        row = await self._table.row(identifier)
+        job = None if row is None or row.record.owner != owner else self._restored(row)
+        return None if job is None or job.is_expired(self._clock()) else job
+
+    async def listed(self, owner: str, is_task: bool) -> list[Job]:
+        """The jobs of an owner as they were written last, oldest first. Raises: StorageError."""
+        jobs = [self._restored(row) for row in await self._table.rows(owner) if row.record.is_task is is_task]
+        now = self._clock()
+        return [job for job in jobs if not job.is_expired(now)]
+
+    async def awaited(self, job: Job, within_s: float | None = None) -> Job:
+        """A job of another replica once it is over, or the time is. Raises: StorageError."""
         try:
-            while self._changed:
-                changed, self._changed = self._changed, {}
-                rows = [
-                    (job.id, self._core, job.created, _encoded(job))
-                    for job in changed.values()
-                    if job is not None
-                ]
-                gone = [identifier for identifier, job in changed.items() if job is None]
-                await self._state.data.run(partial(facts.update_jobs, rows=rows, gone=gone))
-        except StorageError as error:
-            self._complain(f"jobs are not kept for a restart: {error}")
-        finally:
-            self._writing_aio = None
+            async with asyncio.timeout(within_s):
+                while not job.is_over:
+                    await asyncio.sleep(POLL_S)
+                    found = await self.find(job.id, job.owner)
+                    if found is None:
+                        raise StorageError("the job is not known any more")
+                    job = found
+        except TimeoutError:
+            pass
+        return job
+
+    async def cancel(self, job: Job, reason: str) -> Job:
+        """Have another replica end its job. Raises: StorageError."""
+        self._end_elsewhere(job.id, reason)
+        return await self.awaited(job, 2 * POLL_S + 1)
+
+    async def sweep(self, *, may_take_over: bool) -> None:
+        """Compare what is written with what runs here, and take over what dead replicas left.
+
+        Raises: StorageError.
+        """
+        self.write_soon()
+        own = {job.id: job for job in self._own() if not job.is_over}
+        written = await self._shared_table.running()
+        for identifier, job in own.items():
+            # Not written: the engine lost it, or another replica has it by now, which writing it will show.
+            if identifier not in written or self._sizes.get(identifier) != _size(job):
+                self.note(job, False)
+        lost = [each for each in written if each not in own and each not in self._changed]
+        lost = [each for each in lost if self._store().by_id(each) is None]
+        claimed = await self._table.claim() if may_take_over else []
+        for row in [*await self._shared_table.reclaim(lost), *claimed]:
+            await self._take_over(row)
+
+    def restate(self) -> None:
+        """The engine is back, and may have lost what it had: write everything again."""
+        for job in self._own():
+            self.note(job, False)
+
+    async def _take_over(self, row: JobRow) -> None:
+        job = self._restored(row)
+        if job.request and job.fence <= MOST_HOLDERS and self._repeat(job):
+            self.note(job, False)
+            return
+        _interrupt(job, self._clock(), LEFT)
+        async with self._lock:
+            await self._table.write([self._row(job)], ())
+
+    def _own(self) -> Sequence[Job]:
+        return self._store().of_server(self._server)
+
+    def _row(self, job: Job) -> JobRow:
+        if job.is_over:
+            self._sizes.pop(job.id, None)
+            return super()._row(job)
+        self._sizes[job.id] = _size(job)
+        return JobRow(job.id, self._holder, _record(job, TAIL))
+
+    def _not_written(self, changed: dict[str, Job | None]) -> None:
+        self._changed = changed | self._changed  # the next sweep writes it
+
+    def _refused(self, identifiers: set[str]) -> None:
+        for identifier in identifiers:
+            self._store().lose(identifier)
 
 
-def _encoded(job: Job) -> bytes:
-    try:
-        return msgspec.msgpack.encode(_record(job))
-    except (TypeError, ValueError, OverflowError):  # the data of an error may be anything hosted code has
-        error = job.ending.error
-        assert error is not None
-        bare = replace(_record(job), error=_Error(int(error.code), error.message))
-        return msgspec.msgpack.encode(bare)
+def _interrupt(job: Job, now: float, reason: str) -> None:
+    job.ending = JobEnding(error=ProtocolError(ErrorCode.INTERNAL_ERROR, reason))
+    job.move(TaskStatus.FAILED, now, reason)
 
 
-def _record(job: Job) -> _Record:
-    assert job.feed is not None
-    stdout, stderr = job.feed.tails()
-    result, error, latest = job.ending.result, job.ending.error, job.feed.latest
-    return _Record(
+def _size(job: Job) -> int:
+    """What changes whenever a job puts something out."""
+    if job.feed is None:
+        return 0
+    latest = job.feed.latest
+    return job.feed.size + (0 if latest is None else hash(latest))
+
+
+def _record(job: Job, tail: int = 0) -> JobRecord:
+    """What is kept of a job; of its output the last `tail` characters, all there is for 0."""
+    feed = job.feed
+    stdout, stderr = ("", "") if feed is None else feed.tails()
+    latest = None if feed is None else feed.latest
+    result, error = job.ending.result, job.ending.error
+    return JobRecord(
         owner=job.owner,
         tool=job.tool,
         peer=job.peer,
@@ -182,10 +323,13 @@ def _record(job: Job) -> _Record:
         status=job.status,
         message=job.message,
         exit_code=job.exit_code,
-        stdout=stdout,
-        stderr=stderr,
+        stdout=stdout[-tail:],
+        stderr=stderr[-tail:],
         progress=None if latest is None else (latest.value, latest.total, latest.message),
-        files=tuple(_File(each.name, str(each.path), each.size, each.stamp) for each in job.files),
+        files=tuple(FileRecord(each.name, str(each.path), each.size, each.stamp) for each in job.files),
         result=result if len(result) <= RESULT_BYTES else b"",
-        error=None if error is None else _Error(int(error.code), error.message, error.data),
+        error=None if error is None else ErrorRecord(int(error.code), error.message, error.data),
+        is_task=feed is None,
+        fence=job.fence,
+        request=b"" if job.is_over else job.request,
     )

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.errors import LocalProtocolError, ProtocolError, Refusal
+from mcpdesk.errors import LocalProtocolError, ProtocolError, Refusal, StorageError
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
@@ -17,6 +17,7 @@ from mcpdesk.protocol import codec, gateway_dialect, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.outlet import NullOutlet
 from mcpdesk.protocol.task_shapes import TaskStatus
+from mcpdesk.server.background.repeatable_calls import packed
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.outcomes import ToolOutcome
 from mcpdesk.server.calls.running_call import Call
@@ -74,7 +75,7 @@ class JobWork:
         refuse: Callable[[Call, Exception], ProtocolError],
     ) -> None:
         """`run` runs the tool for the call it is given, `refuse` makes errors of exceptions."""
-        params = {"name": tool.name, "arguments": arguments}
+        params: JSONObject = {"name": tool.name, "arguments": arguments}
         if isinstance(first.params.get("_meta"), dict):
             params["_meta"] = first.params["_meta"]
         self._server, self._tool = server, tool
@@ -87,7 +88,7 @@ class JobWork:
         self._call.connection, self._call.dialect = first.connection, first.dialect
         self._call.span = first.span
 
-    def begin(self, store: JobStore) -> Job:
+    async def begin(self, store: JobStore) -> Job:
         """Make a job of it, and run when its turn comes. Raises: Refusal when no more jobs are kept."""
         server, call, limits = self._server, self._call, self._server.limits
         try:
@@ -105,10 +106,22 @@ class JobWork:
         except NoRoom as error:
             raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
         job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
+        if self._tool.resume and store.shared is not None:
+            job.request = packed(call, call.params)
+        try:
+            await store.confirm(job)
+        except StorageError as error:
+            raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
+        self.start(job, store)
+        return job
+
+    def start(self, job: Job, store: JobStore) -> None:
+        """Run when the turn of the job comes."""
+        call, job.stop = self._call, self._call.end
         call.feed = job.feed
         # Set before its first step, because it may be ended before that.
-        call.task = store.run(job, self._run(job, store, store.turn(job.server, limits.jobs_at_once)))
-        return job
+        turn = store.turn(job.server, self._server.limits.jobs_at_once)
+        call.task = store.run(job, self._run(job, store, turn))
 
     async def _run(self, job: Job, store: JobStore, turn: asyncio.Semaphore) -> None:
         call = self._call
@@ -135,7 +148,7 @@ class JobWork:
             self._fail(job, store, self._refuse(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
-        if job.is_over:
+        if job.is_settled:
             return  # it was cancelled, and went on to its end all the same
         assert job.feed is not None
         structured = body.get("structuredContent")
@@ -164,7 +177,7 @@ class JobWork:
             store.finish(job, status, JobEnding(b"", error), message or DROPPED)
 
     def _fail(self, job: Job, store: JobStore, error: ProtocolError) -> None:
-        if job.is_over:
+        if job.is_settled:
             return
         job.exit_code = 1
         store.finish(job, TaskStatus.FAILED, JobEnding(error=error), error.message)

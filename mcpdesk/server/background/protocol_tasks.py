@@ -10,10 +10,11 @@ import binascii
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.errors import Refusal, RemoteProtocolError
+from mcpdesk.errors import ProtocolError, Refusal, RemoteProtocolError
 from mcpdesk.jobs.job import Job, NoRoom
 from mcpdesk.protocol import client_questions, codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
+from mcpdesk.protocol.request_state import RequestState
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
@@ -22,7 +23,16 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcpdesk.server.asks.rounds import Round
+    from mcpdesk.server.background.job_records import SharedJobRecords
     from mcpdesk.server.background.task_work import Refuse, TaskWork
+
+KEPT = ("name", "arguments", "_meta")
+"""Parameters of a call that count when it runs again."""
+ELSEWHERE = "another machine goes on with the task, or has it: ask again, over HTTP"
+"""What is said of a task that was taken over meanwhile, or of another replica that cannot be asked."""
 
 
 class ProtocolTasks:
@@ -30,8 +40,10 @@ class ProtocolTasks:
 
     def __init__(self, server: Server, services: Services, offers: OfferListing, refuse: Refuse) -> None:
         self._server = server
-        self._jobs = services.jobs
         self._services = services
+        self._jobs = services.jobs
+        self._unconfirmed: dict[str, Job] = {}
+        """Tasks of which nothing is written yet, by id."""
         self._offers = offers
         self._refuse = refuse
         self._works: dict[str, TaskWork] = {}
@@ -66,7 +78,7 @@ class ProtocolTasks:
                     raise task_shapes.missing_extension(tool.name)
                 return
             operation.on_task = partial(self._begin, call, tool)
-            if not tool.asks_first:
+            if not tool.asks_first or call.job is not None:
                 operation.become_task()
         elif operation is not None:
             operation.on_task = partial(self._begin, call, tool)
@@ -74,26 +86,63 @@ class ProtocolTasks:
         elif tool.task == "required" and revision.has_core_tasks:
             raise _not_found(f"{tool.name} can be called as a task only")
 
+    async def confirm(self, body: JSONObject) -> JSONObject:
+        """The answer to a request, once the task that it tells of is written where replicas share it.
+
+        Raises: StorageError, and the task is dropped.
+        """
+        begun = body["task"] if isinstance(body.get("task"), dict) else body
+        job = self._unconfirmed.pop(str(begun.get("taskId")), None)
+        if job is not None:
+            await self._jobs.confirm(job)
+        return body
+
+    def repeat(self, job: Job, call: Call, run: Callable[[Call], Awaitable[JSONObject]]) -> None:
+        """Run the call of a task of another replica again."""
+        from mcpdesk.server.asks.rounds import Round
+        from mcpdesk.server.background.task_work import TaskWork
+
+        operation = Round(call, RequestState("", "", 0.0), self._services.deadlines)
+        operation.call.job = job
+        job.stop = operation.end
+
+        async def follow() -> None:
+            try:
+                await operation.follow(call, {}, run)
+            except ProtocolError as error:
+                TaskWork(job, operation, self._jobs, self._refuse, lambda: None).fail(error)
+
+        self._jobs.run(job, follow())
+
     async def get(self, call: Call) -> JSONObject:
         """How a task stands; in the extension with what came of it."""
-        job = self._job(call)
+        job = await self._known(call)
         return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job)
 
     async def update(self, call: Call) -> JSONObject:
         """Answers to what a task asks."""
-        job = self._job(call)
+        job = await self._known(call)
         work = self._works.get(job.id)
         if work is not None:
             try:
                 work.accept(call.params["inputResponses"])
             except ValueError as error:
                 raise invalid_params(f"inputResponses.{error}") from None
+        elif not job.is_over and self._jobs.shared is not None:
+            raise Refusal(ErrorCode.INTERNAL_ERROR, ELSEWHERE)
         return {}
 
     async def cancel(self, call: Call) -> JSONObject:
         """End a task."""
-        job = self._job(call)
-        is_cancelled = self._jobs.cancel(job, "cancelled by the client")
+        job = await self._known(call)
+        reason = "cancelled by the client"
+        is_cancelled = not job.is_settled
+        if self._records is not None and self._jobs.by_id(job.id) is None:
+            job = await self._records.cancel(job, reason) if is_cancelled else job
+        else:
+            self._jobs.check_shared(job)
+            is_cancelled = self._jobs.cancel(job, reason)
+            await self._jobs.settled(job)
         if call.terms.revision.is_stateless:
             return {}
         if not is_cancelled:
@@ -102,10 +151,14 @@ class ProtocolTasks:
 
     async def result(self, call: Call) -> JSONObject:
         """What the call would have been answered, once it is known."""
-        job = self._job(call)
+        job = await self._known(call)
         work = self._works.get(job.id)
         if work is not None and not job.is_over:
             await work.attend(call, self._server.limits.question_timeout_s)
+        elif not job.is_over and self._records is not None:
+            job = await self._records.awaited(job)
+        if job.is_lost:
+            raise Refusal(ErrorCode.INTERNAL_ERROR, ELSEWHERE)
         if job.ending.error is not None:
             raise job.ending.error
         if job.status is TaskStatus.CANCELLED:
@@ -115,11 +168,16 @@ class ProtocolTasks:
 
     async def listed(self, call: Call) -> JSONObject:
         """A page of the caller's tasks, oldest first; nobody in particular has none."""
-        after = _number(call.params.get("cursor"))
-        jobs = self._jobs.owned(self._server.name, call.owner, after) if call.owner else []
-        page = jobs[: self._server.limits.page_size]
+        after = _place(call.params.get("cursor"))
+        owner, name = call.owner, self._server.name
+        jobs = {job.id: job for job in self._jobs.owned(name, owner)} if owner else {}
+        if owner and self._records is not None:
+            jobs = {job.id: job for job in await self._records.listed(owner, is_task=True)} | jobs
+        ordered = sorted(map(_position, jobs.values()))
+        rest = [jobs[identifier] for created, identifier in ordered if (created, identifier) > after]
+        page = rest[: self._server.limits.page_size]
         body: JSONObject = {"tasks": [task_shapes.core(job) for job in page]}
-        return body | {"nextCursor": _cursor(page[-1].number)} if len(page) < len(jobs) else body
+        return body | {"nextCursor": _cursor(page[-1])} if len(page) < len(rest) else body
 
     def watched(self, call: Call, asked: JSONObject) -> list[Job]:
         """The tasks a listener is notified of, out of the ids it names.
@@ -146,6 +204,9 @@ class ProtocolTasks:
         from mcpdesk.server.asks.rounds import Round
 
         assert isinstance(call.round, Round)
+        if call.job is not None:  # one of another replica
+            self._follow(call.job, call.round)
+            return
         limits = self._server.limits
         try:
             job = self._jobs.add(
@@ -160,22 +221,39 @@ class ProtocolTasks:
             )
         except NoRoom as error:
             raise Refusal(ErrorCode.INTERNAL_ERROR, str(error)) from None
+        if self._jobs.shared is not None:
+            self._unconfirmed[job.id] = job
+            if tool.resume:
+                from mcpdesk.server.background.repeatable_calls import packed
+
+                job.request = packed(call, {key: call.params[key] for key in KEPT if key in call.params})
+        self._follow(job, call.round)
+
+    def _follow(self, job: Job, operation: Round) -> None:
         over = partial(self._works.pop, job.id, None)
         from mcpdesk.server.background.task_work import TaskWork
 
         if self._services.watch is not None:
-            self._services.watch.follow(self._server, call, job)
-        work = self._works[job.id] = TaskWork(job, call.round, self._jobs, self._refuse, over)
+            self._services.watch.follow(self._server, operation.call, job)
+        work = self._works[job.id] = TaskWork(job, operation, self._jobs, self._refuse, over)
         work.begin()
 
-    def _job(self, call: Call) -> Job:
-        """The task a request names. Raises: RemoteProtocolError (-32602, -32021)."""
+    @property
+    def _records(self) -> SharedJobRecords | None:
+        """What replicas know of each other's tasks; None: there are no replicas."""
+        records_of = self._services.records_of
+        return None if records_of is None else records_of(self._server.name)
+
+    async def _known(self, call: Call) -> Job:
+        """The task a request names. Raises: RemoteProtocolError (-32602, -32021), StorageError."""
         is_stateless, owner = call.terms.revision.is_stateless, call.owner
         if is_stateless and not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension(call.method)
         # What belongs to nobody in particular is of the extension: there, to know its id is enough.
         is_known = is_stateless or bool(owner)
         job = self._jobs.get(call.params["taskId"], self._server.name, owner) if is_known else None
+        if job is None and is_known and self._records is not None:
+            job = await self._records.find(call.params["taskId"], owner)
         if job is None:
             raise invalid_params("Unknown task: it never was, has expired, or is not yours")
         return job
@@ -192,14 +270,22 @@ def _not_found(reason: str) -> RemoteProtocolError:
     return RemoteProtocolError(ErrorCode.METHOD_NOT_FOUND, reason)
 
 
-def _cursor(number: int) -> str:
-    return base64.urlsafe_b64encode(str(number).encode()).decode()
+def _position(job: Job) -> tuple[float, str]:
+    """Where a task stands in a list."""
+    return job.created, job.id
 
 
-def _number(cursor: Any) -> int:
+def _cursor(job: Job) -> str:
+    return base64.urlsafe_b64encode(f"{job.created!r} {job.id}".encode()).decode()
+
+
+def _place(cursor: Any) -> tuple[float, str]:
     if cursor is None:
-        return 0
+        return 0.0, ""
     try:
-        return int(base64.b64decode(cursor, altchars=b"-_", validate=True))
+        created, space, identifier = (
+            base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(" ")
+        )
+        return (float(created), identifier) if space else _place("")
     except (ValueError, TypeError, binascii.Error):
         raise invalid_params("Unknown cursor: start again without one") from None

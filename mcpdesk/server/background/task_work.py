@@ -87,7 +87,7 @@ class TaskWork:
             self._complete(work.result())
         else:
             known = error if isinstance(error, Exception) else RuntimeError(outcomes.described(error))
-            self._fail(self._refuse(self._call, known))
+            self.fail(self._refuse(self._call, known))
 
     async def attend(self, call: Call, limit_s: float) -> None:
         """Wait under a request until the task is over; its stream carries what the client is asked."""
@@ -97,7 +97,7 @@ class TaskWork:
             stack.callback(self.job.listen(changed.set))
             stack.enter_context(self._outlet.through(call.outlet))
             try:
-                while not self.job.is_over:
+                while not (self.job.is_over or self.job.is_lost):
                     changed.clear()
                     questions = self._round.questions()
                     for name in asking.keys() - questions.keys():
@@ -145,9 +145,10 @@ class TaskWork:
         try:
             self._store.finish(self.job, status, JobEnding(encoded), _said(body) if is_error else "")
         except NoRoom as error:
-            self._fail(ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)))
+            self.fail(ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)))
 
-    def _fail(self, error: ProtocolError) -> None:
+    def fail(self, error: ProtocolError) -> None:
+        """It ended with an error of the protocol."""
         self._store.finish(self.job, TaskStatus.FAILED, JobEnding(error=error), error.message)
 
     def _push(self, message: bytes) -> None:

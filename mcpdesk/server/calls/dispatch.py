@@ -6,7 +6,13 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, RemoteProtocolError
+from mcpdesk.errors import (
+    LocalProtocolError,
+    MissingCapability,
+    ProtocolError,
+    RemoteProtocolError,
+    StorageError,
+)
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params
@@ -132,6 +138,8 @@ class Dispatcher:
                 return self._response(call.id, call.method, self.tool_calls.failure(call, problem), terms)
         except ProtocolError:
             raise
+        except StorageError as error:
+            raise ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)) from error
         except Exception as error:  # readers and renderers are hosted code, and so is what they return
             raise self.refused(call, error) from error
 
@@ -141,7 +149,7 @@ class Dispatcher:
         is_tool = call.method == "tools/call"
         if not call.terms.revision.is_stateless:
             if is_tool and self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0].tool):
-                return await rounds.run_departing(call, work, deadlines)
+                return await self.tasks.confirm(await rounds.run_departing(call, work, deadlines))
             return await work(call)
         if not rounds.may_need(call):
             return await work(call)
@@ -150,7 +158,8 @@ class Dispatcher:
             self.tool_calls.admit(call)
         # Long enough for a question to time out, and for its handler to end with that.
         parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
-        return await rounds.run(self.server.name, call, work, deadlines, parked_s)
+        body = await rounds.run(self.server.name, call, work, deadlines, parked_s)
+        return await self.tasks.confirm(body) if is_tool else body
 
     def refused(self, call: Call, error: Exception) -> ProtocolError:
         """The error an exception of hosted code comes to."""

@@ -11,8 +11,9 @@ from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.jobs.job import Job, JobStore
+    from mcpdesk.jobs.job import Job, JobStore, SharedEnds
     from mcpdesk.server.asks.rounds import Rounds
+    from mcpdesk.server.background.job_records import SharedJobRecords
     from mcpdesk.server.calls.call_watch import CallWatch
     from mcpdesk.server.calls.deadlines import Deadlines
 
@@ -87,6 +88,12 @@ class Services:
         """Told of each session of a client that opens, but for those within this process."""
         self.watch: CallWatch | None = None
         """Follows every call; None: nobody does."""
+        self.mark = ""
+        """What the ids of jobs and rounds tell of this replica; empty: there are no replicas."""
+        self.records_of: Callable[[str], SharedJobRecords] | None = None
+        """The records that replicas have of the jobs of a server; None: there are no replicas."""
+        self.shared_ends: SharedEnds | None = None
+        """Where ends of jobs are written before they count; None: there are no replicas."""
         self._round_keys = round_keys
 
     @made_once
@@ -108,7 +115,7 @@ class Services:
         """Operations that wait for their client to come back."""
         from mcpdesk.server.asks.rounds import Rounds
 
-        return Rounds(self._round_keys)
+        return Rounds(self._round_keys, self.mark)
 
     @made_once
     def jobs(self) -> JobStore:
@@ -117,6 +124,7 @@ class Services:
 
         store = JobStore()
         store.on_change = self.on_job
+        store.mark, store.shared = self.mark, self.shared_ends
         return store
 
     def has_made(self, part: str) -> bool:

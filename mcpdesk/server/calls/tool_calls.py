@@ -28,6 +28,8 @@ from mcpdesk.server.offer.tool import CLAIMS, Tool
 from mcpdesk.server.schemas.validation import SchemaError, SchemaFailure, Validator, compile_schema
 
 if TYPE_CHECKING:
+    from mcpdesk.jobs.job import Job
+    from mcpdesk.server.background.job_work import JobWork
     from mcpdesk.server.background.protocol_tasks import ProtocolTasks
     from mcpdesk.server.background.task_work import Refuse
 
@@ -183,7 +185,9 @@ class ToolCalls:
                 ended = await self._disapproval(call, plan, arguments)
             if ended is None:
                 if call.wants_job:
-                    self._begin_job(call, plan, arguments)
+                    call.job = await self._job_work(call, plan, arguments).begin(self._services.jobs)
+                    if self._services.watch is not None:
+                        self._services.watch.follow(self._server, call, call.job)
                     return None
                 began = monotonic()
                 if call.waits is None:
@@ -268,8 +272,32 @@ class ToolCalls:
             ToolCall(tool.name, arguments, context), lambda inner: tool.handler(inner.arguments, context)
         )
 
-    def _begin_job(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> None:
-        """Let a call go on without its request."""
+    def repeat(self, job: Job) -> bool:
+        """Run a job of another replica again; says whether that can be."""
+        from mcpdesk.jobs.feed import CallFeed
+        from mcpdesk.jobs.job import NOT_ENDED
+        from mcpdesk.protocol.outlet import NULL_OUTLET
+        from mcpdesk.server.background.repeatable_calls import BEGUN_AGAIN, unpacked
+
+        kept = unpacked(job.request)
+        plan = None if kept is None else self._plans.find(job.tool)
+        if kept is None or plan is None or not plan.tool.resume:
+            return False
+        job.started, job.ending = None, NOT_ENDED
+        job.feed = None if job.feed is None else CallFeed()
+        job.message = BEGUN_AGAIN
+        if not self._services.jobs.restore(job):
+            return False
+        call = kept.call(NULL_OUTLET)
+        if job.feed is not None:
+            arguments = call.params["arguments"]
+            self._job_work(call, plan, arguments).start(job, self._services.jobs)
+        else:
+            self._tasks.repeat(job, call, self.run)
+        return True
+
+    def _job_work(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> JobWork:
+        """A call that goes on without its request."""
         from mcpdesk.server.background.job_work import JobWork
 
         async def run(own: Call) -> ToolOutcome:
@@ -277,10 +305,7 @@ class ToolCalls:
             assert ended is not None
             return ended
 
-        work = JobWork(self._server, call, plan.tool, arguments, run, self._refuse)
-        call.job = work.begin(self._services.jobs)
-        if self._services.watch is not None:
-            self._services.watch.follow(self._server, call, call.job)
+        return JobWork(self._server, call, plan.tool, arguments, run, self._refuse)
 
 
 def _how(error: BaseException) -> OutcomeKind:

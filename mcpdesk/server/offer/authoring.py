@@ -60,6 +60,9 @@ class ToolKeywords(ItemKeywords, total=False):
     """Whether a call may, must or cannot outlive its request as a task."""
     asks_first: bool
     """True: a call becomes a task at `await ctx.become_task()`; questions before that belong to the call."""
+    resume: bool
+    """True: a job or a task of it runs again on another machine when the one that ran it dies, with the same
+    arguments. Only for what may run twice."""
     requires_jwt: bool
     """True: callers without a verified token are refused; what the token says is `ctx.claims`."""
     scopes: str | Iterable[str]
@@ -103,6 +106,7 @@ class Note(Struct, frozen=True):
     task: str = ""
     """`optional` or `required`; empty: a call is never a task."""
     asks_first: bool = False
+    resume: bool = False
     requires_jwt: bool = False
     scopes: tuple[str, ...] = ()
     runs_programs: bool = False

@@ -57,5 +57,7 @@ class Tool(Item, frozen=True):
     """`optional` or `required`: whether a call may or must be a task; empty: it never is one."""
     asks_first: bool = False
     """A call that may be a task becomes one when the handler says so."""
+    resume: bool = False
+    """Whether a job or a task of it may run again on another replica when the one that ran it dies."""
     mirrored: tuple[Mirrored, ...] = ()
     """Arguments that HTTP headers repeat in the stateless era."""

@@ -8,7 +8,8 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -17,12 +18,14 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError, ClientConnectionResetError
 
 from mcpdesk.auth.principal import Principal, until_expired
-from mcpdesk.errors import ArchiveTooLarge, FileGone
+from mcpdesk.errors import ArchiveTooLarge, FileGone, StorageError, TransportError
 from mcpdesk.protocol import codec
-from mcpdesk.transports.base import AsyncCall, Parcel, Site
+from mcpdesk.transports.base import AsyncCall, NotTaken, Parcel, Replicas, Site
+from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
+from mcpdesk.transports.http.sending_on import holder_of_job, send_on, sent_headers, try_again
 from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
@@ -75,23 +78,57 @@ class JobRoutes:
         self, request: web.BaseRequest, place: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
         """Answer a request. `callers` is the one client, as each server sees it."""
-        if not place.job:
-            return self._list(request, callers)
-        verb = place.verbs.get(request.method)
-        if verb is None:
-            return no_method(request, place.verbs)
-        for caller in callers:
-            job = self._site.jobs.find(place.job, caller)
-            if job is not None:
-                return await verb(request, job, caller)
-        return plain_error(404, f"{NO_JOB}, or it is not yours")
+        try:
+            if not place.job:
+                return await self._list(request, callers)
+            verb = place.verbs.get(request.method)
+            if verb is None:
+                return no_method(request, place.verbs)
+            for caller in callers:
+                job = self._site.jobs.find(place.job, caller)
+                if job is not None:
+                    return await verb(request, job, caller)
+            return await self._elsewhere(request, place, verb, callers) or plain_error(
+                404, f"{NO_JOB}, or it is not yours"
+            )
+        except StorageError as error:
+            return try_again(error)
 
-    def _list(self, request: web.BaseRequest, callers: Sequence[Principal]) -> web.StreamResponse:
+    async def _elsewhere(
+        self, request: web.BaseRequest, place: JobPath, verb: Verb, callers: Sequence[Principal]
+    ) -> web.StreamResponse | None:
+        """Answer for a job of another replica: as that does while it lives, else by the job's record.
+
+        None: there is no such job. Raises: StorageError.
+        """
+        replicas = self._site.replicas
+        if replicas is None or self._site.jobs.has(place.job):
+            return None
+        holder, moved = await holder_of_job(request, replicas, place.job)
+        if moved is not None:
+            return moved
+        if holder:
+            try:
+                if place.is_socket:
+                    soonest = min(callers, key=lambda each: each.expires or float("inf"))
+                    return await _relay(request, replicas, holder, soonest)
+                return await send_on(request, replicas, holder)
+            except TransportError:
+                pass  # it has ended just now
+        for caller in callers:
+            job = await self._site.jobs.recorded(place.job, caller)
+            if job is not None:
+                if not job.is_over and verb not in BY_RECORD:
+                    raise StorageError(UNREACHABLE)
+                return await verb(request, job, caller)
+        return None
+
+    async def _list(self, request: web.BaseRequest, callers: Sequence[Principal]) -> web.StreamResponse:
         """Return the jobs of the caller only."""
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
-        found = {caller.identity: self._site.jobs.listed(caller, session) for caller in callers}
+        found = {caller.identity: await self._site.jobs.listed(caller, session) for caller in callers}
         jobs = b",".join(job for listed in found.values() for job in listed or ())
         is_anonymous = all(each is None for each in found.values())
         note = b',"note":%b' % codec.encode(NOT_OWNED) if is_anonymous else b""
@@ -103,7 +140,7 @@ async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) ->
 
 
 async def _cancel(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    if not job.cancel("canceled by the client"):
+    if not await job.cancel("canceled by the client"):
         return plain_error(409, f"The job is over: {job.state}", state=job.state)
     return json_answer(200, job.facts())
 
@@ -164,6 +201,32 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
     unknown = [each for each in kinds if each not in KINDS]
     if unknown:
         return plain_error(400, f"stream: {unknown[0][:80]!r} is none of {', '.join(KINDS)}")
+    return await _serve(request, await _upgraded(request), _news(job, kinds), caller)
+
+
+async def _relay(
+    request: web.BaseRequest, replicas: Replicas, replica: str, caller: Principal, *, may_move: bool = True
+) -> web.StreamResponse:
+    """Send what the WebSocket of another replica sends. Raises: TransportError when there is none."""
+    headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
+    answer: web.StreamResponse | None = None
+    try:
+        async with replicas.socket_of(replica, request.raw_path, headers) as texts:
+            answer = await _upgraded(request)
+            return await _serve(request, answer, texts, caller)
+    except NotTaken as refused:
+        if may_move and replicas.is_alive(refused.moved):
+            return await _relay(request, replicas, refused.moved, caller, may_move=False)
+        return plain_error(refused.status, "The machine that has the job refused the WebSocket")
+    except TransportError:
+        if answer is None:
+            raise
+        connection_of(request).abort()  # the client must not take it for the end of the job
+        return answer
+
+
+async def _upgraded(request: web.BaseRequest) -> Socket | web.Response:
+    """Make a WebSocket of the connection, or refuse it."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
     socket: Socket = web.WebSocketResponse(
@@ -173,7 +236,19 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
         await socket.prepare(request)
     except web.HTTPException as refusal:
         return plain_error(400, refusal.text or "no valid WebSocket handshake")
-    sending = asyncio.create_task(_send_news(socket, job, kinds))
+    return socket
+
+
+async def _serve(
+    request: web.BaseRequest,
+    socket: Socket | web.Response,
+    texts: AsyncGenerator[str, None],
+    caller: Principal,
+) -> web.StreamResponse:
+    """Send texts until they, the token or the connection end."""
+    if isinstance(socket, web.Response):
+        return socket
+    sending = asyncio.create_task(_send(request, socket, texts))
     try:
         async with until_expired(caller):
             while (await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
@@ -186,6 +261,9 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
     return socket
 
 
+BY_RECORD: tuple[Verb, ...] = (_facts, _manifest, _download)
+"""What can be said of a job that runs at a replica which does not answer."""
+UNREACHABLE = "the machine that runs the job does not answer: ask again in some seconds"
 _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _facts, "DELETE": _cancel},
     ("jobs", "manifest"): {"GET": _manifest},
@@ -196,19 +274,28 @@ _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
 """Handlers by the two constant parts of a path, then by method."""
 
 
-async def _send_news(socket: Socket, job: AsyncCall, kinds: list[str]) -> None:
+async def _news(job: AsyncCall, kinds: list[str]) -> AsyncGenerator[str, None]:
+    """What there is to be said of a job, until it is over."""
+    with job.reader(kinds) as reader:
+        while True:
+            for news in reader.news():
+                yield codec.encode(news).decode()
+            if reader.has_told_all:
+                return
+            await reader.changed()
+            await asyncio.sleep(PAUSE_S)
+
+
+async def _send(request: web.BaseRequest, socket: Socket, texts: AsyncGenerator[str, None]) -> None:
     try:
-        with job.reader(kinds) as reader:
-            while True:
-                for news in reader.news():
-                    await socket.send_str(codec.encode(news).decode())
-                if reader.has_told_all:
-                    break
-                await reader.changed()
-                await asyncio.sleep(PAUSE_S)
+        async with aclosing(texts):
+            async for text in texts:
+                await socket.send_str(text)
         await socket.close()
     except (ConnectionError, ClientConnectionError):
         return
+    except TransportError:
+        connection_of(request).abort()  # the client must not take it for the end of the job
 
 
 def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:

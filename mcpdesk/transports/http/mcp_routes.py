@@ -18,6 +18,8 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import ResumableStream, stream_number
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, invalid, is_id, readable_id
+from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.request_state import round_of
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
@@ -46,7 +48,14 @@ from mcpdesk.transports.http.responses import (
     plain_error,
     rpc_error,
 )
-from mcpdesk.transports.http.sending_on import PROMPT_S, may_be_sent_on, send_on, try_again
+from mcpdesk.transports.http.sending_on import (
+    PROMPT_S,
+    RETRY_AFTER,
+    holder_of_job,
+    may_be_sent_on,
+    send_on,
+    try_again,
+)
 from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.session_records import FOLDER, SessionRecords, hashed
 from mcpdesk.transports.http.shared_copies import CHANGING, SharedCopies
@@ -58,6 +67,9 @@ WRITTEN = CHANGING | {"notifications/initialized"}
 """Messages after which a session that replicas share is written."""
 LOST = "the machine that ran this call ended before it answered; it may or may not have run"
 LISTEN = "subscriptions/listen"
+INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
+ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
+"""Requests that the replica answers which has the task they name; a listener's are where its first one is."""
 
 
 class McpRoutes:
@@ -95,7 +107,7 @@ class McpRoutes:
             if caller is None:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
             dialogue, session = await self._dialogue(request, head, endpoint, message, caller)
-            if self._copies is not None and session is not None:
+            if self._copies is not None and isinstance(message, dict):
                 elsewhere = await self._answered_elsewhere(request, session, message, body)
                 if elsewhere is not None:
                     return elsewhere
@@ -216,25 +228,56 @@ class McpRoutes:
         return self.sessions.resume(identifier, endpoint, peer_of(request), caller)
 
     async def _answered_elsewhere(
-        self, request: web.BaseRequest, session: HttpSession, message: Any, body: bytes
+        self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Have another replica take what the client says to it; None: it is for this one, or for all.
+        """Have another replica answer, at which that lives what a message is about; None: this one answers.
 
         Raises: StorageError.
         """
-        replicas, copies = self._site.replicas, self._copies
-        if replicas is None or copies is None or session.shared is None or not isinstance(message, dict):
+        replicas = self._site.replicas
+        assert replicas is not None and self._copies is not None
+        method = message.get("method")
+        if method is None:
+            return await self._answer_for_another(request, session, message, body)
+        if "id" not in message:
+            if session is not None and may_be_sent_on(request):
+                self._copies.pass_on(session, message)
             return None
-        if "method" in message:
-            if "id" not in message and may_be_sent_on(request):
-                copies.pass_on(session, message)
+        task = _task_of(message)
+        if task and not self._site.jobs.has(task):
+            holder, moved = await holder_of_job(request, replicas, task)
+            if moved is not None:
+                return moved
+        else:
+            parked = mark_of(_parked_round(message)) if may_be_sent_on(request) else ""
+            holder = parked if replicas.is_alive(parked) else ""
+        if holder in ("", replicas.id):
+            return None
+        try:
+            return await send_on(request, replicas, holder, body)
+        except ReplicaSilent as silent:
+            # What was parked may go on there: it must not begin here as well. A task is known by its record.
+            return None if task else try_again(silent, message["id"])
+        except TransportError:
+            return None  # it has ended just now
+
+    async def _answer_for_another(
+        self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
+    ) -> web.StreamResponse | None:
+        """Have the replica take an answer of the client that asked; None: it was this one.
+
+        Raises: StorageError.
+        """
+        replicas = self._site.replicas
+        if replicas is None or session is None or session.shared is None or not may_be_sent_on(request):
             return None
         number = str(message.get("id")).rpartition("-")[2]
         block = int(number) // STREAMS if number.isdecimal() and len(number) < 12 else session.block
-        if block == session.block or not may_be_sent_on(request):
+        if block == session.block:
             return None
         holder = await replicas.sessions.holder(session.shared.id, block)
         if holder in ("", replicas.id):
+            return None
             return None
         try:
             return await send_on(request, replicas, holder, body, PROMPT_S)
@@ -350,6 +393,8 @@ class McpRoutes:
                 await self._settle(session, outlet, message)
             except StorageError as error:
                 return try_again(error, readable_id(message))
+        if self._copies is not None and self._is_for_want_of_engine(body):
+            outlet.headers |= RETRY_AFTER
         if body is None:
             return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
         prefers_json = wanted.json and not head.wants_stream
@@ -365,6 +410,11 @@ class McpRoutes:
         said = answer_said(200, STREAM, outlet.headers)
         recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
         return await outlet.conclude(body)
+
+    def _is_for_want_of_engine(self, body: bytes | None) -> bool:
+        """Whether an answer may be an error because nothing shared can be used now."""
+        replicas = self._site.replicas
+        return replicas is not None and bool(replicas.away) and body is not None and INTERNAL in body
 
     async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
         """Keep a session that was begun, and write what the client changed. Raises: StorageError."""
@@ -424,6 +474,23 @@ def _post_only(endpoint: Endpoint) -> web.Response:
         server=endpoint.name,
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
     )
+
+
+def _task_of(message: dict[str, Any]) -> str:
+    """The task that a request is about; empty: about none, or about none in particular."""
+    method, params = message["method"], message.get("params")
+    if method not in ABOUT_TASKS or not isinstance(params, dict):
+        return ""
+    wanted = params.get("notifications")
+    named = wanted.get("taskIds") if method == LISTEN and isinstance(wanted, dict) else params.get("taskId")
+    task = named[0] if isinstance(named, list) and named else named
+    return task if isinstance(task, str) else ""
+
+
+def _parked_round(message: dict[str, Any]) -> str:
+    """The parked operation that a request goes on with; empty: none."""
+    params = message.get("params")
+    return round_of(params.get("requestState")) if isinstance(params, dict) else ""
 
 
 def _note_call(

@@ -8,17 +8,21 @@ from multidict import CIMultiDict
 
 from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, TransportError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
+from mcpdesk.protocol.marked_ids import mark_of
 from mcpdesk.transports.base import Replicas
 from mcpdesk.transports.http.connections import connection_of
-from mcpdesk.transports.http.responses import rpc_error
+from mcpdesk.transports.http.responses import plain_error, rpc_error
 
 FORWARDED = "X-Mcpdesk-Forwarded"
 """Header of a request that a replica sent on; such a one is not sent on again."""
+MOVED = "X-Mcpdesk-Moved"
+"""Header of the answer of a replica that does not have a thing any more: the replica that has it."""
 OF_ONE_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
     | {"trailer", "transfer-encoding", "upgrade", "content-length", "expect"}
 )
-RETRY_S = 1
+RETRY_AFTER = {"Retry-After": "1"}
+"""Header of an answer to what may be tried again, in seconds."""
 PROMPT_S = 2.0
 """How long another replica may take to answer what needs no thought."""
 
@@ -28,6 +32,11 @@ def may_be_sent_on(request: web.BaseRequest) -> bool:
     return FORWARDED not in request.headers
 
 
+def sent_headers(request: web.BaseRequest) -> dict[str, str]:
+    """The headers of a request that another replica gets."""
+    return {name: value for name, value in request.headers.items() if name.lower() not in OF_ONE_HOP}
+
+
 async def send_on(
     request: web.BaseRequest,
     replicas: Replicas,
@@ -35,31 +44,65 @@ async def send_on(
     body: bytes = b"",
     within_s: float | None = None,
 ) -> web.StreamResponse:
-    """Answer as another replica does, which must begin to answer `within_s`.
+    """Answer as another replica does, or as the one does that it names; it must begin to answer `within_s`.
 
     Raises: TransportError when it cannot be reached; ReplicaSilent when it gives no answer; StorageError.
     """
-    headers = {name: value for name, value in request.headers.items() if name.lower() not in OF_ONE_HOP}
-    target = request.raw_path
-    async with replicas.answer_of(replica, request.method, target, headers, body, within_s) as answer:
-        kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in OF_ONE_HOP)
-        response = web.StreamResponse(status=answer.status, headers=kept)
-        connection = connection_of(request)
-        chunks = answer.chunks()
-        try:
+    response, moved = await _answer_of(request, replicas, replica, body, within_s)
+    if moved and replicas.is_alive(moved) and moved != replicas.id:
+        response, moved = await _answer_of(request, replicas, moved, body, within_s)
+    if moved:
+        raise TransportError("it has moved to a replica that is gone")
+    return response
+
+
+async def _answer_of(
+    request: web.BaseRequest, replicas: Replicas, replica: str, body: bytes, within_s: float | None
+) -> tuple[web.StreamResponse, str]:
+    """Answer as another replica does; nothing is sent if it names another one, which is returned, too."""
+    response, connection = web.StreamResponse(), connection_of(request)
+    headers = sent_headers(request)
+    try:
+        async with replicas.answer_of(
+            replica, request.method, request.raw_path, headers, body, within_s
+        ) as answer:
+            if moved := next((value for name, value in answer.headers if name == MOVED), ""):
+                return response, moved
+            kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in OF_ONE_HOP)
+            response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
-            async for piece in chunks:
+            async for piece in answer.chunks():
                 await response.write(piece)
             await response.write_eof()
-        except (ConnectionError, ClientConnectionResetError):
-            connection.abort()
-        except TransportError:
-            connection.abort()  # the client must not take what it has for a whole answer
-        return response
+    except (ConnectionError, ClientConnectionResetError):
+        connection.abort()
+    except TransportError:
+        if not response.prepared:
+            raise
+        connection.abort()  # the client must not take what it has for a whole answer
+    return response, ""
+
+
+async def holder_of_job(
+    request: web.BaseRequest, replicas: Replicas, identifier: str
+) -> tuple[str, web.Response | None]:
+    """The replica that a request about a job which is not here is sent on to; empty: none has it.
+
+    A request that was sent on already gets the answer that names the replica which has the job by now.
+    Raises: StorageError.
+    """
+    first = mark_of(identifier)
+    is_first_hop = may_be_sent_on(request)
+    if is_first_hop and first != replicas.id and replicas.is_alive(first):
+        return first, None
+    holder = await replicas.job_holder(identifier)
+    if is_first_hop or not holder:
+        return holder, None
+    return "", plain_error(421, "Another machine has the job by now", {MOVED: holder})
 
 
 def try_again(error: StorageError | ReplicaSilent, identifier: Id | None = None) -> web.Response:
     """The answer to what cannot be done while the engine is away, or another replica gives no answer."""
     answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
-    answer.headers["Retry-After"] = str(RETRY_S)
+    answer.headers.update(RETRY_AFTER)
     return answer

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
-from mcpdesk.errors import ProtocolError
+from mcpdesk.errors import ProtocolError, StorageError, TransportError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import classify
+from mcpdesk.protocol.marked_ids import mark_of, marked
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.callers import CallerCheck, holds_token, take_token
@@ -38,6 +39,7 @@ from mcpdesk.transports.http.responses import (
     plain_error,
     rpc_error,
 )
+from mcpdesk.transports.http.sending_on import may_be_sent_on, send_on, try_again
 
 ID_BYTES = 24
 
@@ -58,7 +60,8 @@ class SseRoutes:
         """
         if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")
-        identifier = secrets.token_urlsafe(ID_BYTES)
+        replicas = self._site.replicas
+        identifier = marked(secrets.token_urlsafe(ID_BYTES), "" if replicas is None else replicas.id)
         listening = _Listening(request, endpoint, caller or OPEN)
         place = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
         _, is_in_mode, mode = endpoint.key.partition("?")
@@ -77,7 +80,10 @@ class SseRoutes:
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
         """Accept one message; its answer goes to the stream."""
-        listening = self._open.get(request.query.get("connection", ""))
+        identifier = request.query.get("connection", "")
+        listening = self._open.get(identifier)
+        if listening is None and (elsewhere := await self._of_another(request, mark_of(identifier))):
+            return elsewhere
         if listening is None or listening.endpoint is not endpoint:
             return plain_error(404, "No such connection: open its stream again")
         head = head_of(request)
@@ -104,6 +110,21 @@ class SseRoutes:
         listening.channel.take(body, caller, HttpNote(line, head.noted))
         await listening.relieve()
         return json_answer(202, None)
+
+    async def _of_another(self, request: web.BaseRequest, replica: str) -> web.StreamResponse | None:
+        """Have the replica take a message that has the stream of its connection; None: there is none."""
+        replicas = self._site.replicas
+        if replicas is None or replica in ("", replicas.id) or not may_be_sent_on(request):
+            return None
+        try:
+            body = await read_body(request, self._site.rules.max_body_bytes)
+            return await send_on(request, replicas, replica, body)
+        except RequestRefused as refused:
+            return refused.answer
+        except StorageError as error:
+            return try_again(error)
+        except TransportError:
+            return None
 
     def hang_up(self, connection: int) -> bool:
         """End one connection; False when there is none of that number."""
