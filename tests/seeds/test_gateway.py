@@ -159,9 +159,9 @@ class Zyra(NamedTuple):
     home: Path
 
 
-def started(home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
-    """Serve a folder with both programs, whose work is easy to foresee, until somebody asks for more."""
-    folder = write(
+def make_folder(home: Path) -> Path:
+    """A folder with both programs, whose work is easy to foresee."""
+    return write(
         home / "zyra",
         {
             "mcp.json": json.dumps(MANIFEST),
@@ -170,7 +170,11 @@ def started(home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
             "samples/demo.npy": "1,2,3\n",
         },
     )
-    yield from served(folder, home, *options, **environ)
+
+
+def started(home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
+    """Serve a folder with both programs until somebody asks for more."""
+    yield from served(make_folder(home), home, *options, **environ)
 
 
 def served(folder: Path, home: Path, *options: str, **environ: str) -> Iterator[Zyra]:

@@ -257,7 +257,7 @@ class McpRoutes:
             return await send_on(request, replicas, holder, body)
         except ReplicaSilent as silent:
             # What was parked may go on there: it must not begin here as well. A task is known by its record.
-            return None if task else try_again(silent, message["id"])
+            return None if task else try_again(silent, readable_id(message))
         except TransportError:
             return None  # it has ended just now
 
