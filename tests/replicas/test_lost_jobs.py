@@ -34,8 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def cluster(folder: Path, tmp_path: Path, shared_engine: EngineServer) -> AsyncIterator[ReplicaCluster]:
-    options = {"MCPDESK_NO_AUTH": "true"}
-    async with replica_cluster(3, [folder], shared_engine, tmp_path, **options) as made:
+    async with replica_cluster(3, [folder], shared_engine, tmp_path, MCPDESK_NO_AUTH="true") as made:
         yield made
         for replica in made.replicas:
             replica.end(signal.SIGKILL)  # nothing is waited for that still runs

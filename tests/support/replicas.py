@@ -219,7 +219,7 @@ def cluster_on_a_thread(
 
     async def run() -> None:
         over = asyncio.Event()
-        async with replica_cluster(count, folders, engine, place, **environment) as cluster:
+        async with replica_cluster(count, folders, engine, place, (), (), False, **environment) as cluster:
             begun.set_result((cluster, asyncio.get_running_loop(), over))
             await over.wait()
 

@@ -103,7 +103,7 @@ class LivingReplicas:
     async def find(self, replica: str) -> ReplicaInfo | None:
         """A replica, living or not; None: nobody knows it. Raises: EngineAway."""
         known = self.others.get(replica) or self._known.get(replica)
-        if known is None and replica:
+        if replica and (known is None or not known.url):  # one that has begun to listen just now
             found = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
             known = _decoded(found)
             if known is not None:

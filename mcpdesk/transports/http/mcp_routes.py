@@ -278,7 +278,6 @@ class McpRoutes:
         holder = await replicas.sessions.holder(session.shared.id, block)
         if holder in ("", replicas.id):
             return None
-            return None
         try:
             return await send_on(request, replicas, holder, body, PROMPT_S)
         except ReplicaSilent as silent:
