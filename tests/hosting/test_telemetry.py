@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -38,8 +39,9 @@ TOOLS = '''
     """Tools."""
 
     import asyncio
+    from pathlib import Path
 
-    from mcpdesk import Context, refuse, tool
+    from mcpdesk import Context, tool
 
 
     async def echo(text: str, ctx: Context) -> str:
@@ -56,6 +58,13 @@ TOOLS = '''
     async def slow() -> str:
         """Take too long."""
         await asyncio.sleep(60)
+        return "never"
+
+
+    async def linger() -> str:
+        """Say that it has begun, and go on."""
+        Path(__file__).parents[1].joinpath("lingers").touch()
+        await asyncio.sleep(20)
         return "never"
 
 
@@ -308,6 +317,33 @@ async def test_question_for_the_client_and_a_task_are_spans_of_the_call(
     assert opened["attributes"]["mcp.protocol.version"] == "2025-11-25"
     assert (task["parent"], task["trace"]) == (begun["id"], begun["trace"])
     assert task["ended"] > begun["ended"] and task["attributes"]["mcpdesk.job.outcome"] == "completed"
+
+
+async def test_session_is_told_as_a_digest_and_a_cancelled_call_is_no_error(
+    folder: Path, collector: StandIn
+) -> None:
+    me = {"name": "t", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": me}
+    async with told(folder, collector.url) as (client, _):
+        message = {"jsonrpc": "2.0", "id": next(numbers), "method": "initialize", "params": hello}
+        async with client.http.post(client.url, json=message) as answer:
+            session = answer.headers["Mcp-Session-Id"]
+        headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"}
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await (await client.http.post(client.url, json=ready, headers=headers)).read()
+        params = {"name": "linger", "arguments": {}}
+        number = next(numbers)
+        call = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+        running = asyncio.create_task(client.http.post(client.url, json=call, headers=headers))
+        await until(lambda: (folder / "lingers").exists())
+        stop = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+        await (await client.http.post(client.url, json=stop, headers=headers)).read()
+        span = await asyncio.to_thread(collector.span, "tools/call linger")
+        (await running).close()
+    assert span["attributes"]["mcp.session.id"] == hashlib.sha256(session.encode()).hexdigest()[:32]
+    assert (span["attributes"]["mcpdesk.outcome"], span["status"]) == ("cancelled", "UNSET")
+    assert "error.type" not in span["attributes"]
+    assert session not in json.dumps(collector.lines)
 
 
 async def test_stateless_rounds_have_a_call_span_each_and_one_question(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.protocol.trace import NONE, Trace, read_trace
+from mcpdesk.protocol.trace import NONE, Trace, read_trace, trace_of
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -64,6 +64,16 @@ def test_malformed_baggage_counts_as_absent(baggage: Any) -> None:
 @pytest.mark.parametrize("meta", [None, [], "x", {}, {"progressToken": 1}])
 def test_metadata_without_it_has_none(meta: Any) -> None:
     assert read_trace(meta) is NONE
+
+
+def test_trace_of_the_message_counts_before_that_of_its_http_request() -> None:
+    meta, headers = {"traceparent": PARENT}, {"traceparent": f"00-{'1' * 32}-{'2' * 16}-00", "accept": "*/*"}
+    assert trace_of(meta, headers) == trace_of(meta, None) == Trace(PARENT)
+    around = trace_of({"traceparent": "nonsense"}, headers)
+    assert (around.id, around.parent, around.is_sampled) == ("1" * 32, "2" * 16, False)
+    assert trace_of(None, {"accept": "*/*"}) is NONE
+    assert trace_of(None, None).is_sampled is False and NONE.parent == ""
+    assert Trace(PARENT).is_sampled
 
 
 @given(
