@@ -78,6 +78,8 @@ SILENT_S = 3.0
 """Seconds without a word of it, after which the screen says so."""
 TELL_S = 2.0
 """Seconds between two lines on frames that are left out."""
+PAIR_S, PAIR_REST_S = 0.003, 0.001
+"""Seconds of a slice of pairing, and of the rest before it."""
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
 """Bytes of what is asked that may wait for a core that does not read."""
@@ -129,6 +131,7 @@ class CopyRoom:
         self._copies: dict[int, CoreCopy] = {}
         """By epoch."""
         self._epochs = 0
+        self._pairing: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
 
     def enter(self, copy: CoreCopy) -> int:
@@ -137,6 +140,16 @@ class CopyRoom:
         self._epochs += 1
         self._copies[self._epochs - 1] = copy
         return self._epochs - 1
+
+    def pair(self) -> None:
+        """Pair the frames that came, in slices, so that a screen need not do it between two pictures."""
+        if self._pairing is None and self.traffic.paired < self.traffic.frame_count:
+            self._pairing = self.loop.call_later(PAIR_REST_S, self._pair)
+
+    def _pair(self) -> None:
+        self._pairing = None
+        self.traffic.catch_up(PAIR_S)
+        self.pair()
 
     def leave(self, copy: CoreCopy) -> None:
         """Forget a core that has ended, and all its copy holds."""
@@ -411,6 +424,7 @@ class CoreCopy(Link):
                 self._take_part(part, key, _parts[part].decode(value))
             case TrafficBatch():
                 missing = self.room.frames.take(news, self._epoch, self.replica)
+                self.room.pair()
                 if missing and self._has_frames:
                     self._tell_missing(missing)
                 self._has_frames = True
