@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from queue import Empty, Full, Queue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from mcpdesk.errors import DeskUserError
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
+    from mcpdesk.link.combined.combined_link import CombinedLink
     from mcpdesk.link.link_board import LinkBoard
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
@@ -93,8 +95,17 @@ def give_dashboard(host: Host) -> None:
         from mcpdesk.link.local import LocalLink
 
         # No page is open yet; each page that opens is counted.
-        link = LocalLink(host, present=0)
+        link = LocalLink(host, present=0) if host.replicas is None else all_replicas(host.replicas.id)
         return LinkBoard(link, link.attend)
+
+    def all_replicas(own: str) -> CombinedLink:
+        from mcpdesk.link.combined.combined_link import CombinedLink
+        from mcpdesk.link.combined.engine_replicas import EngineReplicas, OwnAndOtherReplicas
+        from mcpdesk.transports.rendezvous import attach_point
+
+        others = EngineReplicas(host.settings.shared, host.settings.shared_name)
+        own_point = partial(attach_point, host.chosen_state)
+        return CombinedLink(OwnAndOtherReplicas(others, own, own_point), people=0)
 
     host.board = make
 

@@ -126,6 +126,8 @@ class CopyRoom:
         self.loop = asyncio.new_event_loop()
         self.is_over = False
         """Whether it is closed: what ends then is no news."""
+        self.is_quiet = False
+        """Whether it is no news that cores are joined and left."""
         self.is_cut_off = False
         """Whether no core can be reached: that it is silent is no news."""
         self._copies: dict[int, CoreCopy] = {}
@@ -466,7 +468,7 @@ class CoreCopy(Link):
             came_back = bool(self._view.gone)
             self._view = raised.view(value)
             self.shown.set()
-            if came_back:
+            if came_back and not self.room.is_quiet:
                 self.note(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:

@@ -76,7 +76,7 @@ Json = dict[str, Any]
 def row_json(index: Index, number: int) -> Mapping[str, Any]:
     """One line. Names may be addresses with keys in them: those are masked."""
     exchange = index.exchange(number)
-    return _fields(exchange, "kind peer server method status size") | {
+    return _fields(exchange, "kind peer server replica method status size") | {
         "n": number,
         "time": exchange.started,
         "out": bool(exchange.direction),
@@ -157,6 +157,7 @@ def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
     return {
         "mcpdesk": __version__,
         "protection": view.protection.value,
+        "replicas": [_fields(each, "name state said") for each in view.replicas],
         "key_header": view.api_key_header,
         "servers": [_server(*pair) for pair in zip(view.servers, catalogues, strict=True)],
     }
@@ -223,11 +224,11 @@ def _item(item: CatalogueItem) -> Json:
 
 def _client(client: ClientView) -> Json:
     told = _fields(client, "connection server name transport opened calls errors p50_s p95_s tools mode")
-    return told | _fields(client, "caller seen left") | {"revision": with_era(client.revision)}
+    return told | _fields(client, "caller seen left replica") | {"revision": with_era(client.revision)}
 
 
 def _job(job: JobView) -> Json:
-    return _fields(job, "id kind server peer state started ended number size problem has_output") | {
+    return _fields(job, "id kind server replica peer state started ended number size problem has_output") | {
         "name": mask_text(job.name[:LONGEST]),
         "over": job.state.is_final,
         "message": mask_text(job.message[:LONGEST]),
@@ -238,7 +239,8 @@ def _job(job: JobView) -> Json:
 
 
 def _callback(callback: CallbackView) -> Json:
-    return _fields(callback, "server id peer delay_s fired due last_fired") | {
+    return _fields(callback, "server replica id peer delay_s fired due last_fired") | {
+        "number": callback.own_id,
         "message": callback.message[:LONGEST],
         "repeats": callback.repeat_count,
         "cancelled": callback.is_cancelled,
@@ -246,7 +248,7 @@ def _callback(callback: CallbackView) -> Json:
 
 
 def _question(question: Question) -> Json:
-    told = _fields(question, "id kind server asker tool asked deadline may_cancel")
+    told = _fields(question, "id kind server replica asker tool asked deadline may_cancel")
     return told | {"pages": [_page(page) for page in question.pages]}
 
 
@@ -361,7 +363,7 @@ class LinkBoard:
         link, view = self._link, self._link.view()
         work = view.work
         jobs, here = self._all_jobs(view), connected(view.clients, time())
-        core = (view.servers, view.protection, view.api_key_header)
+        core = (view.servers, view.replicas, view.protection, view.api_key_header)
         rates = tuple(map(int, link.traffic.rates(RATE_S)))
         return {
             "core": self._made("core", core, lambda: self._core(view)),

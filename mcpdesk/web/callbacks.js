@@ -1,7 +1,7 @@
 // Messages that come back at their time.
 
 import { arrange, byId, el, setText, span, toast } from "./dom.js";
-import { clean, clock, countdown, now, oneLine } from "./words.js";
+import { clean, clock, countdown, now, onReplica, oneLine } from "./words.js";
 import { tell } from "./wire.js";
 
 const nodes = new Map();
@@ -52,7 +52,7 @@ function fill(node, callback) {
   const put = (kind, text) => { const one = node.querySelector(`.${kind}`); setText(one, text); one.hidden = !text; };
   const isOver = callback.due === null;
   put("due", isOver ? (callback.cancelled ? "⊘ cancelled" : "✓ over") : due(callback));
-  put("of", `${callback.id} of ${oneLine(callback.server)}${callback.peer ? ` by ${oneLine(callback.peer)}` : ""}`);
+  put("of", `${callback.number} of ${oneLine(onReplica(callback.server, callback.replica))}${callback.peer ? ` by ${oneLine(callback.peer)}` : ""}`);
   put("left", `${callback.fired} of ${callback.repeats} fired`);
   put("last", callback.last_fired ? `last at ${clock(callback.last_fired, true)}` : "");
   node.querySelector(".tools").hidden = isOver;

@@ -1,7 +1,7 @@
 // Who is connected.
 
 import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
-import { count, duration, now, oneLine, since } from "./words.js";
+import { count, duration, now, onReplica, oneLine, since } from "./words.js";
 import { tell } from "./wire.js";
 
 const QUIET_S = 60;
@@ -39,7 +39,7 @@ function fill(node, client) {
   const put = (kind, text) => { const one = node.querySelector(`.${kind}`); if (one) { setText(one, text); one.hidden = !text; } };
   put("name", oneLine(client.name || "no name"));
   put("of", oneLine(client.name));
-  put("where", `${oneLine(client.server)} over ${client.transport}`);
+  put("where", oneLine(onReplica(`${client.server} over ${client.transport}`, client.replica)));
   put("revision", oneLine(client.revision));
   put("who", [client.caller ? `as ${oneLine(client.caller)}` : "", client.mode ? `in mode ${oneLine(client.mode)}` : ""].filter(Boolean).join(", "));
   put("figures", `${count(client.calls, "call")}, ${count(client.errors, "error")}`);

@@ -1,7 +1,7 @@
 // One exchange in full, in a drawer: both messages, what HTTP said around them, what came along.
 
 import { byId, copy, el, setText, span } from "./dom.js";
-import { clean, clock, duration, oneLine, size } from "./words.js";
+import { clean, clock, duration, oneLine, size, onReplica } from "./words.js";
 import { ask } from "./wire.js";
 import { exchangesInSight, focusOn, message, statusOf, tookText } from "./traffic.js";
 
@@ -38,7 +38,7 @@ async function load(number) {
 function show(told) {
   const { row } = told, [glyph, kind, word] = statusOf(row);
   title.replaceChildren(...message(row), " ", span(kind, `${glyph} ${word}`.trim()), ` ${tookText(row)}`);
-  const facts = [`${oneLine(row.peer)} ${row.out ? "←" : "→"} ${oneLine(row.server || "server")}`, clock(row.time),
+  const facts = [`${oneLine(row.peer)} ${row.out ? "←" : "→"} ${oneLine(onReplica(row.server || "server", row.replica))}`, clock(row.time),
     row.id === null ? "" : `#${oneLine(row.id)}`, size(row.size), oneLine(row.revision), told.transport, row.more];
   body.replaceChildren(
     el("p", { class: "muted" }, facts.filter(Boolean).join(" · ")),

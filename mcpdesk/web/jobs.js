@@ -1,7 +1,7 @@
 // Work that outlives its call: how it stands, its output as it comes, and its end.
 
 import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
-import { clock, duration, grouped, now, oneLine, printed, size } from "./words.js";
+import { clock, duration, grouped, now, oneLine, printed, size, onReplica } from "./words.js";
 import { tell } from "./wire.js";
 
 const STATES = {
@@ -57,7 +57,7 @@ function fill(node, job) {
   put("name", oneLine(job.name));
   put("took", duration((job.ended ?? now()) - job.started));
   put("of", `${job.number ? `${job.number} · ` : ""}${job.kind} of ${oneLine(job.server)}`);
-  put("by", job.peer ? `by ${oneLine(job.peer)}` : "");
+  put("by", job.peer ? `by ${oneLine(onReplica(job.peer, job.replica))}` : "");
   put("began", `since ${clock(job.started, true)}`);
   put("said", oneLine(job.message));
   put("wrote", job.size ? size(job.size) : "");

@@ -1,7 +1,7 @@
 // Questions for a person, with everything needed to answer them here. The first answer wins, wherever it is.
 
 import { arrange, byId, el, say, setText, span, toast } from "./dom.js";
-import { clean, now, oneLine, since } from "./words.js";
+import { clean, now, oneLine, since, onReplica } from "./words.js";
 import { tell } from "./wire.js";
 
 const SOON_S = 60;
@@ -24,7 +24,7 @@ export function showQuestions({ waiting, ended }) {
     return forms.get(question.id);
   });
   byId("no-questions").hidden = waiting.length > 0;
-  if (fresh.length) say(fresh.map(question => `${oneLine(question.asker)} asks: ${oneLine(question.pages[0].question)}`).join(". "));
+  if (fresh.length) say(fresh.map(question => `${oneLine(onReplica(question.asker, question.replica))} asks: ${oneLine(question.pages[0].question)}`).join(". "));
   if (hadFocus) (byId("waiting").querySelector("input, textarea, button") ?? titleOfAll()).focus();
   showEnded(ended);
   tickQuestions();
@@ -71,7 +71,7 @@ function form(question) {
   const isApproval = question.kind === "approval";
   const problem = el("p", { class: "problem", role: "alert" });
   const node = el("form", { class: "question", novalidate: true, "aria-labelledby": title, "data-question": String(question.id) },
-    el("h3", { id: title }, oneLine(question.asker), span("since", " asks")),
+    el("h3", { id: title }, oneLine(onReplica(question.asker, question.replica)), span("since", " asks")),
     el("div", { class: "pages" }, question.pages.map((page, at) =>
       isApproval ? approvalPage(page, title) : pagePart(page, `${title}-${at}`, question.pages.length > 1))),
     problem,

@@ -42,8 +42,14 @@ export function showCore(told) {
   const list = byId("server-list");
   const focused = document.activeElement?.closest("[data-focus]")?.dataset.focus;
   list.replaceChildren(...told.servers.map(server => card(server, told)));
+  if (told.replicas.length) list.append(el("ul", { class: "counts", "aria-label": "Replicas" }, told.replicas.map(replica)));
   if (!told.servers.length) list.append(el("p", { class: "empty" }, "No server is hosted."));
   if (focused) list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function replica({ name, state, said }) {
+  const lives = state === "living";
+  return el("li", {}, span(lives ? "good" : "bad", lives ? "● " : "✕ "), oneLine(name), said && span("muted", ` ${oneLine(said)}`));
 }
 
 function protection({ protection, servers }) {

@@ -104,7 +104,7 @@ function fill(node, row) {
   node.row = row;
   const [time, peer, way, what, id, status, took, bytes, revision] = node.firstElementChild.children;
   setText(time, clock(row.time));
-  setText(peer, oneLine(row.peer));
+  setText(peer, oneLine(`${row.replica} ${row.peer}`.trim()));
   setText(way, (row.kind === "notification" ? "⇢⇠" : "→←")[row.out ? 1 : 0]);
   what.replaceChildren(...message(row));
   setText(id, row.id === null ? "" : `#${oneLine(row.id)}`);

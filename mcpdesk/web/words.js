@@ -17,6 +17,9 @@ export function clean(text) {
   });
 }
 
+// Who, and of several machines which: `claude on web-1`.
+export const onReplica = (who, replica) => replica ? `${who} on ${replica}` : who;
+
 export const oneLine = text => clean(text).replaceAll("\n", "⏎");
 
 // What a program wrote: without colours, and a line that was written over as it stood last.

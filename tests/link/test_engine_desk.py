@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from mcpdesk.inbox.question import Answer
@@ -33,9 +34,11 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.version import __version__
 from tests.link.test_combined import has_all, replicas_of
 from tests.link.test_remote import FILES, text, until
+from tests.support.dashboard import Events
 from tests.support.desk import running_desk
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
 from tests.support.folders import write
+from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 from tests.support.replicas import ServedReplica
 from tests.support.workbench import bench
@@ -357,3 +360,30 @@ def test_an_engine_without_replicas_or_that_is_not_there_is_said(shared_engine: 
     assert "MCPDESK_SHARED is not set" in attach("--shared")
     said = attach("--shared", MCPDESK_SHARED="redis://:geheim@127.0.0.1:1/0")
     assert "redis://127.0.0.1:1/0 cannot be reached" in said and "geheim" not in said
+
+
+async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Group) -> None:
+    await asyncio.to_thread(group.add, 2)
+    here, there = group.replicas.values()
+    async with http_client() as client:
+        for seen_from, asked_at in ((here, there), (there, here)):
+            async with client.get(f"{seen_from.url}/dashboard/events") as answer:
+                assert answer.status == 200, await answer.text()
+                events = Events(answer)
+
+                def living(core: Any) -> bool:
+                    return [each["state"] for each in core["replicas"]] == ["living", "living"]
+
+                await events.until("core", living)
+                asking = asyncio.create_task(asyncio.to_thread(group.call, str(asked_at.port), "choose"))
+                told = await events.until("questions", lambda told: told["waiting"])
+                (question,) = told["waiting"]
+                assert question["replica"].endswith(str(asked_at.port))
+                given = {"question": question["id"], "answers": [{"selected": ["red"], "other": ""}]}
+                headers = {"Origin": seen_from.url, "Content-Type": "application/json"}
+                async with client.post(
+                    f"{seen_from.url}/dashboard/answer", data=orjson.dumps(given), headers=headers
+                ) as answered:
+                    assert answered.status == 200, await answered.text()
+                assert "selected=('red',)" in await asking
+                await events.until("clients", lambda told: len({c["replica"] for c in told["clients"]}) >= 1)

@@ -118,6 +118,8 @@ class _Member:
     found: FoundReplica
     copy: CoreCopy
     following: asyncio.Task[None] | None = None
+    is_paused: bool = False
+    """Whether it was left because nobody looks."""
     is_refused: bool = False
     """Whether it sent what cannot be shown."""
 
@@ -129,12 +131,14 @@ class _Member:
 class CombinedLink(Link):
     """Implements `Link` over any number of cores."""
 
-    def __init__(self, source: ReplicaSource, *, waits: bool = True) -> None:
-        """Join the replicas there are, and wait until one shows itself, if it `waits`.
+    def __init__(self, source: ReplicaSource, people: int = 1) -> None:
+        """Join the replicas there are, and wait until one shows itself.
 
-        Raises: DeskUserError when none does.
+        With no `people` who look, nothing is joined, and nobody waited for, until `attend` is told of some.
+        Raises: DeskUserError when no replica shows itself.
         """
         self.source = source
+        self._people = people
         self.room = CopyRoom()
         self.journal = self.room.journal
         self.traffic = self.room.traffic
@@ -158,13 +162,20 @@ class CombinedLink(Link):
         self._kept: tuple[object, CoreView] | None = None
         self._lock = threading.Lock()
         self._looked = threading.Event()
+        self._wake = asyncio.Event()
         self.room.start(self._live())
-        if waits:
+        self.room.is_quiet = not people
+        if people:
             self._wait_for_first()
 
     def close(self) -> None:
         """Leave; the replicas go on."""
         self.room.close()
+
+    def attend(self, count: int) -> None:
+        """So many more people look now, or fewer; the replicas are left while it is nobody."""
+        self._people += count
+        self.room.call_soon(self._wake.set)
 
     def _wait_for_first(self) -> None:
         until = time.monotonic() + FIRST_S
@@ -545,10 +556,15 @@ class CombinedLink(Link):
         """Look for replicas until the link is closed."""
         try:
             while True:
-                await self._look()
-                self._compare()
-                self._looked.set()
-                await asyncio.sleep(LOOK_S)
+                self._wake.clear()
+                if self._people > 0:
+                    await self._look()
+                    self._compare()
+                    self._looked.set()
+                else:
+                    self._pause()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), LOOK_S)
         finally:
             with suppress(OSError):
                 await self.source.close()
@@ -573,12 +589,20 @@ class CombinedLink(Link):
             member = known.get(each.key)
             if member is None:
                 self._join(each)
-            elif member.following is None and not member.is_refused:  # it was taken for dead
+            elif member.following is None and not member.is_refused:  # it was left, or taken for dead
+                member.is_paused = False
                 member.following = asyncio.create_task(self._follow(member))
         if self.source.knows_the_ended and time.monotonic() >= self._lenient_until:
             for member in self._members:
                 if member.found.key not in there and member.following is not None:
                     member.following.cancel()
+
+    def _pause(self) -> None:
+        """Leave every replica for now."""
+        for member in self._members:
+            if member.following is not None:
+                member.is_paused = True
+                member.following.cancel()
 
     def _join(self, found: FoundReplica) -> None:
         if found.core.mcpdesk != __version__:
@@ -591,7 +615,7 @@ class CombinedLink(Link):
             return
         member = _Member(found, CoreCopy(found.core, self.room, found.name))
         member.following = asyncio.create_task(self._follow(member))
-        if self._looked.is_set():
+        if self._looked.is_set() and not self.room.is_quiet:
             self.journal.notify(f"{found.name} has appeared", Severity.INFO)
         self._arrange([*self._members, member])
 
@@ -611,7 +635,7 @@ class CombinedLink(Link):
         finally:
             member.following = None
             was_shown = copy.shown.is_set()
-            copy.lose(ended, is_news=was_shown)
+            copy.lose(ended, is_news=was_shown and not member.is_paused)
             # One that never showed itself is tried again.
             self._arrange([each for each in self._members if was_shown or each is not member])
 

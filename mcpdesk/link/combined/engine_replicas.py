@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -27,8 +28,10 @@ from mcpdesk.link.combined.engine_streams import (
     news_key,
     separate,
 )
-from mcpdesk.link.core_copy import LOST, join_message
+from mcpdesk.link.core_copy import LOST, Wire, join_message
+from mcpdesk.link.remote import join
 from mcpdesk.storage.shared.engine import Engine, EngineAway, shown
+from mcpdesk.version import __version__
 
 GREET_S = 5.0
 """How long a replica may take to greet."""
@@ -144,10 +147,10 @@ class EngineReplicas:
     shares_state = True
     knows_the_ended = True
 
-    def __init__(self, url: str, name: str, without: Callable[[], str] = lambda: "") -> None:
-        """`without` is the id of a replica that is left out. Raises: DeskUserError for a wrong URL."""
+    def __init__(self, url: str, name: str) -> None:
+        """Raises: DeskUserError for a wrong URL."""
         self.title = shown(url)
-        self._url, self._name, self._without = url, name, without
+        self._url, self._name = url, name
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
 
@@ -162,9 +165,7 @@ class EngineReplicas:
             raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
         hosts = [each.name.partition(":")[0] for each in living]
         return [
-            self._found(self._engine, each, hosts.count(each.name.partition(":")[0]) > 1)
-            for each in living
-            if each.id != self._without()
+            self._found(self._engine, each, hosts.count(each.name.partition(":")[0]) > 1) for each in living
         ]
 
     async def close(self) -> None:
@@ -184,9 +185,39 @@ class EngineReplicas:
         )
         return FoundReplica(replica.id, name, core, self._joining(engine, replica.id), replica.folders)
 
-    def _joining(self, engine: Engine, replica: str) -> Callable[[], Awaitable[tuple[Welcome, EngineWire]]]:
-        async def join() -> tuple[Welcome, EngineWire]:
+    def _joining(self, engine: Engine, replica: str) -> Callable[[], Awaitable[tuple[Welcome, Wire]]]:
+        async def join_through_engine() -> tuple[Welcome, Wire]:
             wire = EngineWire(engine, replica, self._desk)
             return await wire.join(), wire
 
-        return join
+        return join_through_engine
+
+
+class OwnAndOtherReplicas:
+    """Implements `ReplicaSource` for the dashboard of a replica: itself in any case, and the others."""
+
+    shares_state = True
+    knows_the_ended = True
+
+    def __init__(self, others: EngineReplicas, own: str, path: Callable[[], str]) -> None:
+        """`own` is the id of this replica, and `path` the socket at which it can be attached to."""
+        self.title = others.title
+        self._others, self._own, self._path = others, own, path
+        self._known: list[FoundReplica] = []
+
+    async def look(self) -> list[FoundReplica]:
+        """This replica, and the others as they were known last."""
+        with suppress(OSError):
+            self._known = await self._others.look()
+        found = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]
+        if not any(each.key == self._own for each in found):
+            here = Welcome(mcpdesk=__version__, pid=os.getpid(), kind="serve")
+            found.insert(0, FoundReplica(self._own, "here", here, self._join))
+        return found
+
+    async def close(self) -> None:
+        """Close the connections to the engine."""
+        await self._others.close()
+
+    async def _join(self) -> tuple[Welcome, Wire]:
+        return await join(self._path())
