@@ -69,6 +69,9 @@ def test_the_replica_has_a_column_or_stands_before_the_peer() -> None:
         assert "web-1" in line and ("web-1 desk" in line) is (width < 100)
         assert "✕ web-1" in joined(exchange_cells(exchange, columns, 0, former={"web-1"}))
     assert "web-1" not in joined(exchange_cells(exchange, columns_for(160), 0))
+    pod = replace(exchange, replica="mcpdesk-7d9f8b6c5-x2x4z")
+    assert " …6c5-x2x4z " in joined(exchange_cells(pod, columns_for(160, has_replicas=True), 0))
+    assert " …c5-x2x4z desk" in joined(exchange_cells(pod, columns_for(78, has_replicas=True), 0))
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ _ALL = (
     LineColumn("revision", 20, "revision, era"),
 )
 _RAW = (*_ALL[:5], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[9:])
+_REPLICA_BEFORE_PEER = 9
+"""Cells of the replica's name where it stands before the peer."""
 _KEEPS_REPLICA = 60
 """Cells of a line from which on the replica, and the peer behind it, stay."""
 REPLICA_CELLS = 5
@@ -198,9 +200,18 @@ _BY_RULE: Cell = ("↯", "traffic--warn")
 
 def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
     """The name of a replica, marked once that has ended."""
+    name = _short_replica(replica, _REPLICA_BEFORE_PEER) if after else replica
     if replica in former:
-        return (f"✕ {replica}{after}", "traffic--bad")
-    return (f"{replica}{after}", "traffic--muted")
+        return (f"✕ {name}{after}", "traffic--bad")
+    return (f"{name}{after}", "traffic--muted")
+
+
+def _short_replica(replica: str, width: int) -> str:
+    """The end of a long name, in which machines differ; a mark at its beginning stays."""
+    mark = "✕ " if replica.startswith("✕ ") else ""
+    room = width - len(mark)
+    name = replica.removeprefix(mark)
+    return mark + (name if len(name) <= room else f"…{name[len(name) - room + 1 :]}")
 
 
 def _cells(
@@ -334,6 +345,7 @@ def _short_revision(revision: str, width: int) -> str:
 
 _SHORTENED: dict[str, Callable[[str, int], str]] = {
     "time": lambda text, width: text[:width],
+    "replica": _short_replica,
     "peer": _short_peer,
     "revision": _short_revision,
 }
