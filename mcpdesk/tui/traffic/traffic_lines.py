@@ -75,7 +75,7 @@ _REPLICA_BEFORE_PEER = 9
 """Cells of the replica's name where it stands before the peer."""
 _KEEPS_REPLICA = 60
 """Cells of a line from which on the replica, and the peer behind it, stay."""
-REPLICA_CELLS = 5
+REPLICA_CELLS = 8
 """Cells that the column of the peer gets more where it begins with the replica."""
 _ROOMY, _ROOMY_RAW = 52, 60
 """Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
