@@ -12,15 +12,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.attach_messages import Welcome
 from mcpdesk.link.combined.combined_views import (
     Offer,
     difference,
@@ -33,7 +32,8 @@ from mcpdesk.link.combined.combined_views import (
     merged_view,
     merged_work,
 )
-from mcpdesk.link.core_copy import WAIT_S, CopyRoom, CoreCopy, Wire, other_version
+from mcpdesk.link.combined.replica_source import FoundReplica, ReplicaSource
+from mcpdesk.link.core_copy import WAIT_S, CopyRoom, CoreCopy, other_version
 from mcpdesk.link.link import Link, LinkCall, Over, promise
 from mcpdesk.link.values import (
     CallbackView,
@@ -72,43 +72,6 @@ LASTING: Final = 3
 """Looks in a row that find replicas different before it is said: they reload a folder one after another."""
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class FoundReplica:
-    """A core that a desk can join."""
-
-    key: str
-    """What tells it from every other core there ever was."""
-    name: str
-    """What a person calls it."""
-    core: Welcome
-    join: Callable[[], Awaitable[tuple[Welcome, Wire]]]
-    """Raises: EOFError or OSError when it cannot be joined."""
-    folders: Mapping[str, str] = field(default_factory=dict)
-    """By server, a digest of the files it is made of."""
-
-
-class ReplicaSource(Protocol):
-    """Where replicas are found."""
-
-    @property
-    def title(self) -> str:
-        """How to speak of it."""
-
-    @property
-    def shares_state(self) -> bool:
-        """Whether what is decided on one replica holds on all by itself."""
-
-    @property
-    def knows_the_ended(self) -> bool:
-        """Whether a replica that is not found any more has ended."""
-
-    async def look(self) -> list[FoundReplica]:
-        """The replicas that live. Raises: OSError when nobody can tell."""
-
-    async def close(self) -> None:
-        """Nobody looks any more."""
 
 
 @dataclass(eq=False)

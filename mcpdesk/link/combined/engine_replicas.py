@@ -15,7 +15,6 @@ import msgspec
 from mcpdesk.errors import StorageError
 from mcpdesk.hosting.replicas.living import ReplicaInfo, living_replicas
 from mcpdesk.link.attach_messages import Welcome
-from mcpdesk.link.combined.combined_link import FoundReplica
 from mcpdesk.link.combined.engine_streams import (
     AGAIN,
     DESK,
@@ -28,6 +27,7 @@ from mcpdesk.link.combined.engine_streams import (
     news_key,
     separate,
 )
+from mcpdesk.link.combined.replica_source import FoundReplica
 from mcpdesk.link.core_copy import LOST, Wire, join_message
 from mcpdesk.link.remote import join
 from mcpdesk.storage.shared.engine import Engine, EngineAway, shown
