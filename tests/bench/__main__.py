@@ -29,6 +29,7 @@ FAMILIES = {
     "relay": "what is added by the tap and by the desk in front of servers elsewhere",
     "memory": "memory of `mcpdesk serve`, idle and after 50,000 calls",
     "replicas": "servers that share an engine beside one alone, and what lies in the engine",
+    "manydesk": "one desk over eight replicas of 2,000 frames a second: its lag and what it costs",
     "rest": "CPU and memory of a desk nobody uses",
     "desk": "keys and calls with the desk on screen",
     "tools": "programs, output, tasks and callbacks by the built-in tools",

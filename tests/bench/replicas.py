@@ -121,7 +121,7 @@ async def _client(url: str, has_session: bool) -> AsyncIterator[Any]:
 
 async def _memory(cluster: ReplicaCluster, engine: EngineServer) -> float:
     """MiB by which the engine grew for 10,000 sessions."""
-    before = _used(engine)
+    before = used(engine)
 
     async def open_some(count: int) -> None:
         async with aiohttp.ClientSession() as http:
@@ -131,9 +131,10 @@ async def _memory(cluster: ReplicaCluster, engine: EngineServer) -> float:
                 await client.open()
 
     await asyncio.gather(*(open_some(SESSIONS // OPENERS) for _ in range(OPENERS)))
-    return (_used(engine) - before) / (1 << 20) * SESSIONS / (SESSIONS // OPENERS * OPENERS)
+    return (used(engine) - before) / (1 << 20) * SESSIONS / (SESSIONS // OPENERS * OPENERS)
 
 
-def _used(engine: EngineServer) -> int:
+def used(engine: EngineServer) -> int:
+    """Bytes in use by the engine."""
     told = engine.ask("INFO", "memory")
     return int(told.partition("used_memory:")[2].partition("\r")[0])
