@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import MSG_DONTWAIT, MSG_PEEK
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,6 +37,8 @@ LONGEST = 64 << 20
 MOST_OF_A_CHARACTER = 4
 """Bytes."""
 MOST_OF_A_NAME = 40
+JOIN_S = 10.0
+"""How long a visitor may take to say that it stays."""
 LOOKED_AT = 8
 """Messages each way in which names and revision of a handshake are looked for."""
 
@@ -169,12 +172,18 @@ def _open_door(traffic: TapTraffic, recording: Recording) -> Iterator[str]:
 
 def _wait_for_screens(listener: socket, recording: Recording, told: int, words: int) -> None:
     """Serve screens. Nothing is loaded for them before the first one is there."""
-    select.select([listener], [], [])
+    while True:
+        visitor, _ = listener.accept()
+        select.select([visitor], [], [], JOIN_S)
+        with suppress(OSError):
+            if visitor.recv(1, MSG_PEEK | MSG_DONTWAIT):
+                break
+        visitor.close()  # another process looked whether somebody is here
     import asyncio
 
     from mcpdesk.link.tap_door import serve_screens
 
-    asyncio.run(serve_screens(listener, recording, told, words))
+    asyncio.run(serve_screens(listener, visitor, recording, told, words))
 
 
 @contextmanager

@@ -12,19 +12,19 @@ from typing import Any, Final
 import msgspec
 
 from mcpdesk.hosting.holding.held_tap import HeldTap
-from mcpdesk.link.attach_messages import HEAD, METHODS, Ask, Reply, State, framed, length, pack
+from mcpdesk.link.attach_messages import HEAD, METHODS, Ask, FromScreen, Reply, State, framed, length, pack
 from mcpdesk.link.values import HoldView, Notice, Severity
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
 
 LOOK_S = 0.05
 """Seconds between two looks at what is held, while somebody is there."""
-_of_screen: msgspec.msgpack.Decoder[Ask] = msgspec.msgpack.Decoder(Ask)
+_of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
-async def serve_screens(listener: socket, recording: Recording, told: int, words: int) -> None:
-    """Let screens in until the tap ends; `told` and `words` are the pipes from its gate and to it."""
-    await TapDoor(recording, told, words).serve(listener)
+async def serve_screens(listener: socket, first: socket, recording: Recording, told: int, words: int) -> None:
+    """Let `first` in, and others, until the tap ends; `told` and `words` are pipes from and to its gate."""
+    await TapDoor(recording, told, words).serve(listener, first)
 
 
 class TapDoor:
@@ -45,7 +45,7 @@ class TapDoor:
             "set_faults": holds.set_faults,
         }
 
-    async def serve(self, listener: socket) -> None:
+    async def serve(self, listener: socket, first: socket) -> None:
         """Let screens in until the tap ends."""
         loop = asyncio.get_running_loop()
         listener.setblocking(False)
@@ -54,11 +54,12 @@ class TapDoor:
         judging = loop.create_task(self._tap.listen())
         looking = loop.create_task(self._look())
         with suppress(OSError):  # closed
+            visitor = first
             while not judging.done():
-                visitor, _ = await loop.sock_accept(listener)
                 visit = loop.create_task(self._serve_screen(visitor))
                 visits.add(visit)
                 visit.add_done_callback(visits.discard)
+                visitor, _ = await loop.sock_accept(listener)
         looking.cancel()
 
     async def _serve_screen(self, visitor: socket) -> None:
@@ -66,19 +67,23 @@ class TapDoor:
             visitor.close()
             return
         reader, writer = await asyncio.open_unix_connection(sock=visitor)
-        self._screens.add(writer)
         try:
-            self._send(writer, State("held", "", pack(self._tap.holds.view)))
             while True:
                 said = await reader.readexactly(length(await reader.readexactly(HEAD)))
-                self._send(writer, await self._do(_of_screen.decode(said)))
+                asked = _of_screen.decode(said)
+                if isinstance(asked, Ask):
+                    self._send(writer, await self._do(asked))
+                else:
+                    self._screens.add(writer)
+                    self._send(writer, State("held", "", pack(self._tap.holds.view)))
         except (asyncio.IncompleteReadError, OSError, ValueError, msgspec.MsgspecError):
             pass  # it left, or is of another version
         finally:
-            self._screens.discard(writer)
             writer.close()
-            if not self._screens:
-                self._tap.let_all_go()
+            if writer in self._screens:
+                self._screens.discard(writer)
+                if not self._screens:
+                    self._tap.let_all_go()
 
     async def _do(self, ask: Ask) -> Reply:
         arguments = METHODS[ask.method].arguments.decode(ask.arguments)

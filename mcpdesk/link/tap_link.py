@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mcpdesk.link.attach_messages import METHODS, PARTS, Ask, Reply, State, framed, pack, read_message
+from mcpdesk.link.attach_messages import METHODS, PARTS, Ask, Join, Reply, State, framed, pack, read_message
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.link.link import promise
 from mcpdesk.link.values import CannedCall, CoreView, HoldView, Severity, Verdict, Ways
 from mcpdesk.recorder.archive import Archive
+from mcpdesk.version import __version__
 
 FromTap: TypeAlias = Reply | State
 _of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
@@ -38,6 +39,8 @@ class TapLink(CaptureLink):
         self._lock = threading.Lock()
         """Held for moments: what is asked is written by one thread at a time."""
         self._reader = threading.Thread(target=self._read, name="tap", daemon=True)
+        with suppress(OSError):
+            door.sendall(framed(Join(__version__)))
         self._reader.start()
 
     def view(self) -> CoreView:

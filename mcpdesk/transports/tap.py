@@ -136,51 +136,71 @@ LONGEST_SHOWN = 1 << 20
 """Bytes of a line. A longer one is asked about without them, so that it passes in its turn."""
 
 
+class OneWay:
+    """What the gate knows of one direction. Its lock guards that, and what is written to the sink."""
+
+    __slots__ = (
+        "asks", "begun", "is_from_client", "last", "lock", "number", "sink", "unsaid", "waiting", "weight",
+    )  # fmt: skip
+
+    def __init__(self, is_from_client: bool, sink: int) -> None:
+        self.is_from_client, self.sink = is_from_client, sink
+        self.lock = threading.Lock()
+        self.asks = False
+        """Whether to ask about lines."""
+        self.last = b"\n"
+        """What was carried last unasked."""
+        self.begun: list[bytes] = []
+        """Pieces of the line that is not whole yet."""
+        self.waiting: dict[int, bytes] = {}
+        """Lines that wait for their word, by number."""
+        self.weight = 0
+        """Their bytes."""
+        self.number = int(is_from_client)
+        """That of the last line: those of the client are odd."""
+        self.unsaid: list[bytes] = []
+        """What is to be written once the line is whole that was begun unasked."""
+
+    @property
+    def is_within_line(self) -> bool:
+        """Whether a line was begun unasked."""
+        return not self.last.endswith(b"\n")
+
+
 class Gate:
     """Where lines wait for a word of the recorder's process. While it need not ask, it carries chunks."""
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
-        self._sinks = {True: program.stdin, False: 1}
-        self._locks = {True: threading.Lock(), False: threading.Lock()}
-        """Each guards what is written to one side, and what is known of that direction."""
+        self._input, self._output = OneWay(True, program.stdin), OneWay(False, 1)
         self._asking = threading.Lock()
-        self._asks = {True: False, False: False}
-        """Whether to ask about lines, by direction."""
-        self._is_within = {True: False, False: False}
-        """Whether the last byte that was carried unasked was within a line."""
-        self._begun: dict[bool, list[bytes]] = {True: [], False: []}
-        """Pieces of the line that is not whole yet."""
-        self._waiting: dict[int, tuple[bool, bytes]] = {}
-        """Lines that wait for their word, by number, with whether they are from the client."""
-        self._weights = {True: 0, False: 0}
-        """Their bytes, by direction."""
-        self._numbers = {True: 1, False: 0}
-        self._unsaid: dict[bool, list[bytes]] = {True: [], False: []}
-        """What is to be written once the line is whole that was begun unasked."""
 
     def carry(self, is_from_client: bool, data: bytes) -> None:
         """Pass a chunk on, or let its lines wait for their word. Raises: OSError."""
-        with self._locks[is_from_client]:
-            if not self._asks[is_from_client]:
-                self._pass(is_from_client, data)
+        way = self._input if is_from_client else self._output
+        with way.lock:
+            if not way.asks:
+                self._copies.add(is_from_client, data)
+                way.last = data
+                _write(way.sink, data)
                 return
             if is_from_client:
                 self._copies.add(True, data)
-            for line in self._lines(is_from_client, data):
-                self._ask(is_from_client, line)
-        self._wait(is_from_client, MOST_WAITING)
+            for line in self._lines(way, data):
+                self._ask(way, line)
+        self._wait(way, MOST_WAITING)
 
     def finish(self, is_from_client: bool) -> None:
-        """Nothing more comes this way: wait until nothing is held of it. Raises: OSError."""
-        self._wait(is_from_client, 0)
-        with self._locks[is_from_client]:
-            self._flush(is_from_client)
+        """Nothing more comes this way: wait until nothing is held of it."""
+        way = self._input if is_from_client else self._output
+        self._wait(way, 0)
+        with way.lock:
+            self._flush(way)
 
     def close_input(self) -> None:
         """Close the program's input."""
-        with self._locks[True]:
-            self._sinks[True] = -1
+        with self._input.lock:
+            self._input.sink = -1
             os.close(self._program.stdin)
 
     def listen(self) -> None:
@@ -191,94 +211,91 @@ class Gate:
                 self._do(word, number, words.read(size))
         self._end()
 
-    def _wait(self, way: bool, most: int) -> None:
+    def _wait(self, way: OneWay, most: int) -> None:
         """Wait until no more than so many bytes are held one way, or the client is gone."""
-        while self._weights[way] > most and not _is_gone(1):
+        while way.weight > most and not _is_gone(1):
             time.sleep(GATHER_S)
 
     def _do(self, word: int, number: int, data: bytes) -> None:
         if word == BEGIN:
-            for way in (True, False):
-                with self._locks[way]:
-                    self._asks[way] = True
+            for way in (self._input, self._output):
+                with way.lock:
+                    way.asks = True
             self._tell(TOLD.pack(False, 0, 0))
         elif word == END:
             self._end()
         elif word in (SAY, TELL):
-            with self._locks[way := word == TELL]:
-                if self._is_within[way]:
-                    self._unsaid[way].append(data)
+            way = self._input if word == TELL else self._output
+            with way.lock:
+                if way.is_within_line:
+                    way.unsaid.append(data)
                 else:
                     self._put(way, data)
-        elif number in self._waiting:
-            way, line = self._waiting[number]
-            with self._locks[way]:
-                if word != DROP:
-                    self._put(way, line if word == PASS else data)
-                self._forget(number)
-            if word == CUT:
-                _let_go(1)
-                _signal_group(self._program.pid, signal.SIGTERM)
+        else:
+            self._decide(word, number, data)
+
+    def _decide(self, word: int, number: int, data: bytes) -> None:
+        """Do with a line that waits as was decided."""
+        way = self._input if number % 2 else self._output
+        with way.lock:
+            if number not in way.waiting:
+                return
+            line = self._forget(way, number)
+            if word != DROP:
+                self._put(way, line if word == PASS else data)
+        if word == CUT:
+            _let_go(1)
+            _signal_group(self._program.pid, signal.SIGTERM)
 
     def _end(self) -> None:
         """Ask no more: what waits goes on as it came."""
-        for way in (True, False):
+        for way in (self._input, self._output):
             # One after the other: a program may take no more before its output is read.
-            with self._locks[way]:
-                self._asks[way] = False
-                waiting = self._waiting.copy()
-                for number in sorted(number for number in waiting if waiting[number][0] is way):
-                    self._put(*waiting[number])
-                    self._forget(number)
-                self._is_within[way] = bool(self._begun[way])
+            with way.lock:
+                way.asks = False
+                for number in list(way.waiting):
+                    self._put(way, self._forget(way, number))
                 self._flush(way)
 
-    def _flush(self, way: bool) -> None:
-        """Write the line that has begun."""
-        if pieces := self._begun[way]:
-            self._begun[way] = []
-            self._put(way, b"".join(pieces))
+    def _flush(self, way: OneWay) -> None:
+        """Write the line that has begun; it goes on unasked."""
+        if way.begun:
+            way.last, way.begun = b"".join(way.begun), []
+            self._put(way, way.last)
 
-    def _pass(self, way: bool, data: bytes) -> None:
-        self._copies.add(way, data)
-        self._is_within[way] = data[-1] != _NEWLINE
-        _write(self._sinks[way], data)
-
-    def _put(self, way: bool, data: bytes) -> None:
+    def _put(self, way: OneWay, data: bytes) -> None:
         """Write what has waited; a side that reads nothing more learns of it from the one that carries."""
         try:
-            if not way:
+            if not way.is_from_client:
                 self._copies.add(False, data)
-            _write(self._sinks[way], data)
+            _write(way.sink, data)
         except OSError:
             return
 
-    def _lines(self, way: bool, data: bytes) -> Iterator[bytes]:
-        """The lines that are whole now; one that was begun unasked goes on unasked."""
-        if self._is_within[way]:
+    def _lines(self, way: OneWay, data: bytes) -> Iterator[bytes]:
+        """The lines that are whole now; one that was begun unasked goes on unasked. Raises: OSError."""
+        if way.is_within_line:
             end = data.find(b"\n") + 1 or len(data)
-            rest, data = data[:end], data[end:]
-            if not way:
-                self._copies.add(False, rest)
-            self._is_within[way] = rest[-1] != _NEWLINE
-            _write(self._sinks[way], rest)
-            while self._unsaid[way] and not self._is_within[way]:
-                self._put(way, self._unsaid[way].pop(0))
+            way.last, data = data[:end], data[end:]
+            if not way.is_from_client:
+                self._copies.add(False, way.last)
+            _write(way.sink, way.last)
+            while way.unsaid and not way.is_within_line:
+                self._put(way, way.unsaid.pop(0))
         *ends, begun = data.split(b"\n")
         for end_of_line in ends:
-            pieces, self._begun[way] = self._begun[way], []
+            pieces, way.begun = way.begun, []
             yield b"".join((*pieces, end_of_line, b"\n"))
         if begun:
-            self._begun[way].append(begun)
+            way.begun.append(begun)
 
-    def _ask(self, way: bool, line: bytes) -> None:
-        self._numbers[way] = number = self._numbers[way] + 2
-        self._waiting[number] = (way, line)
-        self._weights[way] += len(line)
+    def _ask(self, way: OneWay, line: bytes) -> None:
+        way.number = number = way.number + 2
+        way.waiting[number] = line
+        way.weight += len(line)
         shown = line if len(line) <= LONGEST_SHOWN else b""
-        if not self._tell(TOLD.pack(way, number, len(shown)) + shown):
-            self._put(way, line)
-            self._forget(number)
+        if not self._tell(TOLD.pack(way.is_from_client, number, len(shown)) + shown):
+            self._put(way, self._forget(way, number))  # Nobody is left to ask.
 
     def _tell(self, data: bytes) -> bool:
         """Tell the recorder's process; False when it has ended."""
@@ -289,12 +306,11 @@ class Gate:
                 return False
         return True
 
-    def _forget(self, number: int) -> None:
-        way, line = self._waiting.pop(number)
-        self._weights[way] -= len(line)
-
-
-_NEWLINE = 10
+    def _forget(self, way: OneWay, number: int) -> bytes:
+        """A line that waits no longer."""
+        line = way.waiting.pop(number)
+        way.weight -= len(line)
+        return line
 
 
 class Passed:

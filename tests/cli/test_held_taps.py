@@ -26,6 +26,7 @@ from mcpdesk.link.tap_link import TapLink
 from mcpdesk.link.values import CannedCall, HeldMessage, Verdict
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.readable_message import held_messages
+from mcpdesk.transports import rendezvous
 from tests.support.patience import WITHIN_S
 from tests.support.terminal import Desk
 
@@ -263,6 +264,13 @@ def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> 
         assert client.hears()["id"] == 1
         client.call(2)
         assert client.hears()["id"] == 2
+        with looking(client) as link:
+            assert not rendezvous.is_stale(client.tap.door), "a look whether somebody is here is no visit"
+            until(lambda: link.held().ways == "requests")
+            link.hold("tool:run", "requests").result(WITHIN_S)
+            assert not rendezvous.is_stale(client.tap.door)
+            client.call(3)
+            assert held(link).id == 3
 
 
 def test_when_the_recorder_is_killed_what_is_held_goes_on(own_folders: Path) -> None:

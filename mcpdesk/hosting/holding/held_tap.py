@@ -10,6 +10,7 @@ from time import time
 from typing import Any
 
 from mcpdesk.errors import AnswerCut, ProtocolError
+from mcpdesk.hosting.holding.held_message import HoldView
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
@@ -78,7 +79,7 @@ class HeldTap:
 
     def let_all_go(self) -> None:
         """Hold nothing any more, as nobody is there to let it go."""
-        self.holds.set_rule("", "both")
+        self.holds.set_rule("", HoldView().ways)
         self.holds.set_faults("")
         for what in self.holds.view.canned:
             self.holds.can(what, "")

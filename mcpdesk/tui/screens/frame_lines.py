@@ -245,8 +245,9 @@ class NewsRow(PartLine):
     def tell(self, when: float, severity: str, text: str) -> None:
         """Show news; `when` is Unix time in seconds."""
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
-        said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), one_line(text))
         more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " all news ")
+        room = max(20, self.app.size.width - more.cell_length - len(" 12:03:40 ! "))
+        said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), one_line(text, room))
         action = "app.show_news"
         self.show([LinePart(said, action, rank=90), LinePart(more, action, rank=50, right=True)])
 
