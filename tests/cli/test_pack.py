@@ -15,6 +15,7 @@ import pytest
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting import bundle
+from mcpdesk.version import __version__
 from tests.support.published_schemas import faults
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ def test_manifest_and_registry_entry_are_what_their_schemas_say(mcpdesk: Run, te
     with zipfile.ZipFile(file) as archive:
         project = archive.read("pyproject.toml").decode()
     assert 'version = "1.2.0b1"' in project
-    assert '"mcpdesk>=0.1.0,==0.1.*", "packaging>=20", "msgspec>=0.19"]' in project
+    series = ".".join(__version__.split(".")[:2])
+    assert f'"mcpdesk>={__version__},=={series}.*", "packaging>=20", "msgspec>=0.19"]' in project
 
 
 def test_an_unpacked_bundle_starts_as_it_says_and_answers(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
