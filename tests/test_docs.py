@@ -209,7 +209,10 @@ def test_every_package_is_in_the_picture_of_the_code() -> None:
 
 def test_changelog_knows_the_version_or_what_comes() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
-    assert f"## [{__version__}]" in text or "## [Unreleased]" in text
+    told = re.findall(r"(?m)^## \[([^]]+)\](?: - (\d{4}-\d\d-\d\d))?$", text)
+    assert __version__ in dict(told) or "Unreleased" in dict(told)
+    assert all(day for name, day in told if name != "Unreleased")
+    assert all(f"\n[{name}]: {REPOSITORY}/" in text for name, _ in told if name != "Unreleased")
 
 
 def test_documents_keep_to_their_length() -> None:
