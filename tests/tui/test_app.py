@@ -279,7 +279,7 @@ async def test_news_have_a_row_of_their_own_or_that_of_the_keys(size: tuple[int,
         await until(pilot, lambda: "second news · ! shows 1 more" in rows()[at])
         assert "first" not in "".join(rows())
         app.clear_notifications()
-        await until(pilot, lambda: "palette" in rows()[-1])
+        await until(pilot, lambda: "palette" in rows()[-1] and not app.screen.query("Toast"))
         assert ("second news" in rows()[at]) is (at == -2), "where there is room it stays"
         assert ("! all news" in rows()[at]) is (at == -2)
         await pilot.press("exclamation_mark")

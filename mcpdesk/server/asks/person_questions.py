@@ -179,7 +179,8 @@ class DeskQuestion:
                     self._services.inbox.withdraw(self.number, f"{answered.state} by the client")
                     return answered
             call.outlet.keep_alive()
-            said = f"{WAITING[self._kind]}, {time.monotonic() - began:.0f} s"
+            waited_s = time.monotonic() - began
+            said = WAITING[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
             # Steps too small to get in the way of what the handler itself reports before and after.
             so_far = max(call.progress, 0.0)
             await self._context.progress(so_far + STEP, message=said)
