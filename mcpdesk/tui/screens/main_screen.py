@@ -78,9 +78,9 @@ RESTING_BEATS = 3
 """At rest: beats a refresh, for what changes without a frame, such as time and the work of servers."""
 BUSY_FRAMES, TYPING_FRAMES = 100, 25
 """Frames in one beat from which on clients, or what a key does while somebody types, come first."""
-BUSY_SHARE, TYPING_SHARE = 0.08, 0.25
+BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
 """The share of a core that the screen then takes."""
-BUSY_S = 0.5
+BUSY_S = 1.0
 """It is refreshed this often in any case."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
 """When it is quiet, so long at a time frames are paired that a busy time left; keys come in between."""
