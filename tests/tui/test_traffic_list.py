@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.events import MouseScrollDown, MouseScrollUp
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.scrollbar import ScrollBar
 
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange
@@ -231,6 +232,23 @@ async def test_the_scroll_bar_is_there_when_it_is_needed() -> None:
         more(app.recording, 50, "new")
         app.listing.update_lines(1)
         assert bar.visible
+
+
+async def test_the_scroll_bar_is_where_the_lines_are() -> None:
+    async with running(many(50)) as (app, pilot):
+        bar, rows = app.listing.query_one(ScrollBar), app.listing.rows_visible
+
+        def look(count: int, offset: float, window: int) -> list[str]:
+            drawn = ScrollBar.renderer.render_bar(bar.size.height, count, window, offset)
+            return [str(segment) for segment in drawn.segments]
+
+        for count in range(50, 2_000, 137):
+            more(app.recording, count - len(app.listing.lines))
+            app.listing.update_lines(1)
+            for keys, first in ((["g"], 0), (["pagedown", "pagedown"], rows - 1), (["G"], count - rows)):
+                await pilot.press(*keys)
+                shown = look(bar.window_virtual_size, bar.position, bar.window_size)
+                assert shown == look(count, first, rows), (count, keys)
 
 
 async def test_a_pending_line_has_a_running_clock() -> None:

@@ -588,10 +588,10 @@ class TrafficList(Widget, can_focus=True):
 
     def _show_place(self, count: int) -> None:
         """Move the scroll bar, where that changes how it looks, in eighths of cells."""
-        rows = self.rows_visible
-        grip = max(1.0, rows * rows / max(rows, count))
-        above = (rows - grip) * self._offset / max(1, count - rows)
-        look = (rows, int(8 * above), ceil(8 * grip))
+        rows, height = self.rows_visible, self.size.height
+        grip = max(1.0, rows * height / max(rows, count, 1))
+        above = (height - grip) * self._offset / max(1, count - rows)
+        look = (rows, height, int(8 * above), ceil(8 * grip))
         if look != self._bar_look:
             self._bar_look = look
             self._bar.window_virtual_size = max(1, count)
