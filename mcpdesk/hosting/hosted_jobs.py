@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNREACHABLE = "the machine that runs the job does not answer: ask again in some seconds"
 NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
 
 DIGESTS = 1000
@@ -67,9 +68,10 @@ class HostedJobs:
         if self._records_of is None:
             return None
         for name, endpoint in list(self._endpoints.items()):
-            job = await self._records_of(name).find(identifier, job_owner(principal))
+            records = self._records_of(name)
+            job = await records.find(identifier, job_owner(principal))
             if job is not None and job.feed is not None:
-                return RecordedJob(self, self._store, job, job_roots(endpoint.server))
+                return RecordedJob(self, self._store, job, job_roots(endpoint.server), records)
         return None
 
     async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
@@ -193,11 +195,20 @@ class HostedJob:
 class RecordedJob(HostedJob):
     """One of a replica that is gone, or cannot be reached: known by its record alone."""
 
+    def __init__(
+        self, jobs: HostedJobs, store: JobStore, job: Job, roots: Sequence[Path], records: SharedJobRecords
+    ) -> None:
+        super().__init__(jobs, store, job, roots)
+        self._records = records
+
     async def cancel(self, reason: str) -> bool:
-        """A job that is over cannot be ended. Raises: StorageError for another one."""
+        """Have the replica end it that runs it. Raises: StorageError when none does."""
+        if self.is_over:
+            return False
+        self._job = await self._records.cancel(self._job, reason)
         if not self.is_over:
-            raise StorageError("the machine that runs the job does not answer: ask again in some seconds")
-        return False
+            raise StorageError(UNREACHABLE)
+        return True
 
     async def parcel(self, name: str = "") -> Download | None:
         """What there is to download, where its files lie in a folder that this machine has as well.

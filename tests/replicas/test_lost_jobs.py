@@ -172,6 +172,24 @@ async def test_programs_of_a_job_that_was_taken_over_are_ended(
         assert answer.status == 200
 
 
+async def test_a_replica_that_ends_hands_repeatable_jobs_over(
+    folder: Path, tmp_path: Path, shared_engine: EngineServer
+) -> None:
+    options = {"MCPDESK_NO_AUTH": "true", "MCPDESK_DRAIN_TIMEOUT_S": "1"}
+    async with (
+        replica_cluster(2, [folder], shared_engine, tmp_path, (), (), False, **options) as cluster,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http,
+    ):
+        caller = Caller(cluster, http)
+        job = await caller.begin("again", {"seconds": 6, "mark": "a"})
+        await wait_for_runs(folder, "a", 1)
+        victim = cluster.of_job(job, shared_engine)
+        cluster.replicas.remove(victim)
+        assert await asyncio.to_thread(victim.end) == 0
+        assert (await caller.over(job, 2 * WITHIN_S))["status"] == "succeeded"
+        assert [line.split()[0] for line in runs(folder, "a")] == ["began", "began", "ended"]
+
+
 def sleepers(process: int) -> set[int]:
     """The programs of the test's command that a process has begun, by their ids."""
     import psutil

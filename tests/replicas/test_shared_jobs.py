@@ -366,3 +366,27 @@ async def test_a_message_reaches_the_stream_of_its_connection(caller: Caller) ->
                 assert orjson.loads((await anext(lines))[6:])["id"] == number
     status, _, _ = await caller.post(where, first)
     assert status == 404
+
+
+async def test_a_task_of_another_replica_is_known_on_a_socket(caller: Caller) -> None:
+    capabilities: dict[str, Any] = {"extensions": {TASKS: {}}}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+        "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
+    }
+    begun = [
+        (await caller.stateless("tools/call", name="slow", arguments={"seconds": 60}))["result"]["taskId"]
+        for _ in range(3)
+    ]
+    async with caller.http.ws_connect(f"{caller.url}/mcp/work/ws") as socket:
+
+        async def ask(method: str, task: str) -> Any:
+            params = {"taskId": task, "_meta": meta}
+            await socket.send_json({"jsonrpc": "2.0", "id": method, "method": method, "params": params})
+            return (await socket.receive_json())["result"]
+
+        for task in begun:
+            assert (await ask("tasks/get", task))["status"] == "working"
+            await ask("tasks/cancel", task)
+            assert (await ask("tasks/get", task))["status"] == "cancelled"

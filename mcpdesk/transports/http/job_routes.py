@@ -119,7 +119,7 @@ class JobRoutes:
             job = await self._site.jobs.recorded(place.job, caller)
             if job is not None:
                 if not job.is_over and verb not in BY_RECORD:
-                    raise StorageError(UNREACHABLE)
+                    raise StorageError(UNFOLLOWED)
                 return await verb(request, job, caller)
         return None
 
@@ -261,9 +261,9 @@ async def _serve(
     return socket
 
 
-BY_RECORD: tuple[Verb, ...] = (_facts, _manifest, _download)
+BY_RECORD: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
 """What can be said of a job that runs at a replica which does not answer."""
-UNREACHABLE = "the machine that runs the job does not answer: ask again in some seconds"
+UNFOLLOWED = "the machine that runs the job does not answer, so it cannot be followed: try again"
 _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _facts, "DELETE": _cancel},
     ("jobs", "manifest"): {"GET": _manifest},
