@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import StateData
 
 
+FIRST_FENCE = 1
+"""The fencing number of a job with its first holder."""
+
+
 class ErrorRecord(Struct, frozen=True):
     """The error a job came to."""
 
@@ -61,7 +65,7 @@ class JobRecord(Struct, frozen=True, omit_defaults=True):
     error: ErrorRecord | None = None
     is_task: bool = False
     """Whether it is a task of the protocol, and no asynchronous call of the gateway."""
-    fence: int = 1
+    fence: int = FIRST_FENCE
     """Grows with every holder."""
     request: bytes = b""
     """What it takes to run it again; empty: it is not repeated."""

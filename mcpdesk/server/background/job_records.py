@@ -18,7 +18,14 @@ from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.storage.job_table import ErrorRecord, FileRecord, JobRecord, JobRow, JobTable
+from mcpdesk.storage.job_table import (
+    FIRST_FENCE,
+    ErrorRecord,
+    FileRecord,
+    JobRecord,
+    JobRow,
+    JobTable,
+)
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import JobStore
@@ -256,18 +263,20 @@ class SharedJobRecords(JobRecords):
                 self.note(job, False)
         lost = [each for each in written if each not in own and each not in self._changed]
         lost = [each for each in lost if self._store().by_id(each) is None]
-        claimed = await self._table.claim() if may_take_over else []
-        for row in [*await self._shared_table.reclaim(lost), *claimed]:
-            await self._take_over(row)
+        for row in await self._shared_table.reclaim(lost):
+            # One that nobody had before was refused when it began: its client was told so.
+            await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
+        for row in await self._table.claim() if may_take_over else ():
+            await self._take_over(row, may_repeat=True)
 
     def restate(self) -> None:
         """The engine is back, and may have lost what it had: write everything again."""
         for job in self._own():
             self.note(job, False)
 
-    async def _take_over(self, row: JobRow) -> None:
+    async def _take_over(self, row: JobRow, *, may_repeat: bool) -> None:
         job = self._restored(row)
-        if job.request and job.fence <= MOST_HOLDERS and self._repeat(job):
+        if may_repeat and job.request and job.fence <= MOST_HOLDERS and self._repeat(job):
             self.note(job, False)
             return
         _interrupt(job, self._clock(), LEFT)
