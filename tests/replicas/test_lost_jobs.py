@@ -209,6 +209,8 @@ async def test_without_the_engine_running_jobs_go_on_and_what_needs_it_is_refuse
         ):
             caller = Caller(cluster, http)
             long = [await caller.begin("slow", {"seconds": 300}) for _ in range(2)]
+            for job in long * 2:
+                await caller.get(f"/jobs/{job}")  # until each replica knows the other
             short = await caller.begin("slow", {"seconds": 2})
             engine.kill()
             await asyncio.sleep(1)  # until both know

@@ -31,6 +31,10 @@ def reachable(address: str) -> str:
     return f"http://{host}:{address.rpartition(':')[2]}"
 
 
+LISTENS = "listens"
+"""The kind of events that tell that a replica can be reached from now on."""
+
+
 class SharedFolder(Protocol):
     """What is needed of a hosted folder."""
 
@@ -72,6 +76,7 @@ class HostSharing:
         subscriptions.relay = lambda kind, facts: bus.tell(kind, **facts)
         for kind in RELAYED:
             bus.listen(kind, partial(subscriptions.hear, kind))
+        bus.listen(LISTENS, lambda _: self._start_chore(self.group.living.renew()))
         bus.listen(STATE, lambda facts: self._hear_state(facts["server"]))
         self.group.engine.on_back.append(self._hear_all)
         self.group.living.on_change.append(self._compare_folders)
@@ -81,6 +86,7 @@ class HostSharing:
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
         url = self._url or await asyncio.to_thread(reachable, address)
         await self.group.living.say(name=name, url=url)
+        self.group.bus.tell(LISTENS)
         await self.describe_folders()
 
     async def describe_folders(self) -> None:

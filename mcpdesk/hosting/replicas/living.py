@@ -92,13 +92,13 @@ class LivingReplicas:
 
     async def start(self) -> None:
         """Take the lease, and renew it from now on."""
-        await self._renew()
+        await self.renew()
         self._renewing_aio = asyncio.create_task(self._keep_renewing())
 
     async def say(self, **facts: object) -> None:
         """Say something else of this replica, at once."""
         self.me = replace(self.me, **facts)
-        await self._renew()
+        await self.renew()
 
     async def find(self, replica: str) -> ReplicaInfo | None:
         """A replica, living or not; None: nobody knows it. Raises: EngineAway."""
@@ -123,9 +123,10 @@ class LivingReplicas:
     async def _keep_renewing(self) -> None:
         while True:
             await asyncio.sleep(RENEW_S)
-            await self._renew()
+            await self.renew()
 
-    async def _renew(self) -> None:
+    async def renew(self) -> None:
+        """Renew the lease now, and read those of the others."""
         said = msgspec.json.encode(self.me)
         try:
             found = await self._engine.script(RENEW, self._keys, [self.me.id, said, LEASE_S, FORGOTTEN_S])
