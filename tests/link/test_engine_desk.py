@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 import pytest
 
+from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.inbox.question import Answer
 from mcpdesk.link.attach_messages import TrafficBatch, Welcome
 from mcpdesk.link.combined import engine_publisher, engine_streams
@@ -36,6 +37,7 @@ from tests.link.test_combined import has_all, replicas_of
 from tests.link.test_remote import FILES, text, until
 from tests.support.dashboard import Events
 from tests.support.desk import running_desk
+from tests.support.desk import until as desk_until
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
 from tests.support.folders import write
 from tests.support.http_client import http_client
@@ -366,7 +368,7 @@ async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Gr
     await asyncio.to_thread(group.add, 2)
     here, there = group.replicas.values()
     async with http_client() as client:
-        for seen_from, asked_at in ((here, there), (there, here)):
+        for seen_from, asked_at in ((here, there), (there, here), (here, there)):
             async with client.get(f"{seen_from.url}/dashboard/events") as answer:
                 assert answer.status == 200, await answer.text()
                 events = Events(answer)
@@ -387,3 +389,24 @@ async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Gr
                     assert answered.status == 200, await answered.text()
                 assert "selected=('red',)" in await asking
                 await events.until("clients", lambda told: len({c["replica"] for c in told["clients"]}) >= 1)
+
+
+async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group) -> None:
+    await asyncio.to_thread(group.add, 1)
+    engine = Engine(group.engine.url, group.name)
+    await engine.start()
+    old = LivingReplicas(engine)
+    await old.start()
+    await old.say(name="old:1", version="0.0.9", folders={"far": "x"})
+    link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))
+    try:
+        await desk_until(lambda: ReplicaState.UNREADABLE in states(link))
+        (named,) = (each for each in link.view().replicas if each.state is ReplicaState.UNREADABLE)
+        assert named.name == "old" and "is of mcpdesk 0.0.9" in named.said
+        assert [each.name for each in link.view().servers] == ["far"]
+        assert len([each for each in link.notices() if "0.0.9" in each.text]) == 1
+        await old.close()
+        await desk_until(lambda: ReplicaState.UNREADABLE not in states(link))
+    finally:
+        await asyncio.to_thread(link.close)
+        await engine.close()
