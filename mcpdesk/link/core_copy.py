@@ -224,6 +224,8 @@ class RemoteCall:
 class CoreCopy(Link):
     """Implements `Link` over a wire. Most of its methods are made from the tables of the messages."""
 
+    is_elsewhere = True
+
     def __init__(self, core: Welcome, room: CopyRoom, replica: str = "") -> None:
         """Nothing is shown until `follow` has begun; `replica` is the name that all of it gets."""
         self.core = core

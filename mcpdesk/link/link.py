@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
@@ -306,6 +306,8 @@ class Link(
 
     traffic: Index
     """Every frame the recorder has seen, paired into exchanges. Shared: read only."""
+    is_elsewhere: ClassVar[bool] = False
+    """Whether the core is another process: its clients do not wait for what the screen takes of this one."""
 
     @abstractmethod
     def view(self) -> CoreView:

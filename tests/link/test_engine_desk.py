@@ -24,7 +24,7 @@ from mcpdesk.link.attach_messages import TrafficBatch, Welcome
 from mcpdesk.link.combined import engine_publisher, engine_streams
 from mcpdesk.link.combined.combined_link import CombinedLink
 from mcpdesk.link.combined.engine_publisher import EnginePublisher
-from mcpdesk.link.combined.engine_replicas import EngineReplicas, EngineWire
+from mcpdesk.link.combined.engine_replicas import EngineReplicas, EngineWire, short_names
 from mcpdesk.link.core_copy import LOST, _of_core
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import ReplicaState, Verdict
@@ -124,6 +124,12 @@ def desk_over(group: Group) -> Iterator[CombinedLink]:
 
 def states(link: CombinedLink) -> list[ReplicaState]:
     return [each.state for each in link.view().replicas]
+
+
+def test_replicas_have_short_names_that_differ() -> None:
+    assert short_names(["web-1:3333", "web-2:3333"], ["a1", "b2"]) == ["web-1", "web-2"]
+    assert short_names(["web:1", "web:2", "db:1"], ["a1", "b2", "c3"]) == ["web:1", "web:2", "db"]
+    assert short_names(["pod:1", "pod:1"], ["a1b2c3", "d4e5f6"]) == ["pod:1#a1b2", "pod:1#d4e5"]
 
 
 def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group) -> None:
@@ -397,7 +403,7 @@ async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group)
     await engine.start()
     old = LivingReplicas(engine)
     await old.start()
-    await old.say(name="old:1", version="0.0.9", folders={"far": "x"})
+    await old.say(name="old:1", url="http://127.0.0.1:1", version="0.0.9", folders={"far": "x"})
     link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))
     try:
         await desk_until(lambda: ReplicaState.UNREADABLE in states(link))

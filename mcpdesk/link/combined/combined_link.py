@@ -94,6 +94,8 @@ class _Member:
 class CombinedLink(Link):
     """Implements `Link` over any number of cores."""
 
+    is_elsewhere = True
+
     def __init__(self, source: ReplicaSource, people: int = 1) -> None:
         """Join the replicas there are, and wait until one shows itself.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -160,21 +160,18 @@ class EngineReplicas:
             self._engine = Engine(self._url, self._name)
             await self._engine.start()
         try:
-            living = await living_replicas(self._engine)
+            living = [each for each in await living_replicas(self._engine) if each.url]  # those that listen
         except StorageError as error:
             raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
-        hosts = [each.name.partition(":")[0] for each in living]
-        return [
-            self._found(self._engine, each, hosts.count(each.name.partition(":")[0]) > 1) for each in living
-        ]
+        names = short_names([each.name for each in living], [each.id for each in living])
+        return [self._found(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
     async def close(self) -> None:
         """Close the connections to the engine."""
         if self._engine is not None:
             await self._engine.close()
 
-    def _found(self, engine: Engine, replica: ReplicaInfo, has_neighbours: bool) -> FoundReplica:
-        name = replica.name if has_neighbours else replica.name.partition(":")[0]
+    def _found(self, engine: Engine, replica: ReplicaInfo, name: str) -> FoundReplica:
         core = Welcome(
             mcpdesk=replica.version,
             pid=replica.pid,
@@ -191,6 +188,16 @@ class EngineReplicas:
             return await wire.join(), wire
 
         return join_through_engine
+
+
+def short_names(names: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Names like `web-1:3333` without the port where no other is on that machine; all of them different."""
+    hosts = [name.partition(":")[0] for name in names]
+    shorter = [host if hosts.count(host) == 1 else name for host, name in zip(hosts, names, strict=True)]
+    return [
+        name if shorter.count(name) == 1 else f"{name}#{id[:4]}"
+        for name, id in zip(shorter, ids, strict=True)
+    ]
 
 
 class OwnAndOtherReplicas:

@@ -82,6 +82,8 @@ BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
 """The share of a core that the screen then takes."""
 BUSY_S = 1.0
 """It is refreshed this often in any case."""
+ELSEWHERE_S = 0.35
+"""The same where clients are in another process; the screen then takes the larger share."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
 """When it is quiet, so long at a time frames are paired that a busy time left; keys come in between."""
 TOASTS_AT_ONCE = 3
@@ -206,7 +208,7 @@ class ScreenRefresher:
         came = traffic.frame_count - self._frames
         self._frames += came
         is_calm, is_behind = self._main.is_calm, traffic.paired < self._frames
-        share = BUSY_SHARE if is_calm else TYPING_SHARE
+        share = BUSY_SHARE if is_calm and not self._link.is_elsewhere else TYPING_SHARE
         is_busy = came >= (BUSY_FRAMES if is_calm else TYPING_FRAMES)
         self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
         if came < BUSY_FRAMES and is_behind and not self._is_catching_up:
@@ -228,7 +230,8 @@ class ScreenRefresher:
         """Whether the last refresh and its drawing took so much that the next has to wait."""
         at, used = self._looked
         since = time.monotonic() - at
-        return since < BUSY_S and time.thread_time() - used > share * since
+        least_s = ELSEWHERE_S if self._link.is_elsewhere else BUSY_S
+        return since < least_s and time.thread_time() - used > share * since
 
     def refresh(self) -> None:
         """Read the core's state once and bring everything visible up to date."""
