@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -188,6 +189,29 @@ async def test_a_replica_that_ends_hands_repeatable_jobs_over(
         assert await asyncio.to_thread(victim.end) == 0
         assert (await caller.over(job, 2 * WITHIN_S))["status"] == "succeeded"
         assert [line.split()[0] for line in runs(folder, "a")] == ["began", "began", "ended"]
+
+
+async def test_files_of_a_dead_replica_that_are_not_shared_are_refused_in_so_many_words(
+    tmp_path: Path, shared_engine: EngineServer
+) -> None:
+    write_x = "import sys; open(sys.argv[1], 'w').write('x')"
+    command = {"stage": "make", "command": "it", "produces": ["{output_dir}/x.txt"]}
+    command["run"] = ["{python}", "-c", write_x, "{output_dir}/x.txt"]
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "mcp.json").write_text(json.dumps({"name": "work", "commands": [command]}))
+    options = {"MCPDESK_NO_AUTH": "true", "MCPDESK_OUTPUT_DIRS": str(tmp_path / "none")}
+    async with (
+        replica_cluster(2, [folder], shared_engine, tmp_path, (), (), False, **options) as cluster,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http,
+    ):
+        caller = Caller(cluster, http)
+        job = await caller.begin("make-it", {})
+        await caller.over(job)
+        kill(cluster, cluster.of_job(job, shared_engine))
+        refused = await caller.get(f"/jobs/{job}/download", 410)
+        assert "this one does not share the folder of its files" in refused["error"]
+        assert (await caller.get(f"/jobs/{job}"))["status"] == "succeeded"
 
 
 def sleepers(process: int) -> set[int]:
