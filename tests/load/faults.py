@@ -2,9 +2,9 @@
 
     python -m tests.load.faults 200 --seed 7
 
-In the manner of Jepsen: clients call, answer questions and write over three replicas behind a proxy without
-stickiness, while replicas are killed, paused and restarted, and the engine is killed, paused and cut off from
-single replicas. Then all is healed, and what was confirmed is compared with what is there.
+In the manner of Jepsen: clients call, answer questions, write and listen over three replicas behind a proxy
+without stickiness, while replicas are killed, paused and restarted, and the engine is killed, paused and cut off
+from single replicas. Then all is healed, and what was confirmed is compared with what is there.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import aiohttp
 
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
+from tests.support.desk import until
 from tests.support.engine import EngineServer, engine_server
 from tests.support.replicas import ReplicaCluster, replica_cluster
 from tests.support.session_client import SessionClient, calculator, events
@@ -136,14 +137,27 @@ class Clients:
 
     def __init__(self, cluster: ReplicaCluster, found: Findings) -> None:
         self.done = asyncio.Event()
+        self.is_checked = asyncio.Event()
+        """Set when nobody needs the listeners any more."""
         self.sessions: list[SessionClient] = []
+        self.states = [""] * WORKERS
+        """How each listener's stream stands."""
+        self.heard = [0] * WORKERS
+        """How many changes of the list of tools each listener heard of."""
         self._cluster, self._found = cluster, found
         self._numbers = iter(range(1, 1 << 40))
 
     async def run(self) -> None:
         """Go on until it is done."""
         kinds = (self._add, self._ask, self._write)
-        await asyncio.gather(*(self._work(kind) for kind in kinds for _ in range(WORKERS)))
+        listeners = [asyncio.create_task(self._listen(number)) for number in range(WORKERS)]
+        try:
+            await asyncio.gather(*(self._work(kind) for kind in kinds for _ in range(WORKERS)))
+            await self.is_checked.wait()
+        finally:
+            for listener in listeners:
+                listener.cancel()
+            await asyncio.gather(*listeners, return_exceptions=True)
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[SessionClient]:
@@ -174,6 +188,21 @@ class Clients:
                 else:
                     self._found.ended[f"{kind} ok"] += 1
             # The session was never ended: it has to be there still, see `check_sessions`.
+
+    async def _listen(self, number: int) -> None:
+        """Keep the stream of a session open, wherever it can be."""
+        async with self.session() as client:
+            headers = {**client.headers, "Accept": "text/event-stream"}
+            while True:
+                with suppress(aiohttp.ClientError, TimeoutError):
+                    limit = aiohttp.ClientTimeout(None, sock_read=CALL_LIMIT_S)
+                    async with client.http.get(client.url, headers=headers, timeout=limit) as stream:
+                        self.states[number] = f"status {stream.status}"
+                        if stream.status == 200:
+                            async for _, message in events(stream):
+                                self.heard[number] += message.get("method", "").endswith("list_changed")
+                        self.states[number] = "ended"
+                await asyncio.sleep(0.2)
 
     async def _add(self, client: SessionClient) -> None:
         number = next(self._numbers)
@@ -270,6 +299,19 @@ async def check_all(cluster: ReplicaCluster, clients: Clients, found: Findings, 
     """Once all is healed: sessions go on, and what was confirmed is there, once."""
     for client in clients.sessions:
         await _healed(client, cluster.url, found)
+    before = list(clients.heard)
+    for index in range(len(cluster.replicas)):  # a stream may be between two replicas at one change
+        code = f'async def more_{index}() -> str:\n    """More."""\n    return ""\n'
+        (cluster.folders[0] / "tools" / f"more_{index}.py").write_text(code)
+        await asyncio.sleep(2)
+    with suppress(TimeoutError):
+        await until(lambda: all(now > then for now, then in zip(clients.heard, before, strict=True)), HEAL_S)
+    heard = zip(clients.heard, before, strict=True)
+    found.lost += [
+        f"changes told to listener {number}, {clients.states[number]}"
+        for number, (now, then) in enumerate(heard)
+        if now == then
+    ]
     state = EngineDatabase(engine, "calc")
     names = Counter(name for (name,) in await state.run(lambda c: list(c.execute("SELECT name FROM tasks"))))
     state.close()
@@ -321,10 +363,11 @@ async def run(count: int, seed: int, place: Path) -> Findings:
                 await Nemesis(cluster, engine, lines, found, seed).run(count)
                 await asyncio.sleep(1)
                 clients.done.set()
-                await load
                 shared = Engine(engine.url, cluster.name)
                 await check_all(cluster, clients, found, shared)
                 await shared.close()
+                clients.is_checked.set()
+                await load
             finally:
                 load.cancel()
                 await asyncio.gather(load, return_exceptions=True)

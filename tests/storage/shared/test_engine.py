@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
+from mcpdesk.protocol.handshake import SessionState
+from mcpdesk.storage import facts
 from mcpdesk.storage.shared.engine import PATIENCE_S, Engine, EngineAway, connect, shown
+from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.event_bus import EventBus
+from mcpdesk.transports.base import SharedSession
 from tests.support.desk import until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine
 from tests.support.patience import WITHIN_S
@@ -154,3 +159,33 @@ async def test_sentinels_are_asked_for_the_master(server: EngineServer, tmp_path
         await engine.run(lambda client: client.set("a", "b"))
         await engine.close()
     assert "keys=1" in server.ask("INFO", "keyspace")
+
+
+async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
+    options = ["--cluster-enabled", "yes", "--dir", str(tmp_path)]
+    with engine_server(options) as server:
+        server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        await until(lambda: "cluster_state:ok" in server.ask("CLUSTER", "INFO"))
+        engine = Engine(server.url.replace("redis://", "redis+cluster://").removesuffix("/0"), "clustered")
+        await engine.start()
+        state = EngineDatabase(engine, "mine")
+        await state.run(lambda c: facts.keep(c, "plan:", "tea"))
+        assert await state.run(lambda c: facts.fact(c, "plan:")) == "tea"
+        state.close()
+        one, two = EventBus(engine, "one"), EventBus(engine, "two")
+        heard: list[int] = []
+        two.listen("changed", lambda told: heard.append(told["number"]))
+        await two.start()
+        one.tell("changed", number=1)
+        await until(lambda: heard == [1])
+        await one.close()
+        await two.close()
+        sessions = EngineSessions(engine, one, "one", 60)
+        new = SharedSession("ab", "calc", "me", 1.0, SessionState({"protocolVersion": "2025-11-25"}), 0)
+        assert (await sessions.write(new, new.state)) is not None
+        joined = await sessions.join("ab", "calc", ["me"])
+        assert joined is not None and joined.block == 1
+        await sessions.end("ab")
+        assert await sessions.read("ab") is None
+        await sessions.close()
+        await engine.close()
