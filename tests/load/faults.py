@@ -2,8 +2,8 @@
 
     python -m tests.load.faults 200 --seed 7
 
-In the manner of Jepsen: clients call, answer questions, write and listen over three replicas behind a proxy
-without stickiness, while replicas are killed, paused and restarted, and the engine is killed, paused and cut off
+In the manner of Jepsen: clients call, answer questions, write and listen over three replicas behind a
+proxy without stickiness, while replicas are killed and paused, and the engine is killed, paused and cut off
 from single replicas. Then all is healed, and what was confirmed is compared with what is there.
 """
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mcpdesk.protocol.handshake import SessionState, joined
 from mcpdesk.storage.shared.engine import Engine, EngineAway
-from mcpdesk.storage.shared.event_bus import EventBus
+from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 from mcpdesk.transports.base import SharedSession
 
 NOTE_S = 0.05
@@ -21,13 +21,13 @@ ATTEMPTS = 20
 TOLD = "session"
 """The kind of events about sessions."""
 
-WRITE = """
+WRITE = f"""
 local key = KEYS[1]
 local version, writer, ended = unpack(redis.call('HMGET', key, 'version', 'writer', 'ended'))
-if ended then return {-2} end
-if writer == ARGV[7] then return {tonumber(version)} end
+if ended then return {{-2}} end
+if writer == ARGV[7] then return {{tonumber(version)}} end
 if version and version ~= ARGV[1] then
-  return {-1, tonumber(version), redis.call('HGET', key, 'state'), redis.call('HGET', key, 'owner')}
+  return {{-1, tonumber(version), redis.call('HGET', key, 'state'), redis.call('HGET', key, 'owner')}}
 end
 local number = (version or ARGV[1]) + 1
 redis.call('HSET', key, 'version', number, 'writer', ARGV[7], 'server', ARGV[2], 'owner', ARGV[3],
@@ -36,7 +36,8 @@ if not version then
   redis.call('HSET', key, 'blocks', ARGV[8] + 1, 'block:' .. ARGV[8], ARGV[9], 'heard', ARGV[10])
 end
 redis.call('EXPIRE', key, ARGV[6])
-return {number}
+{ANNOUNCE}
+return {{number}}
 """
 """Write a session of a version. One that the engine has lost is written anew; an ended one is not."""
 JOIN = """
@@ -51,10 +52,11 @@ end
 return found
 """
 """Read a session, and take a block of numbers in it for a replica if one is named."""
-END = """
+END = f"""
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'ended', 1)
 redis.call('EXPIRE', KEYS[1], ARGV[1])
+{ANNOUNCE}
 """
 
 
@@ -77,11 +79,11 @@ class EngineSessions:
         """
         writer = os.urandom(8).hex()
         for _ in range(ATTEMPTS):
-            found = await self._engine.script(WRITE, [self._key(session.id)], self._row(session, writer))
+            keys = [self._key(session.id), self._bus.key]
+            found = await self._engine.script(WRITE, keys, self._row(session, writer))
             if found[0] == -2:
                 return None
             if found[0] >= 0:
-                self.tell("changed", session.id, version=found[0])
                 return replace(session, version=found[0])
             theirs = msgspec.json.decode(found[2], type=SessionState)
             state = joined(base, session.state, theirs)
@@ -105,8 +107,8 @@ class EngineSessions:
 
     async def end(self, identifier: str) -> None:
         """End a session everywhere. Raises: EngineAway."""
-        await self._engine.script(END, [self._key(identifier)], [self._ttl_s])
-        self.tell("ended", identifier)
+        told = self._bus.arguments(TOLD, what="ended", session=identifier)
+        await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *told])
 
     async def holder(self, identifier: str, block: int) -> str:
         """The replica that has the streams and requests of a block. Raises: EngineAway."""
@@ -199,7 +201,8 @@ class EngineSessions:
     def _row(self, session: SharedSession, writer: str) -> list[Any]:
         state = msgspec.json.encode(session.state)
         head = [session.version, session.server, session.owner, session.used, state]
-        return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last]
+        told = self._bus.arguments(TOLD, what="changed", session=session.id)
+        return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last, *told]
 
     def _key(self, identifier: str) -> str:
         return self._engine.key("session", identifier)

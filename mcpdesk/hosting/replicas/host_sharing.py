@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.replicas.living import folder_digest
-from mcpdesk.hosting.replicas.replica_group import STATE, ReplicaGroup
+from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import RELAYED
 from mcpdesk.settings import Settings
+from mcpdesk.storage.shared.engine_database import CHANGED
 
 WILDCARDS = ("//0.0.0.0:", "//[::]:")
 """How an address begins that means every one of this machine."""
@@ -77,7 +78,7 @@ class HostSharing:
         for kind in RELAYED:
             bus.listen(kind, partial(subscriptions.hear, kind))
         bus.listen(LISTENS, lambda _: self._start_chore(self.group.living.renew()))
-        bus.listen(STATE, lambda facts: self._hear_state(facts["server"]))
+        bus.listen(CHANGED, lambda facts: self._hear_state(facts["server"]))
         self.group.engine.on_back.append(self._hear_all)
         self.group.living.on_change.append(self._compare_folders)
 

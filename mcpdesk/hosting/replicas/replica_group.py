@@ -20,21 +20,18 @@ from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import ForwardedAnswer
 from mcpdesk.transports.figure import Figure, Sample
 
-STATE = "state"
-"""The kind of events about the state of a server."""
-
 
 class ServerInEngine:
     """The state of one server that several replicas serve."""
 
-    def __init__(self, engine: Engine, server: str, changed: Callable[[], object], core: CoreMark) -> None:
+    def __init__(self, engine: Engine, server: str, bus: EventBus, core: CoreMark) -> None:
         self.core = core
         self.clock = engine.clock
-        self._engine, self._server, self._changed = engine, server, changed
+        self._engine, self._server, self._bus = engine, server, bus
 
     def open(self) -> EngineDatabase:
-        """The state; `changed` is called whenever it was written here."""
-        return EngineDatabase(self._engine, self._server, self._changed)
+        """The state."""
+        return EngineDatabase(self._engine, self._server, self._bus)
 
 
 class ReplicaGroup:
@@ -63,7 +60,7 @@ class ReplicaGroup:
     def state_of(self, server: str) -> ServerInEngine:
         """Where the state of a server lies."""
         core = CoreMark(self.id, self.is_alive, LEASE_S + RENEW_S)
-        return ServerInEngine(self.engine, server, lambda: self.bus.tell(STATE, server=server), core)
+        return ServerInEngine(self.engine, server, self.bus, core)
 
     def job_table(self, server: str) -> EngineJobTable:
         """The records of the jobs of a server."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from mcpdesk.errors import StorageError
 from mcpdesk.storage.database import MIGRATIONS, Work
 from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 
 T = TypeVar("T")
 
@@ -27,12 +28,15 @@ ATTEMPTS = 50
 """How often work is begun anew because another replica was quicker."""
 PAGE_BYTES = 1024
 
-STORE = """
+CHANGED = "state"
+"""The kind of events that tell of a changed state."""
+STORE = f"""
 local version, writer = unpack(redis.call('HMGET', KEYS[1], 'version', 'writer'))
 version = version or '0'
 if writer == ARGV[3] then return tonumber(version) end
 if version ~= ARGV[1] then return -1 end
 redis.call('HSET', KEYS[1], 'version', version + 1, 'writer', ARGV[3], 'data', ARGV[2])
+{ANNOUNCE}
 return version + 1
 """
 """Write a new version if the one it was made from is still there. Returns its number, or -1."""
@@ -51,14 +55,15 @@ class EngineDatabase:
         self,
         engine: Engine,
         server: str,
-        changed: Callable[[], object] = lambda: None,
+        bus: EventBus | None = None,
         migrations: Sequence[str] = MIGRATIONS,
     ) -> None:
-        """`changed` is called whenever this replica has written something."""
+        """What is written is told on the `bus`, see `CHANGED`."""
         self._engine = engine
         self._key = engine.key("state", server)
         self.place = f"the state of {server} in {engine.shown}"
-        self._changed = changed
+        self._bus = bus or EventBus(engine, "")
+        self._told = self._bus.arguments(CHANGED, server=server)
         self._migrations = migrations
         self._connection: sqlite3.Connection | None = None
         self._version = -1
@@ -92,7 +97,6 @@ class EngineDatabase:
                 if image is None:
                     return result
                 if await self._store(version, image):
-                    self._changed()
                     return result
         raise StorageError(f"{self.place} is changed by others all the time: try again")
 
@@ -101,7 +105,8 @@ class EngineDatabase:
             self._version = -1
             raise StorageError(f"{self.place} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
         self._version = -1  # until it is known what became of it
-        stored = await self._engine.script(STORE, [self._key], [version, image, os.urandom(12).hex()])
+        written = [version, image, os.urandom(12).hex(), *self._told]
+        stored = await self._engine.script(STORE, [self._key, self._bus.key], written)
         if stored < 0:
             return False
         self._version = stored

@@ -19,6 +19,12 @@ KEPT_EVENTS = 10_000
 PAUSE_S = 0.25
 """Time between two attempts to read while the engine is away."""
 
+ANNOUNCE = f"""
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_EVENTS}, '*',
+           'kind', ARGV[#ARGV - 2], 'from', ARGV[#ARGV - 1], 'facts', ARGV[#ARGV])
+"""
+"""A part of scripts: adds the event in their last three arguments to the stream, their second key."""
+
 Listener = Callable[[Mapping[str, Any]], object]
 """Takes what another replica told."""
 
@@ -71,6 +77,10 @@ class EventBus:
     def fields(self, kind: str, facts: Mapping[str, Any]) -> dict[str, bytes]:
         """An event as the stream has it."""
         return {"kind": kind.encode(), "from": self._replica, "facts": msgspec.msgpack.encode(facts)}
+
+    def arguments(self, kind: str, **facts: Any) -> list[bytes]:
+        """The last arguments of a script with `ANNOUNCE`: it writes something and tells of it, or neither."""
+        return list(self.fields(kind, facts).values())
 
     async def since(self, identifier: str) -> list[tuple[str, str, Mapping[str, Any]]]:
         """Id, kind and facts of everything told behind an id, by whichever replica. Raises: EngineAway."""

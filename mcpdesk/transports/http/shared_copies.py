@@ -28,6 +28,8 @@ from mcpdesk.transports.http.session_records import hashed, seal
 CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """Requests after which a session is written before they are answered."""
 RELAYED = frozenset({"list-changed", "resource-updated", "log"})
+READ_AGAIN_S = 0.5
+"""Time between two attempts to read a session that another replica wrote."""
 BLOCKS = 1000
 """Blocks of numbers in a session; a replica that meets it later begins with the first one again."""
 
@@ -177,6 +179,7 @@ class SharedCopies:
         assert session.shared is not None
         shared, identifier = self._replicas.sessions, session.shared.id
         shared.tell("carried", identifier)
+        await self._refresh(session)
         for kind, facts in await shared.missed(identifier):
             if kind in RELAYED:
                 session.dialogue.hear(kind, facts)
@@ -221,7 +224,7 @@ class SharedCopies:
         session = self._copies.get(identifier)
         if session is None or session.shared is None:
             return
-        if kind == "changed" and facts["version"] > session.shared.version:
+        if kind == "changed":
             self.start_chore(self._read_again(session))
         elif kind == "ended":
             self._sessions.close_copy(session, "the client ended the session")
@@ -233,13 +236,19 @@ class SharedCopies:
             session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {})
 
     async def _read_again(self, session: HttpSession) -> None:
+        """Take over what another replica wrote, as soon as the engine tells."""
+        while not session.is_closed:
+            try:
+                return await self._refresh(session)
+            except StorageError:
+                await asyncio.sleep(READ_AGAIN_S)
+
+    async def _refresh(self, session: HttpSession) -> None:
+        """Take over what is written of a session. Raises: StorageError."""
         known = session.shared
         assert known is not None
-        try:
-            found = await self._replicas.sessions.read(known.id)
-        except StorageError:
-            return  # it is read again when it is written the next time
-        if found is not None and session.shared is known:
+        found = await self._replicas.sessions.read(known.id)
+        if found is not None and session.shared is known and found.version > known.version:
             session.shared = replace(found, block=known.block)
             state: SessionState = found.state
             session.dialogue.catch_up(state)

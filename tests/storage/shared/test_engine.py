@@ -22,6 +22,7 @@ from mcpdesk.transports.base import SharedSession
 from tests.support.desk import until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine
 from tests.support.patience import WITHIN_S
+from tests.support.ports import free_port
 
 pytestmark = needs_engine
 
@@ -162,7 +163,7 @@ async def test_sentinels_are_asked_for_the_master(server: EngineServer, tmp_path
 
 
 async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
-    options = ["--cluster-enabled", "yes", "--dir", str(tmp_path)]
+    options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--dir", str(tmp_path)]
     with engine_server(options) as server:
         server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
         await until(lambda: "cluster_state:ok" in server.ask("CLUSTER", "INFO"))

@@ -139,8 +139,9 @@ async def test_an_answer_that_was_lost_is_not_written_twice(
 ) -> None:
     engine = Engine(shared_engine.url, deployment(tmp_path))
     key = engine.key("state", "mine")
-    first = await engine.script(engine_database.STORE, [key], [0, b"image", "me"])
-    again = await engine.script(engine_database.STORE, [key], [0, b"image", "me"])
-    other = await engine.script(engine_database.STORE, [key], [0, b"other", "you"])
+    keys, told = [key, engine.key("bus")], ["kind", "from", "facts"]
+    first = await engine.script(engine_database.STORE, keys, [0, b"image", "me", *told])
+    again = await engine.script(engine_database.STORE, keys, [0, b"image", "me", *told])
+    other = await engine.script(engine_database.STORE, keys, [0, b"other", "you", *told])
     assert (first, again, other) == (1, 1, -1)
     await engine.close()
