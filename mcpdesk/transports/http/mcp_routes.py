@@ -512,7 +512,8 @@ async def _carry(
 ) -> web.StreamResponse:
     """Send what follows event `after` on a stream, until the stream, the connection or the token ends.
 
-    `copies` are given for the standing stream of a session that replicas share. Raises: StorageError.
+    `copies` are given for the standing stream of a session that replicas share. While the engine is away it
+    ends at once, as nobody knows what its client has missed: the client comes back.
     """
     stream = EventStream(request)
     done = asyncio.Event()
@@ -520,8 +521,8 @@ async def _carry(
     connection = connection_of(request)
     connection.on_lost(done.set)
     try:
-        if copies is not None:
-            await copies.catch_up_on_stream(session)
+        if copies is not None and not await copies.catch_up_on_stream(session):
+            done.set()
         async with until_expired(caller):
             while not done.is_set() and not stream.is_broken:
                 stream.put(KEEP_ALIVE)

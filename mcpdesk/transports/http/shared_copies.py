@@ -171,20 +171,26 @@ class SharedCopies:
         if session.shared is not None:
             self._replicas.sessions.tell("said", session.shared.id, message=codec.encode(message))
 
-    async def catch_up_on_stream(self, session: HttpSession) -> None:
+    async def catch_up_on_stream(self, session: HttpSession) -> bool:
         """Put on a session's stream, which this replica carries from now on, what its client has missed.
 
-        Raises: StorageError.
+        False while nobody can say what that is.
         """
         assert session.shared is not None
         shared, identifier = self._replicas.sessions, session.shared.id
         shared.tell("carried", identifier)
-        await self._refresh(session)
-        for kind, facts in await shared.missed(identifier):
+        try:
+            await self._refresh(session)
+            missed = await shared.missed(identifier)
+        except StorageError as error:
+            log.info("a stream is not carried on yet: %s", error)
+            return False
+        for kind, facts in missed:
             if kind in RELAYED:
                 session.dialogue.hear(kind, facts)
             elif facts.get("session") == identifier and facts.get("what") == "message":
                 session.standing.put(facts["message"])
+        return True
 
     async def note_heard(self, session: HttpSession) -> None:
         """Note that the client of a session has heard of everything until now."""
