@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import MSG_DONTWAIT, MSG_PEEK
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -172,6 +171,11 @@ def _open_door(traffic: TapTraffic, recording: Recording) -> Iterator[str]:
 
 def _wait_for_screens(listener: socket, recording: Recording, told: int, words: int) -> None:
     """Serve screens. Nothing is loaded for them before the first one is there."""
+    from socket import (
+        MSG_DONTWAIT,
+        MSG_PEEK,
+    )  # Windows lacks the first, and has commands that need this module
+
     while True:
         visitor, _ = listener.accept()
         select.select([visitor], [], [], JOIN_S)
