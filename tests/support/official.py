@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -172,9 +172,10 @@ async def websocket_client(url: str) -> AsyncIterator[Any]:
     ):  # fmt: skip
 
         async def receive() -> None:
-            async for frame in socket:
-                message = types.jsonrpc_message_adapter.validate_json(frame.data, by_name=False)
-                await to_client.send(SessionMessage(message))
+            with suppress(anyio.BrokenResourceError):  # a client that has left reads no more
+                async for frame in socket:
+                    message = types.jsonrpc_message_adapter.validate_json(frame.data, by_name=False)
+                    await to_client.send(SessionMessage(message))
             await to_client.aclose()
 
         async def send() -> None:
