@@ -48,6 +48,22 @@ class Trace(Struct, frozen=True):
         return {key.upper(): value for key in KEYS if (value := getattr(self, key))}
 
 
+class CallSpan(Struct, frozen=True):
+    """The place of a call in a trace."""
+
+    trace: Trace
+    """What its handler passes on: whatever that starts stands below the handler."""
+    trace_id: int
+    span_id: int
+    handler_id: int
+    parent_id: int = 0
+    """Of the caller's span; 0: the call begins the trace."""
+    is_sampled: bool = True
+    """False: the trace is not recorded."""
+    linked: Trace | None = None
+    """The trace the HTTP request belonged to, where that is another one."""
+
+
 NONE = Trace()
 
 

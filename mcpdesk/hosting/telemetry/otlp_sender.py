@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.transports.figure import Figure
@@ -18,7 +18,7 @@ from mcpdesk.transports.figure import Figure
 if TYPE_CHECKING:
     from mcpdesk.hosting.journal import Journal
     from mcpdesk.hosting.telemetry.otlp_values import Collector
-    from mcpdesk.hosting.telemetry.span_records import SpanRecord
+    from mcpdesk.hosting.telemetry.span_records import Delivery, SpanRecord
 
 MOST_WAITING = 16_384
 """Records that wait to be sent; further ones are lost."""
@@ -32,16 +32,6 @@ FLUSH_S = 2.0
 SOURCE = "otel"
 GRPC_PORT = ":4317"
 INSTALL = "pip install 'mcpdesk[otel]'"
-
-
-class Delivery(NamedTuple):
-    """What became of a batch."""
-
-    signal: str
-    """`traces` or `metrics`."""
-    spans: int
-    reason: str
-    """Why the collector did not take it; empty: it did."""
 
 
 class OtlpSender:

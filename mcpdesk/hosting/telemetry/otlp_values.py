@@ -56,8 +56,13 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.span import TraceState
 
-from mcpdesk.hosting.telemetry.otlp_sender import Delivery
-from mcpdesk.hosting.telemetry.span_records import CallRecord, QuestionRecord, SpanRecord, WorkRecord
+from mcpdesk.hosting.telemetry.span_records import (
+    CallRecord,
+    Delivery,
+    QuestionRecord,
+    SpanRecord,
+    WorkRecord,
+)
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.calls.call_figures import OutcomeKind

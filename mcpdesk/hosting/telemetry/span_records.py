@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.phases import Phases
+from mcpdesk.protocol.trace import CallSpan
 from mcpdesk.server.calls.call_figures import OutcomeKind
-from mcpdesk.server.calls.call_watch import CallSpan
 
 
 class WorkKind(Enum):
@@ -85,3 +85,13 @@ class WorkRecord(Struct, gc=False, frozen=True):
 
 
 SpanRecord = CallRecord | QuestionRecord | WorkRecord
+
+
+class Delivery(NamedTuple):
+    """What became of a batch."""
+
+    signal: str
+    """`traces` or `metrics`."""
+    spans: int
+    reason: str
+    """Why the collector did not take it; empty: it did."""

@@ -20,8 +20,8 @@ from mcpdesk.jobs.programs import Program, ProgramState
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import METHODS, canonical
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.protocol.trace import read_trace, trace_of
-from mcpdesk.server.calls.call_watch import AskedQuestion, CallSpan
+from mcpdesk.protocol.trace import CallSpan, read_trace, trace_of
+from mcpdesk.server.calls.call_watch import AskedQuestion
 from mcpdesk.server.offer.server import Server
 from mcpdesk.transports.figure import Figure, Sample
 

@@ -19,25 +19,9 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.client_questions import Terms
     from mcpdesk.protocol.jsonrpc import JSONObject
     from mcpdesk.protocol.outlet import Reply
-    from mcpdesk.protocol.trace import Trace
+    from mcpdesk.protocol.trace import CallSpan
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.offer.server import Server
-
-
-class CallSpan(Struct, frozen=True):
-    """The place of a call in a trace."""
-
-    trace: Trace
-    """What its handler passes on: whatever that starts stands below the handler."""
-    trace_id: int
-    span_id: int
-    handler_id: int
-    parent_id: int = 0
-    """Of the caller's span; 0: the call begins the trace."""
-    is_sampled: bool = True
-    """False: the trace is not recorded."""
-    linked: Trace | None = None
-    """The trace the HTTP request belonged to, where that is another one."""
 
 
 class AskedQuestion(Struct):

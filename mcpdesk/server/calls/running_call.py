@@ -22,10 +22,9 @@ from mcpdesk.server.calls.call_phases import Waits
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.jobs.job import Job
-    from mcpdesk.protocol.trace import Trace
+    from mcpdesk.protocol.trace import CallSpan, Trace
     from mcpdesk.server.asks.client_requests import ClientRequests
     from mcpdesk.server.asks.question_wording import ClientQuestion
-    from mcpdesk.server.calls.call_watch import CallSpan
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 T = TypeVar("T")
