@@ -425,6 +425,9 @@ class Replicas(Protocol):
     def sessions(self) -> SharedSessions:
         """What they share of sessions."""
 
+    def clock(self) -> float:
+        """Unix time, the same on all of them."""
+
     @property
     def away(self) -> str:
         """Why nothing shared can be used now; empty while it can."""

@@ -2,7 +2,7 @@
 
     python -m tests.load.faults 200 --seed 7
 
-In the manner of Jepsen: clients call, answer questions, write and listen over three replicas behind a
+In the manner of Jepsen: clients call, answer, write, start jobs and listen over three replicas behind a
 proxy without stickiness, while replicas are killed and paused, and the engine is killed, paused and cut off
 from single replicas. Then all is healed, and what was confirmed is compared with what is there.
 """
@@ -35,6 +35,8 @@ from tests.support.session_client import SessionClient, calculator, events
 CALL_LIMIT_S = 60.0
 """A call that has not ended by then, with an answer or an error, hangs."""
 HEAL_S = 60.0
+MARKS = "marks.txt"
+"""File in which each job leaves a line."""
 WORKERS = 4
 """Clients of each kind."""
 
@@ -55,6 +57,8 @@ class Findings:
     confirmed: set[str] = field(default_factory=set)
     """Names of tasks whose making was confirmed."""
     injected: Counter[str] = field(default_factory=Counter)
+    jobs: dict[str, str] = field(default_factory=dict)
+    """Marks that accepted jobs were to leave, by the ids of the jobs."""
 
     @property
     def is_clean(self) -> bool:
@@ -65,6 +69,7 @@ class Findings:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.ended.items()))
         faults = ", ".join(f"{number} {kind}" for kind, number in sorted(self.injected.items()))
         lines = [f"operations: {kinds}", f"faults: {faults}", f"confirmed writes: {len(self.confirmed)}"]
+        lines.append(f"accepted jobs: {len(self.jobs)}")
         for name in ("hung", "wrong", "lost", "twice"):
             found = getattr(self, name)
             lines.append(f"{name}: {len(found)} {'; '.join(found[:5])}".rstrip())
@@ -91,6 +96,12 @@ class EngineLine:
         self._is_cut = True
         for writer in list(self._open):
             writer.transport.abort()
+
+    def turn_to(self, port: int) -> None:
+        """Break every connection, and lead new ones to another engine."""
+        self._port = port
+        self.cut()
+        self.mend()
 
     def mend(self) -> None:
         """Take connections again."""
@@ -149,7 +160,7 @@ class Clients:
 
     async def run(self) -> None:
         """Go on until it is done."""
-        kinds = (self._add, self._ask, self._write)
+        kinds = (self._add, self._ask, self._write, self._start_job)
         listeners = [asyncio.create_task(self._listen(number)) for number in range(WORKERS)]
         try:
             await asyncio.gather(*(self._work(kind) for kind in kinds for _ in range(WORKERS)))
@@ -224,6 +235,17 @@ class Clients:
                         self._found.wrong.append(f"ask {name}: {message}"[:200])
                     return
         raise ConnectionError("the stream ended without an answer")
+
+    async def _start_job(self, client: SessionClient) -> None:
+        name = f"job-{next(self._numbers)}"
+        arguments = {"name": name, "place": str(self._cluster.folders[0].parent / MARKS)}
+        params = {"name": "leave-mark", "arguments": arguments, "mode": "async"}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        async with client.http.post(f"{self._cluster.url}/v1/mcp", json=message) as answer:
+            assert answer.status == 200
+            job: str = (await answer.json())["result"]["job_id"]
+        self._found.jobs[job] = name
+        await asyncio.sleep(0.1)
 
     async def _write(self, client: SessionClient) -> None:
         name = f"task-{next(self._numbers)}-end"
@@ -312,11 +334,36 @@ async def check_all(cluster: ReplicaCluster, clients: Clients, found: Findings, 
         for number, (now, then) in enumerate(heard)
         if now == then
     ]
+    await check_jobs(cluster, found)
     state = EngineDatabase(engine, "calc")
     names = Counter(name for (name,) in await state.run(lambda c: list(c.execute("SELECT name FROM tasks"))))
     state.close()
     found.lost += sorted(found.confirmed - set(names))
     found.twice += [name for name, number in names.items() if number > 1]
+
+
+async def check_jobs(cluster: ReplicaCluster, found: Findings) -> None:
+    """Every accepted job has ended, ran at most once, and did its work if it says so."""
+    limit = aiohttp.ClientTimeout(10)
+    ends: dict[str, str] = {}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True), timeout=limit) as http:
+        deadline = time.monotonic() + HEAL_S
+        while time.monotonic() < deadline and (left := [job for job in found.jobs if job not in ends]):
+            for job in left:
+                with suppress(aiohttp.ClientError, TimeoutError, ValueError):
+                    async with http.get(f"{cluster.url}/jobs/{job}") as answer:
+                        status = (await answer.json()).get("status") if answer.status == 200 else ""
+                    if status in ("succeeded", "failed", "canceled"):
+                        ends[job] = status
+            await asyncio.sleep(0.5)
+    found.lost += [f"the end of {job} ({name})" for job, name in found.jobs.items() if job not in ends]
+    marks = cluster.folders[0].parent / MARKS
+    counted = Counter(marks.read_text().split() if marks.exists() else ())
+    found.twice += [name for name, number in counted.items() if number > 1]
+    done = [found.jobs[job] for job, end in ends.items() if end == "succeeded"]
+    found.lost += [f"the mark of {name}" for name in done if not counted[name]]
+    found.ended["job succeeded"] += len(done)
+    found.ended["job interrupted"] += len(ends) - len(done)
 
 
 async def _healed(client: SessionClient, url: str, found: Findings) -> None:

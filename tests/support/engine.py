@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -27,7 +28,8 @@ class EngineServer:
     def __init__(self, options: Sequence[str] = ()) -> None:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._options = options
+        self._place = TemporaryDirectory()
+        self._options = options if "--dir" in options else (*options, "--dir", self._place.name)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -57,6 +59,11 @@ class EngineServer:
             self._process.wait()
             self._process = None
 
+    def close(self) -> None:
+        """End it for good."""
+        self.kill()
+        self._place.cleanup()
+
     def ask(self, *words: str) -> str:
         """What it answers to one command, as text."""
         with socket.create_connection(("127.0.0.1", self.port), WITHIN_S) as connection:
@@ -72,7 +79,7 @@ def engine_server(options: Sequence[str] = ()) -> Iterator[EngineServer]:
     try:
         yield server
     finally:
-        server.kill()
+        server.close()
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,13 @@ async def slow(seconds: float, ctx: Context) -> str:
     await ctx.progress(2, 2, "done")
     return "slept"
 
+async def leave_mark(name: str, place: str) -> str:
+    """Add a line to a file, in a moment."""
+    await asyncio.sleep(0.3)
+    with open(place, "a") as file:
+        file.write(name + "\\n")
+    return name
+
 async def ask_name(ctx: Context) -> str:
     """Ask the client."""
     given = await ctx.elicit("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})

@@ -42,6 +42,7 @@ class ReplicaGroup:
         self.engine = Engine(url, name, tell)
         self.living = LivingReplicas(self.engine)
         self.id = self.living.me.id
+        self.clock = self.engine.clock
         self.bus = EventBus(self.engine, self.id)
         self.secrets = SharedSecrets(self.engine)
         self.sessions = EngineSessions(self.engine, self.bus, self.id, session_ttl_s)

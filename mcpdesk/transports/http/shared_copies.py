@@ -72,7 +72,7 @@ class SharedCopies:
     async def publish(self, session: HttpSession) -> None:
         """Write a session whose handshake succeeded. Raises: StorageError."""
         session.dialogue.number_requests(secrets.token_hex(8), 1)
-        state, used = session.dialogue.state, time.time()
+        state, used = session.dialogue.state, self._replicas.clock()
         owner = seal(session.id, session.owner, self._key())
         new = SharedSession(hashed(session.id), session.server, owner, used, state, 0)
         self._take(session, await self._replicas.sessions.write(new, state))
@@ -104,7 +104,7 @@ class SharedCopies:
         known = session.shared
         assert known is not None
         owner = seal(session.id, session.owner, self._key())
-        now = replace(known, state=session.dialogue.state, owner=owner, used=time.time())
+        now = replace(known, state=session.dialogue.state, owner=owner, used=self._replicas.clock())
         written = await self._replicas.sessions.write(now, known.state)
         if written is None:
             self._sessions.drop(session)
@@ -117,7 +117,7 @@ class SharedCopies:
         known = session.shared
         if known is None:
             return False
-        if known.used < time.time() - min(60.0, self._sessions.ttl_s / 10):
+        if known.used < self._replicas.clock() - min(60.0, self._sessions.ttl_s / 10):
             return True
         owner = seal(session.id, session.owner, self._key())
         return session.dialogue.state != known.state or owner != known.owner
@@ -148,7 +148,7 @@ class SharedCopies:
             found = await self._replicas.sessions.read(session.shared.id)
         except StorageError:
             return
-        left_s = 0.0 if found is None else found.used + self._sessions.ttl_s - time.time()
+        left_s = 0.0 if found is None else found.used + self._sessions.ttl_s - self._replicas.clock()
         if found is None:
             self._sessions.drop(session)
         elif left_s <= 0:
