@@ -153,12 +153,15 @@ async def test_nothing_found_says_how_to_see_all() -> None:
 
 @pytest.mark.slow
 async def test_another_pane_can_set_the_filter() -> None:
-    async with running() as (_, pilot, pane):
+    async with running() as (app, pilot, pane):
         pane.open_exchange(2)
         await pilot.pause()
+        pane.detail.focus_first()
+        await pilot.pause()
+        assert pane.detail.has_focus_within
         pane.show_only('peer:"desk"')
         await pilot.pause()
-        assert not pane.detail.display
+        assert not pane.detail.display and app.focused is pane.listing
         await pane.workers.wait_for_complete()
         assert len(pane.listing.view.lines) == 1 and pane.query_one(Input).display
 

@@ -160,6 +160,7 @@ class TrafficPane(FilterPane):
     def show_only(self, query: str) -> None:
         """Show what matches and the newest of it, without the details of what was looked at before."""
         self.remove_class("-detail")
+        self.listing.focus()  # the details, which may have had the focus, are hidden
         self.set_filter(query)
 
     def open_exchange(self, number: int) -> None:
