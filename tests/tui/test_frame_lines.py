@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
@@ -10,10 +11,21 @@ from textual.app import App, ComposeResult
 from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
 from mcpdesk.tui.screens.main_screen import PANES
+from tests.support.desk import running_desk
 from tests.support.fake_link import sample_view
+from tests.support.folders import write
 from tests.support.frame import running_frame
+from tests.support.patience import WITHIN_S
+from tests.support.workbench import bench
 
 VIEW = sample_view(0.0)
+HOSTED = {
+    "mcp.json": '{"name": "near"}',
+    "tools/tools.py": """
+        async def add(a: int) -> int:
+            return a + 1
+        """,
+}
 RATES = [0, 1, 2, 4, 8, 0.4, 3, 14]
 
 
@@ -72,6 +84,22 @@ async def test_stuck_loop_takes_the_place_of_the_url() -> None:
     assert "loop stuck 12.0 s " in await line(replace(VIEW, stuck=Stuck(12, "", "")))
     text = await line(replace(VIEW, silent_s=4))
     assert "no answer for 4 s" in text and "http" not in text
+
+
+@pytest.mark.parametrize("width", [200, 120, 80])
+async def test_holding_is_seen_on_every_screen(width: int, tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", HOSTED)) as desk,
+        bench(desk, size=(width, 24)) as it,  # type: ignore[arg-type]
+    ):
+        await it.until(lambda: "near" in it.shown())
+        assert "‖" not in it.shown()
+        desk.hold("tool:add", "requests").result(WITHIN_S)
+        await it.until(lambda: "‖ holding" in it.shown())
+        call = desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
+        await it.until(lambda: "‖ 1 held" in it.shown())
+        desk.hold("", "requests").result(WITHIN_S)
+        await it.until(lambda: call.outcome.done() and "‖" not in it.shown())
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 60, 40])

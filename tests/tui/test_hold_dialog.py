@@ -8,7 +8,8 @@ import pytest
 
 from mcpdesk.link.link import LinkCall
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.traffic.hold_dialog import HoldDialog
+from mcpdesk.tui.traffic.hold_dialog import HeldList, HoldDialog
+from mcpdesk.tui.widgets.fields import LineField
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -180,3 +181,20 @@ async def test_keys_are_for_the_first_message_that_comes_unless_the_filter_is_be
         await it.until(lambda: "→ request" in it.shown())
         await it.pilot.press("R")
         assert not second.outcome.done() and "xR" in it.shown()
+
+
+async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        for keys in (["r"], ["enter", "ctrl+r"]):
+            call = add(desk, 1)
+            await it.until(lambda: "→ request" in it.shown() and isinstance(it.app.focused, HeldList))
+            await it.pilot.press(*keys)
+            await it.until(lambda: "none waits" in it.shown())
+            await it.pilot.pause()
+            assert call.outcome.done() and isinstance(it.app.focused, LineField)
+        await it.pilot.press("ctrl+u", "enter")
+        await it.until(lambda: not desk.held().rule)

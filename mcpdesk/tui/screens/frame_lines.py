@@ -11,6 +11,7 @@ from textual.screen import Screen
 
 from mcpdesk.link.values import (
     CoreView,
+    HoldView,
     Protection,
     ReplicaState,
     ReplicaView,
@@ -49,6 +50,7 @@ STATES = {
 }
 """State of a server that is not hosted here -> word and style."""
 SPARK_SECONDS = 8
+NONE_HELD = HoldView()
 
 
 class DeskHeader(PartLine):
@@ -62,16 +64,19 @@ class DeskHeader(PartLine):
         super().__init__()
         self._seen: tuple[object, ...] = ()
 
-    def show_view(self, view: CoreView, server: str, rates: Sequence[float], waiting: int) -> None:
+    def show_view(
+        self, view: CoreView, server: str, rates: Sequence[float], waiting: int, held: HoldView = NONE_HELD
+    ) -> None:
         """Show a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
         now, due = time.time(), view.work.next_callback
         left = "" if due is None else countdown(due - now)
         peers = connected(view.clients, now)
-        seen = (view, server, tuple(rates), waiting, left, peers)
+        seen = (view, server, tuple(rates), waiting, left, peers, held)
         if seen != self._seen:
             self._seen = seen
             shown = next((one for one in view.servers if one.name == server), None)
-            state = [*_places(view, shown), *_traffic(peers, rates), *_work(view.work, left, waiting)]
+            state = [*_places(view, shown), *_traffic(peers, rates), *_holding(held)]
+            state += _work(view.work, left, waiting)
             self.show([BRAND, *_server(shown, view), *state])
 
 
@@ -172,6 +177,16 @@ def _traffic(peers: int, rates: Sequence[float]) -> Iterator[LinePart]:
     text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
     tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
     yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
+
+
+def _holding(held: HoldView) -> Iterator[LinePart]:
+    """That messages are held back, which is forgotten easily on another screen."""
+    if held.rule or held.messages:
+        count = len(held.messages)
+        told, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
+        tip = f"Messages that a filter lets pass wait for you: H in the traffic\n{one_line(held.rule, 200)}"
+        action = "screen.show_screen('traffic')"
+        yield _part(told, "bold $text-warning", action, tip, short, 78, right=True)
 
 
 def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:

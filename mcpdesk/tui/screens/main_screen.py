@@ -416,7 +416,7 @@ class MainScreen(Screen[None]):
             self._has_server = True
             self.call_after_refresh(self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
-        self.header.show_view(view, self.server, rates, len(waiting))
+        self.header.show_view(view, self.server, rates, len(waiting), self.link.held())
         jobs = view.work.running_jobs
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
         self._badge = " ".join(marks)

@@ -235,7 +235,7 @@ class HoldDialog(Dialog[bool]):
         strip = self.query_one(WayStrip)
         rule, ways = self.query_one(LineField).true_text, WAYS[strip.current]
         self._decide(lambda: self._link.hold(rule, ways))
-        if rule.strip() and not strip.has_focus:
+        if self._shown.messages and rule.strip() and not strip.has_focus:
             self.listing.focus()
 
     @property
@@ -276,6 +276,8 @@ class HoldDialog(Dialog[bool]):
         field = self.query_one(LineField)
         if view.messages and not before.messages and field.has_focus and field.true_text == view.rule:
             self.listing.focus()  # nobody changes the filter, and the keys that are told are the list's
+        elif before.messages and not view.messages and not self.query_one(WayStrip).has_focus:
+            field.focus()  # which is all there is to do
 
     def _look(self) -> None:
         view = self._link.held()
@@ -284,7 +286,7 @@ class HoldDialog(Dialog[bool]):
         elif view.messages:
             self.listing.refresh()  # the seconds
         is_gone = all(one.number != self._edited for one in view.messages)
-        if is_gone and self.editor.has_focus_within:
+        if is_gone and view.messages and self.editor.has_focus_within:
             self.listing.focus()  # what is typed is not for the next message
 
     def _show_keys(self) -> None:
