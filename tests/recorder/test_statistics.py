@@ -14,6 +14,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import statistics
 from mcpdesk.recorder.index.statistics import OTHER, SLOTS, CallTally, SlotTimes, Subject
 from mcpdesk.recorder.index.statistics_rows import ALL, as_csv, as_json, rows_of
+from mcpdesk.recorder.record import FAULT, Direction, HeldMark
 from tests.support.traffic import (
     IN,
     OPENED,
@@ -124,6 +125,40 @@ def test_what_a_call_waited_for_a_person_is_no_part_of_what_it_took() -> None:
     settle(recording)
     (tally,) = recording.index.statistics.sums(Subject.TOOL).values()
     assert tally.calls == 3 and tally.slowest_s == pytest.approx(0.5)
+
+
+def held(recording: Recording, at: float, seconds: float, how: str, number: int = 1) -> None:
+    sent = Direction.IN if how == "passed on" else Direction.OUT
+    recording.mark(HeldMark(1, sent, number, OPENED + at, seconds, how))
+
+
+def test_what_a_call_was_held_by_a_person_is_no_part_of_what_it_took(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "held.jsonl")
+    recording.start()
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "Bash"), at=OPENED)
+    held(recording, 23, 23, "passed on")
+    held(recording, 24, 0.9, "notifications/message passed on")
+    held(recording, 34.02, 10, "changed")
+    recording.frame(1, OUT, text(1, "done"), at=OPENED + 34.5)
+    recording.frame(1, IN, call(1, "Late"), at=OPENED + 40)
+    held(recording, 42, 2, f"late {FAULT} 1")
+    recording.frame(1, OUT, text(1, "done"), at=OPENED + 42.25)
+    recording.frame(1, IN, call(7, "order"), at=OPENED + 50)
+    held(recording, 53, 3, "passed on", 7)
+    recording.frame(1, OUT, asks(7, "state", size="How large?"), at=OPENED + 54)
+    recording.frame(1, IN, retry(8, "order", "state", size={"cups": 1}), at=OPENED + 60)
+    held(recording, 65, 5, "passed on", 8)
+    recording.frame(1, OUT, text(8, "done"), at=OPENED + 66)
+    settle(recording)
+    recording.close()
+    capture = Archive(tmp_path / "held.jsonl").index
+    capture.catch_up(float("inf"))
+    capture.statistics.update(float("inf"))
+    for index in (recording.index, capture):
+        sums = index.statistics.sums(Subject.TOOL)
+        took = {name: round(tally.slowest_s, 3) for (_, name), tally in sums.items()}
+        assert took == {"Bash": 1.5, "Late": 2.25, "order": 2.0}
 
 
 def test_pictures_and_files_cost_no_text_tokens() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import time
 
 import pytest
 
 from mcpdesk.link.link import LinkCall
+from mcpdesk.recorder.index.statistics import Subject
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.traffic.hold_dialog import HeldList, HoldDialog
 from mcpdesk.tui.widgets.fields import LineField
@@ -198,3 +200,20 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
             assert call.outcome.done() and isinstance(it.app.focused, LineField)
         await it.pilot.press("ctrl+u", "enter")
         await it.until(lambda: not desk.held().rule)
+
+
+async def test_statistics_do_not_count_the_time_a_person_held_a_call(tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        held = add(desk, 1)
+        await it.until(lambda: any(time() - one.since > 2 for one in desk.held().messages))
+        await it.until(lambda: isinstance(it.app.focused, HeldList))
+        await it.pilot.press("r")
+        await it.until(held.outcome.done)
+        await it.pilot.press("escape", "6")
+        await it.until(lambda: "1 call " in it.shown() and "slowest" in it.shown())
+        (tally,) = desk.traffic.statistics.sums(Subject.TOOL).values()
+        assert tally.calls == 1 and tally.slowest_s < 2

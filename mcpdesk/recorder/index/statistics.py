@@ -220,6 +220,9 @@ class PairedFrames(Protocol):
     def whole(self) -> Callable[[int], bytes]:
         """All bytes of a frame."""
 
+    def held_s(self, row: int) -> float:
+        """Seconds for which a person held what a row stands for at the desk."""
+
 
 class CallStatistics:
     """The tallies of one index. Any thread may count and read."""
@@ -335,11 +338,11 @@ class CallStatistics:
     def _count(self, start: int, stop: int) -> None:
         """Count the requests of peers among some rows that are over and part of no other.
 
-        What a call waited for its client or for people is no part of what it took.
+        What a call waited for its client or for people, who may have held it, is no part of what it took.
         """
         table, whole, found = self._index.table, self._index.operations.whole, self._found
         client_s, person_s = self._index.operations.client_s, table.person_s
-        connections = self._index.connections
+        connections, held_s = self._index.connections, self._index.held_s
         columns = (
             table.kind, table.direction, table.status, table.connection, table.label,
             table.started, table.ended, table.size, table.asked, table.tokens,
@@ -357,7 +360,8 @@ class CallStatistics:
             tally = found.get((server, peer, label)) or self._find(server, peer, label)
             took_s = None
             if status in _TIMED:
-                took_s = max(0.0, ended - began - client_s(row) - person_s.get(row, 0.0))
+                waited_s = client_s(row) + person_s.get(row, 0.0) + held_s(row)
+                took_s = max(0.0, ended - began - waited_s)
             if label in self._list_labels and status == _OK:
                 self._lists.append(row)
             tally.add(status, began, took_s, asked, size - asked, tokens)

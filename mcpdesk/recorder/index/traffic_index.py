@@ -6,7 +6,7 @@ One reader at a time advances the index with `catch_up`; everything else may be 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from threading import Lock
 from time import perf_counter, time
@@ -15,13 +15,15 @@ from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeK
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME
-from mcpdesk.recorder.record import Direction, Gap, HeldMark, Source
+from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, Source
 
 STEPS = ("GET http", "POST http", "HTTP ")
 """How the HTTP of a login begins: a request names a whole address, an answer its status."""
 _SLICE = 64
 """Frames between two looks at the clock; segments of a ring are a multiple of it."""
 _RATE_S = 600
+_TOLD = "notifications/"
+"""How the mark of a notification begins that was held on its own."""
 _CLOSE_S = 0.1
 """How far the times of a message and of what is noted about it may be apart."""
 
@@ -86,6 +88,7 @@ class Index:
         self.paired = 0
         """Frames looked at so far."""
         self._marks: dict[tuple[int, int | str | float], list[HeldMark]] = {}
+        self._marks_lock = Lock()
         self._marked = 0
         """Marks of the source that are in there."""
         self._known_gaps = source.gaps
@@ -243,23 +246,43 @@ class Index:
 
     def marks_of(self, exchange: Exchange) -> list[HeldMark]:
         """What became of the messages of an exchange that were held at the desk."""
-        marks = self._source.marks
-        while self._marked < len(marks):
-            mark = marks[self._marked]
-            self._marks.setdefault((mark.connection, mark.id), []).append(mark)
-            self._marked += 1
-        if not marks:
+        if not self._source.marks:
             return []
         if exchange.id is None:  # a client's came when it began to wait, a server's went when it had waited
-            told = self._marks.get((exchange.connection, exchange.method), ())
+            told = self._marks_under(exchange.connection, exchange.method)
             waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in told)
             return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
         # Ids may be used again once their request is over.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
-        found = self._marks.get((exchange.connection, exchange.id), ())
+        found = self._marks_under(exchange.connection, exchange.id)
         return [
             mark for mark in found if mark.at - mark.held + _CLOSE_S > exchange.started and mark.at < ended
         ]
+
+    def held_s(self, row: int) -> float:
+        """Seconds for which a person held the rounds of an operation, and its answer, at the desk.
+
+        What a rule delays, and notifications that are held while the call goes on, do not count.
+        """
+        if not self._source.marks:
+            return 0.0
+        table, operation = self.table, self.operations.get(row)
+        asks = table.label[row], table.direction[row]
+        parts = [] if operation is None else [each for each in operation.rows if each >= table.base]
+        rounds = [row, *(each for each in parts if (table.label[each], table.direction[each]) == asks)]
+        marked = [each for each in rounds if self._marks_under(table.connection[each], table.id[each])]
+        marks = chain.from_iterable(self.marks_of(self._exchange(each)) for each in marked)
+        return sum(mark.held for mark in marks if FAULT not in mark.how and not mark.how.startswith(_TOLD))
+
+    def _marks_under(self, connection: int, key: int | str | float | None) -> Sequence[HeldMark]:
+        """The marks of one id, or of one method of notifications."""
+        with self._marks_lock:
+            marks = self._source.marks
+            while self._marked < len(marks):
+                mark = marks[self._marked]
+                self._marks.setdefault((mark.connection, mark.id), []).append(mark)
+                self._marked += 1
+        return () if key is None else self._marks.get((connection, key), ())
 
     def _http_line(self, frame: int) -> str:
         """What HTTP said of a frame that is no message of the protocol, but a step of a login."""
