@@ -24,7 +24,7 @@ from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.screens import main_screen
-from mcpdesk.tui.screens.frame_lines import DeskTabs
+from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
 from mcpdesk.tui.screens.main_screen import RESTING_BEATS, MainScreen, ScreenRefresher
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
@@ -196,6 +196,8 @@ async def test_a_question_opens_by_itself_once_and_is_counted_until_it_ends(dial
         await pilot.press("a")
         await pilot.pause()
         assert toasts(app) == ["No question is waiting."]
+        footer = app.main.query_one(DeskFooter)
+        assert "a answer" not in footer.render().plain
         app.main.last_key = -math.inf
         question = link.ask(PAGE)
         app.main.refresher.refresh()
@@ -207,10 +209,17 @@ async def test_a_question_opens_by_itself_once_and_is_counted_until_it_ends(dial
         await pilot.pause()
         assert app.screen is app.main and not app.main.query_one(QuestionBanner).display
         assert "3 Activity ?1" in app.main.query_one(DeskTabs).render().plain
+        for size in ((80, 24), (200, 60), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert " a answer " in footer.render().plain
         await pilot.press("a")
         assert opened(app)
         link.decline(question.id)
         app.main.refresher.refresh()
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "a answer" not in footer.render().plain
         assert not app.main.questions.waiting
 
 

@@ -71,8 +71,23 @@ async def test_escape_leaves_own_words_before_it_leaves_the_dialog() -> None:
         assert not desk.is_open and desk.link.answers == []
 
 
-async def test_enter_without_a_choice_says_what_is_missing() -> None:
+@pytest.mark.parametrize(("keys", "label"), [((), "PostgreSQL"), (("down",), "SQLite")])
+async def test_enter_takes_the_highlighted_option_of_which_one_is_wanted(
+    keys: tuple[str, ...], label: str
+) -> None:
     async with asked(DATABASE) as desk:
+        await desk.press(*keys, "enter")
+        assert desk.link.answers == [(desk.question.id, (Answer((label,)),))]
+
+
+async def test_enter_on_an_empty_field_takes_no_option() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("down", "down", "enter")
+        assert desk.link.answers == [] and "Choose at least one option" in desk.shown()
+
+
+async def test_enter_without_a_choice_says_what_is_missing() -> None:
+    async with asked(CHECKS) as desk:
         await desk.press("enter")
         assert desk.link.answers == []
         note = desk.dialog.query_one(".note", Static)

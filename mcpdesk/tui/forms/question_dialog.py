@@ -147,7 +147,12 @@ class QuestionScreen(Dialog[None]):
         self.page.scroll_by(by)
 
     async def action_next_page(self) -> None:
-        """Go to the next page; answer on the last page."""
+        """Go to the next page; answer on the last page. Where one option is wanted, take the highlighted one.
+
+        What runs something for a client is allowed only by a choice of its own.
+        """
+        if not self._is_approval:
+            self.page.choose_highlighted()
         if problem := self.page.draft.problem:
             self._note(problem[:1].upper() + problem[1:] + ".")
             return

@@ -222,6 +222,12 @@ class QuestionPage(VerticalScroll, can_focus=False):
             self.post_message(self.Changed())
         self._follow()
 
+    def choose_highlighted(self) -> None:
+        """Choose the option under the cursor where one has to be chosen, and none is."""
+        page, draft = self.draft.page, self.draft
+        if page.is_required and not page.multi_select and not draft.chosen and self.cursor < self._count:
+            self.choose()
+
     def leave_words(self) -> None:
         """Go from the free answer to the options, or only remove the focus where there are none."""
         if self._count:

@@ -269,16 +269,27 @@ class NewsRow(PartLine):
 
 NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
 """Severity -> what stands before such news, and its style."""
+ANSWER = "main.open_question"
 EVERYWHERE = ("app.", "main.")
 """Scopes whose keys stand last."""
 
 
 class DeskFooter(PartLine):
-    """Follows the focus by itself."""
+    """Follows the focus by itself. While a question waits, it has the key for that, too."""
 
     DEFAULT_CSS = """
     DeskFooter { background: $panel; color: $text-muted; }
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_asked = False
+
+    def announce(self, *, is_asked: bool) -> None:
+        """Say whether a question waits."""
+        if is_asked != self._is_asked:
+            self._is_asked = is_asked
+            self._follow(self.screen)
 
     def on_mount(self) -> None:
         """Redraw whenever the active keys change."""
@@ -291,25 +302,29 @@ class DeskFooter(PartLine):
 
     def _follow(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
-            self.show(list(_parts(screen)))
+            self.show(list(_parts(screen, {ANSWER} if self._is_asked else ())))
 
 
-def _parts(screen: Screen[object]) -> Iterator[LinePart]:
+def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
     """The keys of the focused pane on the left, those of the desk on the right, each action once.
 
-    Those that only a wide footer has room for stand after the others, and go first.
+    Those that only a wide footer has room for stand after the others, and go first. `also` are ids of more.
     """
+
+    def is_shown(each: Binding) -> bool:
+        return each.show or each.id in also
+
     enabled = [each.binding for each in screen.active_bindings.values() if each.enabled]
-    spare = [each for each in enabled if not each.show and each.id in BY_ID and BY_ID[each.id].wide]
+    spare = [each for each in enabled if not is_shown(each) and each.id in BY_ID and BY_ID[each.id].wide]
     places, spare_places = {True: 60, False: 90}, {True: 20, False: 0}
     shown = set[tuple[str | None, str]]()
-    own = [each for each in enabled if each.show and _is_own(each)]
-    for binding in (*own, *spare, *(each for each in enabled if each.show and not _is_own(each))):
+    own = [each for each in enabled if is_shown(each) and _is_own(each)]
+    for binding in (*own, *spare, *(each for each in enabled if is_shown(each) and not _is_own(each))):
         name = (binding.id, binding.action)
         if name not in shown:
             shown.add(name)
             is_own = _is_own(binding)
-            ranks = places if binding.show else spare_places
+            ranks = places if is_shown(binding) else spare_places
             key = binding.key_display or key_name(binding.key)
             text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", binding.description, " ")
             action, rank = f"press({binding.key!r})", ranks[is_own] + _weight(binding)

@@ -335,7 +335,7 @@ class MainScreen(Screen[None]):
         self.last_call = -math.inf
         """When a key or a click last made a call of the desk's own, in monotonic seconds."""
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
-        self._banner, self.news = QuestionBanner(), NewsRow()
+        self._banner, self.news, self._footer = QuestionBanner(), NewsRow(), DeskFooter()
         self.panes = panes
         self._first = self._place.screen if self._place.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
@@ -348,7 +348,7 @@ class MainScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The frame; panes come at their first visit."""
-        yield from (self.header, self.tabs, self.switcher, self._banner, self.news, DeskFooter())
+        yield from (self.header, self.tabs, self.switcher, self._banner, self.news, self._footer)
         width, height = MINIMUM
         yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
 
@@ -417,6 +417,7 @@ class MainScreen(Screen[None]):
             self.call_after_refresh(self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
         self.header.show_view(view, self.server, rates, len(waiting), self.link.held())
+        self._footer.announce(is_asked=bool(waiting))
         jobs = view.work.running_jobs
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
         self._badge = " ".join(marks)
