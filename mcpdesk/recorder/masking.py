@@ -23,9 +23,12 @@ SECRET_HEADERS: Final = frozenset(
         "x-amz-security-token",
     }
 )
+SESSION_HEADERS: Final = frozenset({"mcp-session-id"})
+"""Who knows one may speak in that session, as long as it lasts. Two of them are told apart still."""
 _WORDS = (
     "password passwd passphrase secret token apikey accesskey privatekey secretkey clientsecret credential "
-    "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin"
+    "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin "
+    "mcpsessionid"
 )
 _NAMES = frozenset(_WORDS.split())
 _ENDINGS = (
@@ -44,7 +47,7 @@ _ENDINGS = (
 )
 _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
-_IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth"})
+_IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
 """Names that are secret in an address, but not in JSON."""
 _PARAMETER = re.compile(
     r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
@@ -64,12 +67,14 @@ _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECA
 # What follows is read over in one go where it turns out to be none: texts may be made to take long.
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
 _USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
-_KEY = re.compile(r'(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*:\s*\1')
+_KEY = re.compile(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
+"""A member up to its value: a string, or a bare number or word."""
 _STRING = re.compile(r'(?:[^"\\]|\\.)*')
 _ASSIGNED = re.compile(
-    r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|(?P<name>[A-Za-z_][\w.-]{1,63}+)=)"
+    r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|"
+    r"(?P<name>[A-Za-z_][\w.-]{1,63}+)(?:=|[ \t]{1,8}=[ \t]{1,8}))"
 )
-"""A name in a command or a line of a log, up to its value: `TOKEN=...`, `--password ...`."""
+"""A name in a command or a line of a log, up to its value: `TOKEN=...`, `--password ...`, `api_key = ...`."""
 _ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
 _TOKEN = re.compile(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
@@ -83,10 +88,30 @@ _SIGN = re.compile(
     r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
 )
 """Without any of these a text holds nothing to hide, which most short ones show at once."""
-_HEADER = re.compile(r"((?:x-api-key|api-key|x-auth-token|cookie|set-cookie)\s*[:=]\s*)(\S+)", re.IGNORECASE)
-
-
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_TAILS = "|".join(sorted({word[-3:] for word in (*_NAMES, *_ENDINGS)} | {"-id"}))
+_COLON = re.compile(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
+"""The colon behind a name that ends like a secret one, as in YAML, logs and headers: `password: ...`."""
+_NAME = re.compile(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
+_GAP = re.compile(r"[ \t]*+(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?", re.IGNORECASE)
+"""What stands between a colon and the value behind it: the scheme of a token stays."""
+_NAMED_VALUE = re.compile(
+    r"""\\*+["'](?![\s,:;)}\]])[^"'\\]++
+        | [^\s"'\\,;<>{}\[\]] (?: [^\s"'\\,;<>{}\[\]] | ["'](?=[A-Za-z0-9]) )*+""",
+    re.VERBOSE,
+)
+_MORE_COOKIES = re.compile(r"""(?:;[ \t]*[^\s;"'\\]+)*+""")
+_BARE = re.compile(r"""[^\s"'\\,;<>{}\[\]]++""")
+_PLAIN_WORDS = frozenset(
+    {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
+    | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}
+)
+"""What stands behind the name of a secret in code and in schemas, and is none."""
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    re.DOTALL,
+)
+"""A private key to its last line; to the end of the text where that is cut off."""
 
 
 def holds_token(text: str) -> bool:
@@ -114,27 +139,29 @@ _is_secret_name = lru_cache(4_096)(_judge)
 def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
     """Headers with secret values masked; `also` names further secret ones. The scheme of a token stays."""
     secret = SECRET_HEADERS | {name.lower() for name in also}
-    return tuple(
-        (
-            name,
-            mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value),
-        )
-        for name, value in headers
-    )
+    return tuple((name, _mask_pair(name, value, secret)) for name, value in headers)
+
+
+def _mask_pair(name: str, value: str, secret: frozenset[str]) -> str:
+    """The value of a header, as it is shown."""
+    if name.lower() in SESSION_HEADERS:
+        return mask_session(value)
+    return mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value)
 
 
 def mask_text(text: str) -> str:
     """Text with tokens, keys in addresses and commands, and secret-looking JSON members masked."""
     if _SIGN.search(text) is None:
         return text
-    text = _mask_parameters(text)
+    text = _PRIVATE_KEY.sub(MASK, text) if "-----BEGIN " in text else text
+    text = _mask_parameters(text) if "=" in text or "%" in text or "\\u00" in text else text
     text = _mask_assigned(text) if "=" in text or "--" in text else text
     text = _TOKEN.sub(MASK, text)
-    text = _USERINFO.sub(rf"\1{MASK}\2", text)
+    text = _USERINFO.sub(rf"\1{MASK}\2", text) if "://" in text else text
     text = _BEARER.sub(rf"\1\2{MASK}", text)
-    text = _HEADER.sub(rf"\1{MASK}", text)
-    text = _JWT.sub(lambda found: found[0] if found[1] is None else MASK, text)
-    return _mask_members(text) if '"' in text else text
+    text = _JWT.sub(lambda found: found[0] if found[1] is None else MASK, text) if "eyJ" in text else text
+    text = _mask_members(text) if '"' in text else text
+    return _mask_named(text) if ":" in text else text
 
 
 def mask_json(value: Any, schema: Any = None) -> Any:
@@ -179,6 +206,13 @@ def mask_header(value: str) -> str:
     """What is shown of a secret header: the scheme of a token, where it has one."""
     scheme, _, rest = value.partition(" ")
     return f"{scheme} {MASK}" if rest and scheme.lower() in {"bearer", "basic", "digest"} else MASK
+
+
+def mask_session(value: str) -> str:
+    """What is shown of the id of a session: the same for the same one, and nothing to use it with."""
+    from hashlib import sha256
+
+    return value if value.startswith(MASK) else f"{MASK}{sha256(value.encode()).hexdigest()[:6]}"
 
 
 def _mask_entry(key: str, value: Any, schema: Any) -> Any:
@@ -232,6 +266,29 @@ def _mask_assigned(text: str) -> str:
     return "".join([*pieces, text[at:]]) if pieces else text
 
 
+def _mask_named(text: str) -> str:
+    """Text with what stands behind secret names and a colon masked."""
+    pieces, at = [], 0
+    for colon in _COLON.finditer(text):
+        name = _NAME.search(text[max(at, colon.start() - _LONGEST_NAME) : colon.start()])
+        if colon.start() < at or name is None or not is_secret(name[0]):
+            continue
+        known, gap = name[0].lower(), _GAP.match(text, colon.end())
+        if gap is None or not (gap[0] or known in SECRET_HEADERS):
+            continue
+        value = _NAMED_VALUE.match(text, gap.end()) or _NAMED_VALUE.match(text, colon.end())
+        if value is None or _is_plain(value[0]):
+            continue
+        more = _MORE_COOKIES.match(text, value.end()) if known.endswith("cookie") else None
+        pieces += [text[at : value.start()], MASK]
+        at = (more or value).end()
+    return "".join([*pieces, text[at:]]) if pieces else text
+
+
+def _is_plain(value: str) -> bool:
+    return value.rstrip(").:?").lower() in _PLAIN_WORDS
+
+
 def _is_secret_parameter(name: str) -> bool:
     for _ in range(_DEEPEST):
         if "%" not in name:
@@ -246,8 +303,11 @@ def _mask_members(text: str) -> str:
     for key in _KEY.finditer(text):
         if key.start() < at or not is_secret(key[2]):
             continue
+        bare = None if key[3] else _BARE.match(text, key.end())
+        if bare is not None and _is_plain(bare[0]):
+            continue
         pieces += [text[at : key.end()], MASK]
-        at = _end_of_string(text, key.end(), key[1])
+        at = bare.end() if bare is not None else _end_of_string(text, key.end(), key[1])
     return "".join([*pieces, text[at:]])
 
 

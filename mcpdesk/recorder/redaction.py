@@ -27,7 +27,15 @@ from mcpdesk.recorder.capture.capture_lines import (
     note_line,
 )
 from mcpdesk.recorder.index.exchange import Exchange
-from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, is_secret, mask_headers, mask_message, mask_text
+from mcpdesk.recorder.masking import (
+    MASK,
+    SECRET_HEADERS,
+    SESSION_HEADERS,
+    is_secret,
+    mask_headers,
+    mask_message,
+    mask_text,
+)
 from mcpdesk.recorder.readable_message import is_deep
 from mcpdesk.recorder.record import Frame, HeldMark, HttpNote
 
@@ -36,19 +44,7 @@ SHORTEST: Final = 6
 LONGEST: Final = 4_096
 _LARGEST_JSON = 8 << 20
 """Bytes of a frame beyond which it is masked as a text."""
-_SESSION_HEADERS = ("mcp-session-id",)
-"""Who knows one may speak in that session, as long as it lasts."""
 _SPARED = frozenset({*METHODS, "2.0", MASK})
-_NAMED = re.compile(
-    r"""(?<![\w.-])(?P<name>[a-z_][\w.-]{1,60}+)(?:\\*"[ \t]*:[ \t]*|:[ \t]+|[ \t]+=[ \t]+)
-        (?P<value>(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?[^\s"'\\,;<>{}\[\]]++)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""A value behind a name in a text, as in YAML, logs and headers: `password: ...`."""
-_COOKIES = re.compile(r"\b(?P<name>set-cookie|cookie)\s*[:=]\s*(?P<value>[^\n\"'\\]+)", re.IGNORECASE)
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
-)
 _STRING_END = re.compile(rb'(?<!\\)(?:\\\\)*"')
 _BASE64 = re.compile(r"(?<![\w+/-])[\w+/-]{12,}+={0,2}", re.ASCII)
 _BASIC = re.compile(r"\bBasic\s+([\w+/=-]+)", re.IGNORECASE)
@@ -61,7 +57,7 @@ class Redactor:
     def __init__(self, known: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
         """`known` are secrets from elsewhere, `headers` names of further headers that carry some."""
         self._known = set[str]()
-        self._headers = (*_SESSION_HEADERS, *headers)
+        self._headers = tuple(headers)
         self._schemas: dict[str, Any] = {}
         """Input schemas by the names of tools, as a server listed them."""
         self._pattern: re.Pattern[str] | None = None
@@ -98,7 +94,10 @@ class Redactor:
         """Request or status line and headers."""
         masked = mask_headers(note.headers, self._headers)
         for (name, value), (_, shown) in zip(note.headers, masked, strict=True):
-            self._learn_hidden(value, shown)
+            if name.lower() in SESSION_HEADERS:
+                self._learn(value)
+            else:
+                self._learn_hidden(value, shown)
             if shown != value and name.lower().endswith("cookie"):
                 for found in _COOKIE.finditer(value):
                     self._learn(found[1])
@@ -119,8 +118,7 @@ class Redactor:
             if isinstance(value, dict | list) and not is_deep(text.encode("utf-8", "replace"), value):
                 masked = self._value(value)
                 return text if masked == value else orjson.dumps(masked).decode()
-        shown = mask_text(_COOKIES.sub(_without_value, _PRIVATE_KEY.sub(MASK, text)))
-        shown = _NAMED.sub(_without_value, shown)
+        shown = mask_text(text)
         self._learn_hidden(text, shown)
         shown = self._pattern.sub(MASK, shown) if self._pattern is not None else shown
         return _BASE64.sub(self._encoded, shown)
@@ -265,10 +263,6 @@ def _is_option(word: Any) -> bool:
     if not isinstance(word, str):
         return False
     return is_secret(word) if word.startswith("--") and "=" not in word else word.lower() in SECRET_HEADERS
-
-
-def _without_value(found: re.Match[str]) -> str:
-    return found[0].removesuffix(found["value"]) + MASK if is_secret(found["name"]) else found[0]
 
 
 def _decoded(text: str) -> str:

@@ -51,6 +51,10 @@ LINES = {
     "deploy --token {} --dry-run": secret(),
     "deploy --client-secret={}": secret(),
     "password: {}": secret(),
+    "api_key: {}": secret(),
+    "{{client_secret: {}}}": secret(),
+    "user: ada\n  db_password : '{}'": secret(),
+    "-----BEGIN PRIVATE KEY-----\nMIIE\n{}\n": secret(length=64),
     "Authorization: token {}": secret(),
     "Cookie: a=1; sid={}": secret(),
     "postgres://ada:{}@db/main": secret(),
@@ -161,7 +165,7 @@ def test_fifty_secrets_and_none_is_left(
     archive.index.catch_up(float("inf"))
     one = next(one for one in archive.index.exchanges if one.name == "login")
     arguments = json.loads(archive.whole(one.request or 0))["params"]["arguments"]
-    assert arguments["user"] == "ada" and arguments["word"] == MASK and len(one.notifications) == 26
+    assert arguments["user"] == "ada" and arguments["word"] == MASK and len(one.notifications) == 30
     assert archive.unreadable == 0 and [mark.how for mark in archive.marks] == ["changed"]
     (started,) = (one for one in archive.index.exchanges if one.name == "start")
     asked = json.loads(archive.whole(started.request or 0))["params"]["arguments"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import orjson
 
 from mcpdesk.recorder import export, recorded_cases
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import HeldMark
+from mcpdesk.recorder.record import HeldMark, HttpNote
 from tests.support.traffic import IN, OUT, busy_recording, call, connection, settle, text
 
 SECRETS = ("hunter2", "topsecret", "abcdef123456")
@@ -38,6 +39,24 @@ def test_nothing_exported_holds_a_secret() -> None:
         export.as_text(index, n) + export.as_json(index, n) + export.curl(index, n) for n in every
     )
     assert not any(secret in exported for secret in SECRETS)
+
+
+def test_sessions_keys_and_named_values_are_masked_in_every_format() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, "probe"))
+    told = "password: planted1\n{client_secret: planted2}\n-----BEGIN PRIVATE KEY-----\nplanted3\n"
+    told += "-----END PRIVATE KEY-----\nuser: ada"
+    for number, session in enumerate(("planted-session-1", "planted-session-2", "planted-session-1")):
+        note = HttpNote("POST /mcp/profiles HTTP/1.1", (("Mcp-Session-Id", session),))
+        recording.frame(1, IN, call(number, "echo", {"text": told}), note=note)
+        recording.frame(1, OUT, text(number, told))
+    settle(recording)
+    index = recording.index
+    for writer in (export.json_lines, export.report, export.har, export.curl_commands):
+        exported = b"".join(writer(index, range(3))).decode()
+        assert "planted" not in exported and "user: ada" in exported
+        shown = re.findall(r"••••[0-9a-f]{6}", exported)
+        assert len(shown) == 3 and shown[0] == shown[2] != shown[1]
 
 
 def test_a_report_cannot_be_broken_by_what_it_reports() -> None:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_json, mask_message, mask_text
+from mcpdesk.recorder.masking import (
+    MASK,
+    is_secret,
+    mask_headers,
+    mask_json,
+    mask_message,
+    mask_session,
+    mask_text,
+)
 from tests.support.patience import WITHIN_S
 
 
@@ -81,7 +89,7 @@ def test_headers() -> None:
         ("redis://user:pa55@host/0", f"redis://user:{MASK}@host/0"),
         ('{"password":"hunter2","user":"ada"}', f'{{"password":"{MASK}","user":"ada"}}'),
         (r'{"text":"{\"token\": \"abc\"}"}', r'{"text":"{\"token\": \"' + MASK + r'\"}"}'),
-        ("curl -H 'X-API-Key: abc123'", f"curl -H 'X-API-Key: {MASK}"),
+        ("curl -H 'X-API-Key: abc123'", f"curl -H 'X-API-Key: {MASK}'"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", MASK),
         (r'"token":"a\"b","x":"y"', f'"token":"{MASK}","x":"y"'),
         ('"token":"never ends', f'"token":"{MASK}'),
@@ -176,6 +184,12 @@ def test_a_secret_never_survives_under_its_name(value: Any) -> None:
         "?keyring=;",
         "%253f",
         "&",
+        "key:",
+        "token: str ",
+        "cookie:a;",
+        "'password' : ",
+        "-----BEGIN ",
+        "token = ",
     ],
 )
 def test_what_only_begins_like_a_secret_is_read_over_once(piece: str) -> None:
@@ -210,7 +224,55 @@ def test_secrets_in_commands_and_prose_are_masked(text: str, shown: str) -> None
         "tool --token --verbose",
         "sk-learn and ghp_short are words",
         "x=1; y==2",
+        "key: value, name: ada, path: /a/b, turkey: bird, request-id: 7",
+        "def login(user: str, password: str) -> None: ...",
+        "def login(token: str): pass",
+        "type Login = { token: string; secret?: boolean }",
+        "urn:token:abc and rows[token:end]",
+        "if token == other: pass",
+        '{"max_tokens": 5, "progressToken": 7, "required": ["password"], "token": null}',
+        "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----",
+        "trace_id: abc\nsession: open",
     ],
 )
 def test_what_is_no_secret_in_a_command_stays(text: str) -> None:
     assert mask_text(text) == text
+
+
+KEY = "-----BEGIN {0}PRIVATE KEY-----{1}MIIEplanted{1}planted+/=={1}-----END {0}PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password: correcthorse", "password: ••••"),
+        ("a\napi_key: ABCDEFGH12345678ijkl\nb: c", "a\napi_key: ••••\nb: c"),
+        ("{client_secret: topsecretvalue1}", "{client_secret: ••••}"),
+        ("{user: ada, client_secret: planted, x: 1}", "{user: ada, client_secret: ••••, x: 1}"),
+        ("turkey:password: planted", "turkey:password: ••••"),
+        ("DB_PASSWORD : planted", "DB_PASSWORD : ••••"),
+        ("password: 'correct horse'", "password: ••••'"),
+        ("{'password': 'planted', 'user': 'ada'}", "{'password': ••••', 'user': 'ada'}"),
+        (r'{"text":"password: planted\nuser: ada"}', r'{"text":"password: ••••\nuser: ada"}'),
+        (r'{"text":"password: \"planted\", a"}', r'{"text":"password: ••••\", a"}'),
+        ('{"text":"password: ","user":"ada"}', '{"text":"password: ","user":"ada"}'),
+        ('{"token":12345,"n":1}', '{"token":••••,"n":1}'),
+        ('api_key = "planted"', 'api_key = ••••"'),
+        ("Authorization: token planted", "Authorization: token ••••"),
+        ("Cookie: a=1; sid=planted", "Cookie: ••••"),
+        ("X-API-Key:planted", "X-API-Key:••••"),
+        ("Mcp-Session-Id: planted", "Mcp-Session-Id: ••••"),
+        ("GET /messages/?session_id=planted HTTP/1.1", "GET /messages/?session_id=•••• HTTP/1.1"),
+        ("a " + KEY.format("", "\n") + " b", "a •••• b"),
+        (KEY.format("RSA ", "\\n") + "\nb", "••••\nb"),
+        (KEY.format("OPENSSH ", "\n")[:60], "••••"),
+    ],
+)
+def test_secrets_behind_a_name_and_private_keys_are_masked(text: str, shown: str) -> None:
+    assert mask_text(text) == shown
+
+
+def test_sessions_are_masked_and_told_apart() -> None:
+    shown = [value for _, value in mask_headers(("Mcp-Session-Id", one) for one in ("one-id", "two-id"))]
+    assert shown[0] != shown[1] and all(value.startswith(MASK) and "-id" not in value for value in shown)
+    assert mask_headers([("mcp-session-id", "one-id")])[0][1] == shown[0] == mask_session(shown[0])

@@ -59,6 +59,16 @@ def test_an_archive_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(orjson.loads(file.read_bytes())["log"]["entries"]) == 3
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "md", "har", "cases"])
+def test_what_is_exported_is_for_its_owner_alone(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(link_to(busy_recording()), [2], ending)
+    (file,) = (each for each in tmp_path.rglob("*") if each.is_file())
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:
     index = asking_recording().index
     found = comparison(index, 0, 7).found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -67,7 +68,7 @@ def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None 
 
 
 def write(link: Link, numbers: Sequence[int], ending: str) -> str:
-    """Write exchanges with their parts to a new file in the working folder; return a sentence about it.
+    """Write exchanges with their parts to a new file of the owner alone, in the working folder; say how many.
 
     Test cases go to the others of their server, where that is a folder here. Raises: OSError.
     """
@@ -80,7 +81,7 @@ def write(link: Link, numbers: Sequence[int], ending: str) -> str:
             return "There is no answered call of a client among them to make a case of"
         path = _case_folder(link, whole) / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
         path.parent.mkdir(exist_ok=True)
-    with path.open("xb") as file:
+    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         if ending == "cases":
             file.writelines(cases(index, whole, partial(_answered, link.questions())))
         else:
