@@ -68,6 +68,9 @@ class Engine:
         self._scripts: dict[str, Any] = {}
         self._status = EngineStatus(True, "", time.time())
         self._offset_s = 0.0
+        self._running: set[asyncio.Future[None]] = set()
+        """One for each command that runs, done when that is."""
+        self._is_closed = False
         self._watch_aio: asyncio.Task[None] | None = None
 
     @property
@@ -89,10 +92,14 @@ class Engine:
         self._watch_aio = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Run nothing more, and close every connection once what runs has ended."""
+        self._is_closed = True
         if self._watch_aio is not None:
             self._watch_aio.cancel()
             await asyncio.gather(self._watch_aio, return_exceptions=True)
+        if self._running:
+            # A command whose connection is closed under it would open another one, which nobody closes.
+            await asyncio.wait(self._running, timeout=2 * PATIENCE_S)
         await close(self._commands)
         await close(self._readers)
 
@@ -124,6 +131,10 @@ class Engine:
     async def _attempt(self, work: Callable[[Client], Awaitable[T]], client: Client) -> T:
         from redis.exceptions import RedisError
 
+        if self._is_closed:
+            raise self._away("it is closed")
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running.add(over)
         try:
             return await work(client)
         except (RedisError, OSError, TimeoutError) as error:
@@ -131,6 +142,9 @@ class Engine:
             if _is_absence(error):
                 self._note(EngineStatus(False, reason, time.time()))
             raise self._away(reason) from error
+        finally:
+            self._running.discard(over)
+            over.set_result(None)
 
     def _away(self, reason: str) -> EngineAway:
         return EngineAway(f"{self.shown} cannot be used: {reason}")
