@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
 
+FORWARDED = "X-Mcpdesk-Forwarded"
+"""Header of a request that a replica sent on; such a one is not sent on again."""
+
 
 class Dialogue(Protocol):
     """One peer talking with one server over one connection, session or pipe."""

@@ -13,8 +13,6 @@ from mcpdesk.transports.base import NotTaken
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse
 
-FORWARDED = "X-Mcpdesk-Forwarded"
-"""Header of a request that comes from a replica: it is answered there, or refused, and sent on no more."""
 MOVED = "X-Mcpdesk-Moved"
 """Header of the answer of a replica that does not have a thing any more: the replica that has it."""
 CONNECT_S = 2.0

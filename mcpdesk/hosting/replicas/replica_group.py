@@ -9,7 +9,7 @@ from typing import Any
 
 from mcpdesk.errors import ReplicaSilent, TransportError
 from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
-from mcpdesk.hosting.replicas.forwarding import FORWARDED, Forwarder
+from mcpdesk.hosting.replicas.forwarding import Forwarder
 from mcpdesk.hosting.replicas.living import LEASE_S, RENEW_S, LivingReplicas
 from mcpdesk.hosting.replicas.shared_secrets import SharedSecrets
 from mcpdesk.server.state.callback_timers import CoreMark
@@ -17,7 +17,7 @@ from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.engine_jobs import EngineJobTable, living_holder
 from mcpdesk.storage.shared.event_bus import EventBus
-from mcpdesk.transports.base import ForwardedAnswer
+from mcpdesk.transports.base import FORWARDED, ForwardedAnswer
 from mcpdesk.transports.figure import Figure, Sample
 
 

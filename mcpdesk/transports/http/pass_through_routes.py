@@ -38,14 +38,11 @@ from mcpdesk.transports.http.responses import (
     no_method,
     rpc_error,
 )
+from mcpdesk.transports.http.sending_on import OF_ONE_HOP
 
 METHODS = ("POST", "GET", "DELETE")
 WHOLE_BYTES = 64 << 20
 """The largest request body that goes on as one message, where `max_body_bytes` does not allow more."""
-OF_ONE_HOP = frozenset(
-    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
-    | {"trailer", "transfer-encoding", "upgrade"}
-)
 NOT_SENT_ON = OF_ONE_HOP | {"host", "origin", "cookie", "content-length", "accept-encoding", "expect"}
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")

@@ -9,18 +9,18 @@ from multidict import CIMultiDict
 from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, TransportError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.protocol.marked_ids import mark_of
-from mcpdesk.transports.base import Replicas
+from mcpdesk.transports.base import FORWARDED, Replicas
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.responses import plain_error, rpc_error
 
-FORWARDED = "X-Mcpdesk-Forwarded"
-"""Header of a request that a replica sent on; such a one is not sent on again."""
 MOVED = "X-Mcpdesk-Moved"
 """Header of the answer of a replica that does not have a thing any more: the replica that has it."""
 OF_ONE_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
-    | {"trailer", "transfer-encoding", "upgrade", "content-length", "expect"}
+    | {"trailer", "transfer-encoding", "upgrade"}
 )
+"""Headers that say something of one connection only."""
+NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
 RETRY_AFTER = {"Retry-After": "1"}
 """Header of an answer to what may be tried again, in seconds."""
 PROMPT_S = 2.0
@@ -34,7 +34,7 @@ def may_be_sent_on(request: web.BaseRequest) -> bool:
 
 def sent_headers(request: web.BaseRequest) -> dict[str, str]:
     """The headers of a request that another replica gets."""
-    return {name: value for name, value in request.headers.items() if name.lower() not in OF_ONE_HOP}
+    return {name: value for name, value in request.headers.items() if name.lower() not in NOT_COPIED}
 
 
 async def send_on(
@@ -68,7 +68,7 @@ async def _answer_of(
         ) as answer:
             if moved := next((value for name, value in answer.headers if name == MOVED), ""):
                 return response, moved
-            kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in OF_ONE_HOP)
+            kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in NOT_COPIED)
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
             async for piece in answer.chunks():
