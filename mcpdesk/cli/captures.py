@@ -78,7 +78,8 @@ def export_command(
 
     `cases` are its calls as test cases: what was asked, what was answered to questions, and what came.
 
-    `csv` and `json` are its statistics: calls, errors, times, bytes and tokens by tool, client and method.
+    `csv` and `json` are its statistics: calls, errors, times, bytes and tokens by tool and by client, and
+    those of all requests by method.
     """
     from mcpdesk.recorder import export, recorded_cases
     from mcpdesk.recorder.index.query import parse

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
-from mcpdesk.client.flows import MAY_ASK, RequestFlows, Send
+from mcpdesk.client.flows import RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.published_skills import PublishedSkills
 from mcpdesk.client.timing import CallDeadline, Farewells
@@ -20,6 +20,7 @@ from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, R
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_questions import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
+from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
@@ -592,7 +593,7 @@ def _kinds(message: JSONObject) -> tuple[str, ...]:
     meta = message["params"].get("_meta") or {}
     declared = meta.get(CAPABILITIES_KEY) or {}
     tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()
-    may_ask = message["method"] in MAY_ASK and not ASKABLE.isdisjoint(declared)
+    may_ask = message["method"] in CALLS and not ASKABLE.isdisjoint(declared)
     return ("complete", *tasks, *(("input_required",) if may_ask else ()))
 
 

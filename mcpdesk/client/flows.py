@@ -21,8 +21,6 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.task_shapes import EXTENSION, EXTENSION_CAPABILITY, POLL_MS, TaskStatus
 
-MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Methods that may be answered with questions."""
 MOST_ROUNDS = 100
 MOST_PAGES = 10_000
 MOST_ITEMS = 100_000

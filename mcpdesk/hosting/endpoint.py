@@ -202,7 +202,7 @@ class HostedEndpoint:
                 dialogue.opened,
                 dialogue.closed or time.time(),
                 conversation.calls,
-                conversation.errors + conversation.failures,
+                conversation.failures,
                 None if latency is None else latency.at(0.5),
                 None if latency is None else latency.at(0.95),
                 conversation.dispatcher.server.mode,

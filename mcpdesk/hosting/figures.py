@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
+from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.traffic_index import Index
@@ -212,7 +213,8 @@ def _peers(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 def _running(endpoint: HostedEndpoint) -> Iterator[Sample]:
-    running = sum(len(each.conversation.running) for each in endpoint.dialogues.values())
+    dialogues = endpoint.dialogues.values()
+    running = sum(call.method in CALLS for each in dialogues for call in each.conversation.running)
     yield Sample(running, {"server": endpoint.name})
 
 
@@ -261,14 +263,14 @@ _OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterat
         _unavailable,
     ),
     ("peers", "gauge", "Connections and sessions.", _peers),
-    ("calls_in_flight", "gauge", "Requests whose handlers run.", _running),
+    ("calls_in_flight", "gauge", "Calls of tools, resources and prompts whose handlers run.", _running),
     ("errors_total", "counter", "Requests answered with a JSON-RPC error.", _errors),
     ("tool_calls_total", "counter", "Calls of tools, by how they ended.", _outcomes),
     ("tool_call_duration_seconds", "histogram", "How long the handlers of tools ran.", _tool_durations),
     (
         "call_duration_seconds",
         "summary",
-        "Requests whose handlers ran; the quantiles are of the latest ones.",
+        "Calls of tools, resources and prompts whose handlers ran; the quantiles are of the latest ones.",
         _durations,
     ),
 )

@@ -178,7 +178,7 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | Non
         revision=dialogue.shown_revision,
         opened=dialogue.opened,
         calls=conversation.calls,
-        errors=conversation.errors + conversation.failures,
+        errors=conversation.failures,
         p50_s=None if latency is None else latency.at(0.5),
         p95_s=None if latency is None else latency.at(0.95),
         tools=_tools(conversation.tools_listed, seen.tools.version),

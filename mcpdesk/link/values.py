@@ -291,8 +291,9 @@ class ClientView:
     revision: str
     opened: float
     calls: int
+    """Tools it called, resources it read, prompts it fetched."""
     errors: int
-    """Requests refused with an error, and calls of tools that failed."""
+    """Those of them that were answered with an error, or with a result that says so."""
     p50_s: float | None = None
     """Of its latest calls; None before the first."""
     p95_s: float | None = None

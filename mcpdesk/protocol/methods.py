@@ -5,6 +5,9 @@ Source: MCP basic/transports/streamable-http, schema.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct
 
 from mcpdesk.protocol.jsonrpc import invalid_params
@@ -74,6 +77,9 @@ _ROWS = (
     Method("tasks/list", _CORE_TASKS, "tasks"),
 )
 
+CALLS = frozenset({"tools/call", "resources/read", "prompts/get"})
+"""What uses something that is offered, and may ask its client. These alone are counted as calls."""
+
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -86,6 +92,18 @@ _ALIASES = _DOTTED | {
     "notifications.canceled": "notifications/cancelled",
     "notifications.initialized": "notifications/initialized",
 }
+
+TOOL_CALLS = frozenset({"tools/call", "tools.call", "callTool"})
+"""What calls a tool, by the names there are for it."""
+_CALLED = TOOL_CALLS | CALLS | {dotted for dotted, name in _DOTTED.items() if name in CALLS}
+
+
+def is_call(message: Mapping[str, Any]) -> bool:
+    """Whether a request is counted as a call: one of `CALLS`, and no later round of such a one."""
+    if message["method"] not in _CALLED:
+        return False
+    params = message.get("params")
+    return not isinstance(params, dict) or not ("inputResponses" in params or "requestState" in params)
 
 
 def canonical(name: str) -> str:

@@ -274,7 +274,8 @@ ACTIONS: tuple[Action, ...] = (
     _clients("filter", "slash", "filter", "Words that must occur."),
     _clients("copy", "y", "copy", "Copy the name, the line, or everything known."),
     _clients("open", "enter", "its traffic", "Show only the messages of that client."),
-    _clients("sort", "s", "sort", "Sort by the next column."),
+    _clients("sort", "s", "sort",
+             "Sort by the next column. Calls are tools called, resources read and prompts fetched."),
     _clients("disconnect", "d", "disconnect", "End the session or connection of the client; asks once more."),
     _clients("back", "escape", "back", "To the list, then drop the filter.", footer=False),
 
@@ -284,7 +285,8 @@ ACTIONS: tuple[Action, ...] = (
     _statistics("export", "x", "export", "Write the table to a file, as CSV or JSON."),
     _statistics("copy", "y", "copy", "Copy the line, or the table as CSV or JSON.", footer=False, wide=True),
     _statistics("show_tab(-1)", "left_square_bracket", "previous table", footer=False),
-    _statistics("show_tab(1)", "right_square_bracket", "next table", "Tools, clients, methods."),
+    _statistics("show_tab(1)", "right_square_bracket", "next table",
+                "Tools; clients, by their calls of tools, resources and prompts; methods, by all requests."),
     _statistics("back", "escape", "back", "To the list, then drop the filter.", footer=False),
 
     _logs("filter", "slash", "filter", "Words that must occur in text, source or place."),

@@ -66,9 +66,9 @@ def test_the_statistics_of_a_capture_are_exported(mcpdesk: Run, tmp_path: Path) 
     assert [(row["by"], row["name"], row["calls"], row["errors"]) for row in rows] == [
         ("tool", "all calls", "2", "1"),
         ("tool", "greet", "2", "1"),
-        ("client", "all calls", "3", "2"),
-        ("client", "claude-code 2.1", "3", "2"),
-        ("method", "all calls", "3", "2"),
+        ("client", "all calls", "2", "1"),
+        ("client", "claude-code 2.1", "2", "1"),
+        ("method", "all requests", "3", "2"),
         ("method", "tools/call", "2", "1"),
         ("method", "tools/list", "1", "1"),
     ]

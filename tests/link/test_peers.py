@@ -28,7 +28,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
-from mcpdesk.recorder.index.statistics import CallTally
+from mcpdesk.recorder.index.statistics import CallTally, Subject
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_text import absence
 from tests.support.desk import RunningDesk, running_desk, until
@@ -258,6 +258,26 @@ async def test_refused_requests_and_failed_tools_are_errors_of_a_client(tmp_path
             ("quick", 2, 1),
             ("nothing", 1, 1),
         ]
+
+
+async def test_clients_and_statistics_count_the_same_calls(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        session = await found.shake_hands()
+        asked: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("tools/list", {}),
+            ("tools/call", {"name": "quick"}),
+            ("resources/read", {"uri": "file:///none"}),
+            ("prompts/get", {"name": "none"}),
+            ("no/such", {}),
+        )
+        for method, params in asked:
+            async with found.post(request(method, params), **session):
+                pass
+        client = await found.only()
+        traffic = found.desk.traffic
+        await until(lambda: not traffic.catch_up() and not traffic.statistics.update())
+        tally = traffic.statistics.sums(Subject.CLIENT)["own", client.name]
+        assert (client.calls, client.errors) == (tally.calls, tally.errors) == (3, 2)
 
 
 async def test_a_tool_that_could_have_asked_counts_as_failed(tmp_path: Path) -> None:

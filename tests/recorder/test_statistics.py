@@ -13,7 +13,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import statistics
 from mcpdesk.recorder.index.statistics import OTHER, SLOTS, CallTally, SlotTimes, Subject
-from mcpdesk.recorder.index.statistics_rows import ALL, as_csv, as_json, rows_of
+from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, as_csv, as_json, rows_of
 from mcpdesk.recorder.record import FAULT, Direction, HeldMark
 from tests.support.traffic import (
     IN,
@@ -69,13 +69,30 @@ def test_calls_are_counted_by_tool_and_by_client() -> None:
     assert echo.at(0.5) == pytest.approx(0.004, rel=0.1) and echo.slowest_s == pytest.approx(0.5)
     assert echo.at(0.99) == pytest.approx(0.5, rel=0.1)
     clients = counted.sums(Subject.CLIENT)
-    assert {name: tally.calls for (_, name), tally in clients.items()} == {"claude": 7, "cursor": 4}
+    assert {name: tally.calls for (_, name), tally in clients.items()} == {"claude": 6, "cursor": 4}
     assert [(name, tally.calls) for name, tally in counted.tools_of("profiles", "cursor")] == [
         ("other", 3),
         ("echo", 1),
     ]
     assert [name for name, _ in counted.clients_of("profiles", "echo")] == ["claude", "cursor"]
-    assert {name for _, name in counted.sums(Subject.METHOD)} == {"tools/list", "tools/call"}
+    methods = {name: tally.calls for (_, name), tally in counted.sums(Subject.METHOD).items()}
+    assert methods == {"tools/list": 1, "tools/call": 10}
+
+
+def test_resources_and_prompts_are_calls_of_a_client_and_other_requests_are_not() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, "claude"))
+    recording.connect(connection(2, "quiet"))
+    asked = ("initialize", "tools/list", "tools.call", "resources/read", "prompts.get", "completion/complete")
+    for at, method in enumerate(asked, 1):
+        exchange(recording, 1, request(at, method), result(at, {}), OPENED + at, 0.001)
+    exchange(recording, 2, request(1, "ping"), error(1), OPENED, 0.001)
+    settle(recording)
+    counted = recording.index.statistics
+    clients = {row.name: (row.calls, row.errors) for row in rows_of(counted, Subject.CLIENT, {})}
+    assert clients == {ALL: (3, 0), "claude": (3, 0), "quiet": (0, 0)}
+    methods = {row.name: row.calls for row in rows_of(counted, Subject.METHOD, {})}
+    assert methods[ALL_REQUESTS] == 7 and methods["tools/call"] == methods["prompts/get"] == 1
 
 
 def test_a_capture_has_the_same_numbers_with_the_cost_of_definitions(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from mcpdesk.protocol.methods import CALLS, TOOL_CALLS, canonical
 from mcpdesk.protocol.token_cost import definition_cost
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Status
 from mcpdesk.recorder.index.table import NO_FRAME, between
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.table import RollingColumn, Table
     from mcpdesk.recorder.record import ConnectionInfo
 
-CALLS: Final = frozenset({"tools/call", "tools.call", "callTool"})
-"""What calls a tool, by the names there are for it."""
 OTHER: Final = "(other)"
 MOST_TALLIES: Final = 1_000
 """Pairs of a client and what it called that are counted apart; further ones are counted together."""
@@ -202,6 +201,13 @@ class Caller(Struct, frozen=True):
     """Empty for other methods."""
 
 
+def _counts(subject: Subject, caller: Caller) -> bool:
+    """Whether what somebody did is in the sums of a subject: what calls nothing is in those of methods."""
+    if subject is Subject.METHOD:
+        return True
+    return bool(caller.tool) if subject is Subject.TOOL else caller.method in CALLS
+
+
 class PairedFrames(Protocol):
     """What is counted: the exchanges of an index, and what their frames say."""
 
@@ -285,7 +291,7 @@ class CallStatistics:
         return False
 
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
-        """Server and name of each tool, client or method -> the sum of its calls."""
+        """Server and name of each tool, client or method -> the sum of its calls or requests."""
         found: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
             if subject is Subject.TOOL and not caller.tool:
@@ -293,14 +299,16 @@ class CallStatistics:
             name = {Subject.TOOL: caller.tool, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}[
                 subject
             ]
-            found.setdefault((caller.server, name), CallTally(self.times)).join(tally)
+            together = found.setdefault((caller.server, name), CallTally(self.times))
+            if _counts(subject, caller):
+                together.join(tally)
         return found
 
     def whole(self, subject: Subject = Subject.METHOD) -> CallTally:
-        """All calls together, or all calls of tools."""
+        """All calls of tools together, all calls of clients, or all requests."""
         together = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
-            if caller.tool or subject is not Subject.TOOL:
+            if _counts(subject, caller):
                 together.join(tally)
         return together
 
@@ -370,12 +378,13 @@ class CallStatistics:
     def _find(self, server: str, peer: str, label: int) -> CallTally:
         """Where such calls are counted."""
         method, name = self._index.table.labels[label]
-        is_call = method in CALLS
+        is_tool = method in TOOL_CALLS
         if method == "tools/list":
             self._list_labels.add(label)
-        caller = Caller(server, peer, "tools/call" if is_call else method, name if is_call else "")
+        caller = Caller(server, peer, "tools/call" if is_tool else canonical(method), name if is_tool else "")
         if caller not in self._tallies and len(self._tallies) >= MOST_TALLIES:
-            caller = Caller(server, OTHER, caller.method if is_call else OTHER, OTHER if is_call else "")
+            kind = caller.method if caller.method in CALLS else OTHER
+            caller = Caller(server, OTHER, kind, OTHER if is_tool else "")
         tally = self._tallies.get(caller)
         if tally is None:
             tally = self._tallies[caller] = CallTally(self.times)

@@ -14,7 +14,8 @@ from mcpdesk.recorder.index.statistics import CallStatistics, CallTally, Subject
 from mcpdesk.recorder.masking import mask_text
 
 ALL = "all calls"
-"""The name of the row that sums all others up."""
+ALL_REQUESTS = "all requests"
+"""The name of the row that sums all others up; of methods those requests count as well that call nothing."""
 Definitions = Mapping[tuple[str, str], int]
 """Server and tool -> about how many tokens its definition has."""
 
@@ -27,6 +28,7 @@ class StatisticsRow(Struct, frozen=True):
     server: str
     """Empty for all together."""
     calls: int
+    """Of tools, resources and prompts; of a method, its requests."""
     errors: int
     p50_s: float | None
     """None before a call was answered."""
@@ -62,7 +64,14 @@ def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitio
             if (server, tool) not in called
         ]
     rows.sort(key=lambda row: (-row.calls, row.server, row.name))
-    return [_row(subject, ALL, "", statistics.whole(subject), sum(costs.values()) if costs else None), *rows]
+    together = _row(
+        subject,
+        ALL_REQUESTS if subject is Subject.METHOD else ALL,
+        "",
+        statistics.whole(subject),
+        sum(costs.values()) if costs else None,
+    )
+    return [together, *rows]
 
 
 def _row(by: Subject, name: str, server: str, tally: CallTally, definition: int | None) -> StatisticsRow:

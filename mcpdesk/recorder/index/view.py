@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from time import perf_counter, time
 
+from mcpdesk.protocol.methods import TOOL_CALLS
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind
 from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Word
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues
@@ -244,8 +245,6 @@ def _negates(node: Node) -> bool:
 Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
 Holds = Callable[[float, float], bool]
-_CALLS = frozenset({"tools/call", "tools.call", "callTool"})
-"""What calls a tool, by the names there are for it."""
 _VERDICTS = 10_000
 """Methods with names a filter remembers its verdict on."""
 
@@ -347,7 +346,7 @@ class Matcher:
                 return self._of_calls(self._by_label(lambda _, name: _has(name, values)))
             case "tool":
                 return self._of_calls(
-                    self._by_label(lambda method, name: method in _CALLS and _has(name, values))
+                    self._by_label(lambda method, name: method in TOOL_CALLS and _has(name, values))
                 )
             case "peer" | "server" | "replica":
                 # Looked up anew each time: peers tell their names late.

@@ -22,6 +22,7 @@ from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.marked_ids import marked
+from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
 from mcpdesk.server.asks.client_requests import unanswered
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Work = Callable[[Call], Awaitable[JSONObject]]
 
-METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Those that may need more than one round."""
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
 """Of what clients sent for all that is parked; what makes room is run again when its client comes back."""
@@ -338,7 +337,7 @@ class Rounds:
     @staticmethod
     def may_need(call: Call) -> bool:
         """Whether a request could take more than one round, or is a later one."""
-        if not call.terms.revision.is_stateless or call.method not in METHODS:
+        if not call.terms.revision.is_stateless or call.method not in CALLS:
             return False
         params, terms = call.params, call.terms
         return (

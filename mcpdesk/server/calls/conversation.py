@@ -29,7 +29,7 @@ from mcpdesk.protocol.jsonrpc import (
     is_id,
     readable_id,
 )
-from mcpdesk.protocol.methods import METHODS, canonical
+from mcpdesk.protocol.methods import CALLS, METHODS, canonical, is_call
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.asks.client_requests import AskingCall, ClientRequests
@@ -80,9 +80,11 @@ class Conversation:
         self.principal: Principal = OPEN
         """Who opened it, and asks where a message brings nobody of its own."""
         self.calls = 0
-        self.errors = 0
+        """Tools called, resources read, prompts fetched, with those that were refused."""
         self.failures = 0
-        """Calls of tools whose results say that they failed."""
+        """Calls that were answered with an error, or with a result that says that the tool failed."""
+        self.errors = 0
+        """Requests of any kind that were answered with an error."""
         self.terms = self.session.terms
         """Those of the latest request."""
         self.latency: Latency | None = None
@@ -148,10 +150,13 @@ class Conversation:
             is_stateless = stateless.is_stateless(message, version)
             watch, code = self.dispatcher.services.watch, 0
             began = 0.0 if watch is None else time.monotonic()
+            counts = is_call(message)
+            self.calls += counts
             try:
                 answer = self._serve(message, is_stateless, outlet, headers, principal)
             except ProtocolError as error:
                 answer, code = self.refused(message["id"], error, is_stateless), error.code
+                self.failures += counts
             if watch is not None and isinstance(answer, tuple):
                 server = self.dispatcher.server
                 watch.answered(server, message, self.terms, self.transport, headers, began, code)
@@ -282,7 +287,6 @@ class Conversation:
 
     async def _run(self, call: Call) -> Reply:
         call.task = asyncio.current_task()
-        self.calls += 1
         try:
             if call.stop:
                 return ACCEPTED
@@ -302,8 +306,8 @@ class Conversation:
         finally:
             self.in_flight.pop(call.id, None)
             call.is_over = True
-            self.failures += call.has_failed
-            if call.method != "subscriptions/listen":
+            if call.method in CALLS:
+                self.failures += call.has_failed
                 if self.latency is None:
                     self.latency = Latency()
                 self.latency.add(time.monotonic() - call.started - waited_s(call))

@@ -150,8 +150,8 @@ class Call(Struct, eq=False):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the result of the tool says that it failed."""
-        return self.outcome is not OutcomeKind.OK
+        """Whether it was answered with an error, or with a result that says that the tool failed."""
+        return self.code != 0 or self.outcome not in (OutcomeKind.OK, OutcomeKind.CANCELLED)
 
     @property
     def trace(self) -> Trace:

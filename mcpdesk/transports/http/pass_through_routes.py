@@ -20,6 +20,7 @@ from mcpdesk.protocol.framing import EventFramer
 from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, is_id, readable_id
+from mcpdesk.protocol.methods import is_call
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, beginning
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
@@ -132,8 +133,8 @@ class PassThroughRoutes:
         client = self.clients.sender(
             passed.name, head.session or "", address, message, passed.next_connection
         )
-        if isinstance(message, dict) and message.get("method") == "tools/call":
-            client.calls += 1
+        if _is_request(message) and is_call(message):
+            client.note_call(message["id"])
         if body or (head.method == "POST" and not is_streamed):
             is_json = message is not None
             self._site.recorder.frame(
@@ -391,8 +392,8 @@ class PassThroughRoutes:
     def _record(self, client: PassedClient, data: bytes, said: HttpNote | None) -> None:
         message = _decoded(data)
         is_json = message is not None
-        if isinstance(message, dict) and is_failure(message):
-            client.errors += 1
+        if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
+            client.note_answer(identifier, is_failure(message))
         shown = data if is_json else unreadable(data)
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, said)
 

@@ -11,12 +11,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.protocol.client_questions import display_name
-from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.stateless import CLIENT_KEY, VERSION_KEY
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MOST = 1_000
 """Clients that are known at a time; the longest unused one makes room."""
+MOST_CALLED = 1_000
+"""Calls of a client whose answers are waited for."""
 
 
 class ClientKey(NamedTuple):
@@ -53,6 +55,21 @@ class PassedClient(Struct):
     capabilities: JSONObject = {}
     works: set[Work] = field(default_factory=set)
     """What answers its requests now."""
+    called: set[Id] = field(default_factory=set)
+    """The ids of calls that were not answered yet."""
+
+    def note_call(self, identifier: Id) -> None:
+        """It called something."""
+        self.calls += 1
+        if len(self.called) >= MOST_CALLED:
+            self.called.clear()  # of a client whose answers nobody sees
+        self.called.add(identifier)
+
+    def note_answer(self, identifier: Id, is_failure: bool) -> None:
+        """One of its requests was answered."""
+        if identifier in self.called:
+            self.called.discard(identifier)
+            self.errors += is_failure
 
 
 class PassedClients:

@@ -19,7 +19,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
-from mcpdesk.recorder.index.statistics_rows import ALL, StatisticsRow, as_csv, as_json, rows_of
+from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, StatisticsRow, as_csv, as_json, rows_of
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate, size_text
 from mcpdesk.tui.render.safe_text import one_line
@@ -59,6 +59,7 @@ COLUMNS: tuple[Column[StatisticsRow], ...] = (
     Column("name", lambda one, _: one_line(one.name, 30), lambda one: one.name.lower(), "lines--key"),
     Column("server", lambda one, _: one_line(one.server, 20), lambda one: one.server, MUTED),
     Column("calls", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
+    Column("requests", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
     Column("errors", lambda one, _: f"{one.errors:,}", lambda one: -one.errors, "", True),
     Column("p50", lambda one, _: _took(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
     Column("p95", lambda one, _: _took(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
@@ -74,6 +75,8 @@ COLUMNS: tuple[Column[StatisticsRow], ...] = (
         True,
     ),
 )
+CALLS, REQUESTS = 2, 3
+"""The places of those columns: methods have the second, which counts what calls nothing as well."""
 GIVING_WAY = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
 """Columns that are left out where there is little room, the first one first."""
 
@@ -88,8 +91,10 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
     """
     lesson = (
         "Nothing was called yet",
-        "Calls are counted here by tool, by client and by method: how many, how many failed, how long they "
-        "took, their bytes, and about how many tokens definitions and results cost a model.\n\n"
+        "Calls are counted here by tool and by client: how many, how many failed, how long they took, their "
+        "bytes, and about how many tokens definitions and results cost a model. A call is a tool that is "
+        "called, a resource that is read or a prompt that is fetched; the table of methods counts all other "
+        "requests, too.\n\n"
         "Call a tool in the workbench (1), or connect a client (4).",
     )
     beside_from = math.inf
@@ -98,7 +103,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
-        self.order = 2
+        self.order = CALLS
         self._statistics = link.traffic.statistics
         self._looked = -math.inf
         self._more = False
@@ -146,7 +151,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
     def lacks(self, column: Column[StatisticsRow]) -> bool:
         if column.name == "server":
             return len({row.server for row in self.rows if row.server}) < 2
-        return column.name == "def tok" and self.subject is Subject.METHOD
+        is_method = self.subject is Subject.METHOD
+        return column.name in (("calls", "def tok") if is_method else ("requests",))
 
     def style_of(self, column: Column[StatisticsRow], cell: str) -> str:
         return "lines--bad" if column.name == "errors" and cell != "0" else column.style
@@ -183,6 +189,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
 
     @on(TabStrip.Picked)
     def _picked(self) -> None:
+        if self.order in (CALLS, REQUESTS):
+            self.order = REQUESTS if self.subject is Subject.METHOD else CALLS
         self.update_data(self.link.view())
 
     async def action_open(self) -> None:
@@ -191,7 +199,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         if row is None or row.name == OTHER:
             return
         await self.app.main.show_screen("traffic")
-        query = "" if row.name == ALL else f"{_FILTERS[self.subject]}:{quoted(row.name)}"
+        query = "" if row.name in (ALL, ALL_REQUESTS) else f"{_FILTERS[self.subject]}:{quoted(row.name)}"
         cast("TrafficPane", self.app.main.pane).show_only(query)
 
     @work
@@ -221,7 +229,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:
-        if row.name == ALL and not row.server:
+        if row.name in (ALL, ALL_REQUESTS) and not row.server:
             return self._statistics.whole(self.subject)
         return self._statistics.sums(self.subject).get((row.server, row.name))
 
@@ -232,7 +240,9 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
                 if row.definition_tokens is None
                 else f" · definition about {row.definition_tokens:,} tokens"
             )
-            return [Content(f"never called{tokens}")]
+            return [
+                Content(f"called nothing{tokens}" if row.by is Subject.CLIENT else f"never called{tokens}")
+            ]
         share = f" ({row.errors / row.calls:.1%})" if row.errors else ""
         took = (
             f" · p50 {_took(row.p50_s)} · p95 {_took(row.p95_s)} · p99 {_took(row.p99_s)}"
@@ -241,7 +251,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             else ""
         )
         lines = [
-            f"{counted(row.calls, 'call')} · {counted(row.errors, 'error')}{share}{took}",
+            f"{counted(row.calls, self._counted[:-1])} · {counted(row.errors, 'error')}{share}{took}",
             f"in {size_text(row.bytes_in)} · out {size_text(row.bytes_out)}"
             f" · results about {row.result_tokens:,} tokens"
             + (
@@ -262,6 +272,10 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             lines.append(f"{word}: {' · '.join([*named, *more]) or 'none'}")
         return [*map(Content, lines), Content("")]
 
+    @property
+    def _counted(self) -> str:
+        return "requests" if self.subject is Subject.METHOD else "calls"
+
     def _charts(self, tally: CallTally | None, width: int, height: int) -> list[Content]:
         """Calls and the slowest call over time, beside each other where there is room."""
         times = self._statistics.times
@@ -278,8 +292,12 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         axis = f"{ends[0]}{ends[1]:>{max(9, cells - 8)}}"
         blocks = []
         for head, values, style in (
-            (f"calls a second, at most {rate(max(rates, default=0))}", rates, "$text-primary"),
-            (f"slowest call, at most {duration(max(slowest, default=0))}", slowest, "$text-warning"),
+            (f"{self._counted} a second, at most {rate(max(rates, default=0))}", rates, "$text-primary"),
+            (
+                f"slowest {self._counted[:-1]}, at most {duration(max(slowest, default=0))}",
+                slowest,
+                "$text-warning",
+            ),
         ):
             values += [0.0] * (slots - len(values))
             lines = chart(values, cells, high)

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcpdesk.plain_text import from_field
+from mcpdesk.protocol.methods import TOOL_CALLS
 from mcpdesk.recorder.index.query import FIXED_VALUES, TEXT_FIELDS, quoted
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.render.safe_text import one_line
@@ -25,7 +26,6 @@ _TYPED = re.compile(
     r"""(?:^|[\s(])(?:(?P<field>[a-zA-Z]+):(?:[^\s()"|]*\|)*)?(?P<part>"[^"]*|[^\s()"|<>]*)$"""
 )
 _PLAIN = re.compile(r"[^\s()\"|]+")
-_CALLS = frozenset({"tools/call", "tools.call", "callTool"})
 
 
 class Completions(NamedTuple):
@@ -61,7 +61,7 @@ def _values(field: str, index: Index) -> Iterable[str]:
         case "method":
             return (method for method, _ in labels if method)
         case "tool":
-            return (name for method, name in labels if method in _CALLS and name)
+            return (name for method, name in labels if method in TOOL_CALLS and name)
         case "name":
             return (name for _, name in labels if name)
         case "peer":
