@@ -175,7 +175,7 @@ def test_a_program_that_cannot_be_started_is_told_in_one_sentence(own_folders: P
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_are_the_programs(number: signal.Signals, own_folders: Path) -> None:
     catch = f"import os, signal, time; signal.signal({int(number)}, lambda *_: os._exit(9)); "
-    # It sleeps briefly again and again: Python calls no handler for a signal that comes just before a long sleep.
+    # It sleeps again and again: Python calls no handler for a signal that comes just before a long sleep.
     wait = "print('ready', flush=True)\nwhile True: time.sleep(0.05)"
     tap = start([*PYTHON, f"{catch}{wait}"])
     assert read(tap, 6) == b"ready\n"
