@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.telemetry.telemetry import Telemetry
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.programs import Program
-    from mcpdesk.recorder.record import CaptureHealth
+    from mcpdesk.recorder.record import CaptureHealth, ExchangeWatch
     from mcpdesk.server.calls.subscriptions import Subscriber
     from mcpdesk.server.state.callback_timers import CallbackTimers
     from mcpdesk.storage.callbacks import Callback
@@ -97,7 +97,14 @@ class Host:
         self.roots = DeskRoots()
         """What the desk names to servers as its roots."""
         self._hosted_upstreams = HostedUpstreams(
-            settings, self.journal, self.recording, self.services, self.roots, self.holds, plan.http
+            settings,
+            self.journal,
+            self.recording,
+            self.services,
+            self.roots,
+            self.holds,
+            lambda: self.watch,
+            plan.http,
         )
         self.upstreams = self._hosted_upstreams.by_name
         """Servers that are not ours, by name."""
@@ -133,6 +140,11 @@ class Host:
         self._began = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending: list[Callable[[], object]] = []
+
+    @property
+    def watch(self) -> ExchangeWatch | None:
+        """Who follows what passes to servers that are not ours; None: nobody."""
+        return None if self._telemetry is None else self._telemetry.passed
 
     @property
     def replicas(self) -> ReplicaGroup | None:

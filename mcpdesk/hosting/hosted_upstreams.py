@@ -17,7 +17,7 @@ from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
-    from mcpdesk.recorder.record import ConnectionInfo
+    from mcpdesk.recorder.record import ConnectionInfo, ExchangeWatch
     from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
     from mcpdesk.upstream.channels import Channels
     from mcpdesk.upstream.pass_through import UrlPassThrough
@@ -35,9 +35,11 @@ class HostedUpstreams:
         services: Services,
         roots: DeskRoots,
         holds: Holds,
+        watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
     ) -> None:
-        """`is_served`: the core listens for HTTP, and clients reach these servers through it."""
+        """`watch` says who follows what is asked now; `is_served`: the core listens for HTTP, and clients
+        reach these servers through it."""
         self.by_name: dict[str, Upstream] = {}
         self.passed: dict[str, UrlPassThrough | ChannelPassThrough] = {}
         """The ways of clients, by server."""
@@ -47,6 +49,7 @@ class HostedUpstreams:
         self._services = services
         self._roots = roots
         self._holds = holds
+        self._watch = watch
         self._is_served = is_served
         self._chores: set[asyncio.Task[None]] = set()
 
@@ -152,6 +155,7 @@ class HostedUpstreams:
             self._holds,
             self._agreed,
             self._restarted,
+            self._watch,
         )
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:

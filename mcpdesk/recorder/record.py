@@ -306,6 +306,37 @@ class ExchangeHolds(Protocol):
         """A connection ended: nobody waits for its messages."""
 
 
+class FollowedExchange(Protocol):
+    """A message on its way to a server that is not ours, and what comes back with it."""
+
+    def came_back(self, message: object) -> None:
+        """The server sent a message with it."""
+
+    def over(self, status: int, may_go_on: bool) -> None:
+        """Nothing more comes with it: HTTP `status`, 0 when it broke off.
+
+        `may_go_on`: the client can come back for the answers that are missing.
+        """
+
+
+class ExchangeWatch(Protocol):
+    """Follows what passes to and from servers that are not ours. Must be quick, and never raise."""
+
+    def follow(
+        self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
+    ) -> FollowedExchange:
+        """A client sends a message or a batch, or None: it only listens."""
+
+    def ask(self, info: ConnectionInfo, request: dict[str, Any]) -> tuple[dict[str, Any], FollowedExchange]:
+        """The desk sends a request: what it sends, with a trace unless it has one."""
+
+    def came_back(self, info: ConnectionInfo, message: object) -> None:
+        """A server sent a message; it is not known what it came with."""
+
+    def left(self, connection: int) -> None:
+        """A client is gone, and so is what it waits for."""
+
+
 MOST_HELD: Final = 8 << 20
 """Bytes of frames that are looked through at once."""
 

@@ -15,7 +15,7 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import TransportError
 from mcpdesk.protocol.outlet import Answer, Outlet
 from mcpdesk.protocol.publication import Publication
-from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, HttpNote, Recorder
+from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, ExchangeWatch, HttpNote, Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -491,6 +491,10 @@ class Site(Protocol):
     @property
     def holds(self) -> ExchangeHolds:
         """Where what passes to servers that are not ours may wait for a person."""
+
+    @property
+    def watch(self) -> ExchangeWatch | None:
+        """Who follows what passes to them; None: nobody."""
 
     @property
     def passed(self) -> Mapping[str, PassThrough]:

@@ -19,6 +19,7 @@ from mcpdesk.recorder.record import (
     ConnectionInfo,
     Direction,
     ExchangeHolds,
+    ExchangeWatch,
     HttpNote,
     MessageLine,
     Recorder,
@@ -41,14 +42,17 @@ class RecordedTransport(ClientTransport):
         holds: ExchangeHolds,
         on_reply: OnReply,
         on_agreed: Callable[[ConnectionInfo], None],
+        watch: Callable[[], ExchangeWatch | None],
     ) -> None:
-        """`holds` is where messages may wait for a person; `on_agreed` gets what was agreed upon."""
+        """`holds` is where messages may wait for a person; `on_agreed` gets what was agreed upon; `watch`
+        says who follows what is asked now."""
         self._inner = transport
         self._recorder = recorder
         self._info = info
         self._on_reply = on_reply
         self._holds = holds
         self._on_agreed = on_agreed
+        self._watch = watch
         self._lines: dict[Id, MessageLine] = {}
         """Where what belongs to a request waits, by its id, while something is to be held."""
         self.target = transport.target
@@ -87,6 +91,22 @@ class RecordedTransport(ClientTransport):
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
         """Send a request and wait for its reply. Raises: CallError when none came."""
+        watch = self._watch()
+        if watch is None:
+            return await self._exchange(request, headers, receive)
+        request, followed = watch.ask(self._info, request)
+        status = 0
+        try:
+            reply = await self._exchange(request, headers, receive)
+            status = reply.status
+            followed.came_back(reply.message)
+            return reply
+        finally:
+            followed.over(status, may_go_on=False)
+
+    async def _exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
         self._record(Direction.IN, codec.encode(request))
         if self._holds.is_on:
             reply = await self._held_exchange(request, headers, receive)
@@ -159,6 +179,8 @@ class RecordedTransport(ClientTransport):
     async def send(self, message: JSONObject) -> None:
         """Send a notification or a response. Raises: CallError."""
         self._record(Direction.IN, codec.encode(message))
+        if (watch := self._watch()) is not None:
+            watch.follow(self._info, message)
         if self._holds.is_on:
             kept = await self._holds.hold_told(self._info.number, message)
             if kept is None:
@@ -183,7 +205,9 @@ class RecordedTransport(ClientTransport):
         if older is None:
             return None
         info = replace(self._info, transport="sse")
-        return RecordedTransport(older, self._recorder, info, self._holds, self._on_reply, self._on_agreed)
+        return RecordedTransport(
+            older, self._recorder, info, self._holds, self._on_reply, self._on_agreed, self._watch
+        )
 
     async def listen(self, opened: Callable[[], None]) -> None:
         """Receive what belongs to no request, until cancelled."""
@@ -205,6 +229,8 @@ class RecordedTransport(ClientTransport):
     def ended(self, at: float) -> None:
         """Note that the connection is over, at a Unix time in seconds."""
         self._holds.forget(self._info.number)
+        if (watch := self._watch()) is not None:
+            watch.left(self._info.number)
         self._info = replace(self._info, closed=at)
         self._recorder.connect(self._info)
 
@@ -218,6 +244,8 @@ class RecordedTransport(ClientTransport):
 
         def received(message: JSONObject) -> None:
             data = codec.encode(message)
+            if (watch := self._watch()) is not None:
+                watch.came_back(self._info, message)
             if self._holds.is_on or (own and own[0].is_moving):
                 own[:] = own or [self._line(delivered, of)]
                 line = self._line_of(message) if of is None else None

@@ -29,7 +29,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
-from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, Recorder
+from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, ExchangeWatch, Recorder
 from mcpdesk.upstream.offers import Offer, read_offers
 from mcpdesk.upstream.recorded_transport import OPENING, RecordedTransport
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
@@ -118,6 +118,8 @@ class UpstreamSite(NamedTuple):
     """Told how a server was reached."""
     restarted: Callable[[str], None] = lambda name: None
     """Told the name of a server that is started anew."""
+    watch: Callable[[], ExchangeWatch | None] = lambda: None
+    """Who follows what is asked now."""
 
 
 class Upstream:
@@ -150,6 +152,10 @@ class Upstream:
         offers = (each for each in self.status.offers if each.kind == "tool" and each.name == tool)
         schema = next((each.definition.get("inputSchema") for each in offers), None)
         return schema if isinstance(schema, dict) else {}
+
+    def offers(self, kind: str, name: str) -> bool:
+        """Whether it listed an item of that kind and name."""
+        return any(each.kind == kind and each.name == name for each in self.status.offers)
 
     def start(self) -> None:
         """Begin to connect, and to watch the files its command names."""
@@ -225,7 +231,7 @@ class Upstream:
         events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.place, events)
         self._transport = RecordedTransport(
-            transport, site.recorder, info, site.holds, self._answered, site.agreed
+            transport, site.recorder, info, site.holds, self._answered, site.agreed, site.watch
         )
         self.connection = ServerConnection(
             self._transport,

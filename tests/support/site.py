@@ -20,7 +20,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote
+from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, ExchangeWatch, HttpNote
 from mcpdesk.transports.base import PassThrough, Replicas, Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
@@ -85,6 +85,7 @@ class Served:
         self.unready = ""
         self.state_dir: Path | None = None
         self.replicas: Replicas | None = None
+        self.watch: ExchangeWatch | None = None
         self.capture = CaptureHealth(True)
         self.board: Callable[[], Board] | None = None
         self.url = ""

@@ -78,13 +78,14 @@ LONGEST_ID = 64
 PREFIX = "mcpdesk."
 UNITS = (("_seconds", "s"), ("_bytes", "By"))
 """How the name of a figure ends -> its unit."""
-DURATION = "mcp.server.operation.duration"
+DURATION, OUR_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
 BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Those the conventions advise for durations, in seconds."""
 TRANSPORTS: dict[str, Attributes] = {
     "http": {"network.transport": "tcp", "network.protocol.name": "http"},
     "sse": {"network.transport": "tcp", "network.protocol.name": "http"},
     "websocket": {"network.transport": "tcp", "network.protocol.name": "websocket"},
+    "ws": {"network.transport": "tcp", "network.protocol.name": "websocket"},
     "stdio": {"network.transport": "pipe"},
     "unix": {"network.transport": "unix"},
     "memory": {"network.transport": "inproc"},
@@ -259,9 +260,10 @@ class SpanFactory:
             attributes["error.type"] = error
         parent = _context(span.trace_id, span.parent_id, span.trace.tracestate, is_remote=True)
         links = [Link(_span_context(span.linked))] if span.linked is not None else []
+        kind = SpanKind.CLIENT if record.is_outgoing else SpanKind.SERVER
         self._make(
-            name, SpanKind.SERVER, span.trace_id, span.span_id, parent, attributes, record.started,
-            record.ended, error is not None, links,
+            name, kind, span.trace_id, span.span_id, parent, attributes, record.started, record.ended,
+            error is not None, links,
         )  # fmt: skip
         if record.began:
             attributes = {"mcpdesk.server": record.server}
@@ -278,10 +280,11 @@ class SpanFactory:
         is_desks = record.method in DESK
         attributes: Attributes = {
             "mcpdesk.server": record.server,
-            "gen_ai.tool.name": record.tool,
             "mcpdesk.question.outcome": record.outcome,
             "mcpdesk.question.asked": "desk" if is_desks else "client",
         }
+        if record.tool:
+            attributes["gen_ai.tool.name"] = record.tool
         if not is_desks:
             attributes["mcp.method.name"] = record.method
         if record.has_failed:
@@ -369,6 +372,8 @@ def operation_attributes(record: CallRecord) -> Attributes:
         attributes[TARGETS[record.method]] = record.target
     if record.code:
         attributes["rpc.response.status_code"] = str(record.code)
+    if record.status:
+        attributes["http.response.status_code"] = record.status
     return attributes
 
 
@@ -402,6 +407,8 @@ def error_type(record: CallRecord) -> str | None:
     if record.code:
         is_ours = record.code == ErrorCode.INTERNAL_ERROR or -32099 <= record.code <= -32000
         return str(record.code) if is_ours else None
+    if record.status >= 500:
+        return str(record.status)
     if record.is_cut_off or record.outcome in (OutcomeKind.OK, OutcomeKind.CANCELLED):
         return None
     return "tool_error"
@@ -410,6 +417,7 @@ def error_type(record: CallRecord) -> str | None:
 class _Tally(Struct):
     """The requests of one kind."""
 
+    metric: str
     attributes: Attributes
     counts: list[int]
     """By `BOUNDS`."""
@@ -419,7 +427,7 @@ class _Tally(Struct):
 
 
 class Durations:
-    """How long requests took, by method, tool and how they ended: the histogram of the conventions."""
+    """How long requests took, by method, tool and how they ended: the histograms of the conventions."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[object, ...], _Tally] = {}
@@ -434,35 +442,41 @@ class Durations:
             record.revision,
             record.transport,
             record.code,
+            record.status,
+            record.is_outgoing,
             error,
         )
         if (tally := self._counted.get(key)) is None:
             attributes = operation_attributes(record) | ({} if error is None else {"error.type": error})
-            tally = self._counted[key] = _Tally(attributes, [0] * (len(BOUNDS) + 1))
+            metric = OUR_DURATION if record.is_outgoing else DURATION
+            tally = self._counted[key] = _Tally(metric, attributes, [0] * (len(BOUNDS) + 1))
         took_s = (record.ended - record.started) / 1e9
         tally.counts[bisect_left(BOUNDS, took_s)] += 1
         tally.total_s += took_s
         tally.least_s, tally.most_s = min(tally.least_s, took_s), max(tally.most_s, took_s)
 
     def metrics(self, began: int, now: int) -> list[Metric]:
-        """The histogram; none before the first request."""
-        points = [
-            HistogramDataPoint(
-                each.attributes,
-                began,
-                now,
-                sum(each.counts),
-                each.total_s,
-                each.counts.copy(),
-                BOUNDS,
-                each.least_s,
-                each.most_s,
+        """The histograms; none before the first request."""
+        points: dict[str, list[HistogramDataPoint]] = {}
+        for each in self._counted.values():
+            points.setdefault(each.metric, []).append(
+                HistogramDataPoint(
+                    each.attributes,
+                    began,
+                    now,
+                    sum(each.counts),
+                    each.total_s,
+                    each.counts.copy(),
+                    BOUNDS,
+                    each.least_s,
+                    each.most_s,
+                )
             )
-            for each in self._counted.values()
-        ]
         told = "How long requests took, from their arrival to their answer."
-        data = Histogram(points, AggregationTemporality.CUMULATIVE)
-        return [Metric(DURATION, told, "s", data)] if points else []
+        return [
+            Metric(name, told, "s", Histogram(found, AggregationTemporality.CUMULATIVE))
+            for name, found in points.items()
+        ]
 
 
 def metric_of(figure: Figure, began: int, now: int) -> Metric | None:

@@ -12,6 +12,9 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.trace import CallSpan
 from mcpdesk.server.calls.call_figures import OutcomeKind
 
+OTHER = "_OTHER"
+"""Stands for a method that is none, as the conventions have it: what callers send never names anything."""
+
 
 class WorkKind(Enum):
     """Kinds of what goes on after the request that began it."""
@@ -48,6 +51,10 @@ class CallRecord(Struct, gc=False, frozen=True):
     """Of a JSON-RPC error."""
     is_cut_off: bool = False
     """Whether it ended without an answer: its caller cancelled it, or left."""
+    status: int = 0
+    """Of HTTP, where a server that is not ours answered with that alone."""
+    is_outgoing: bool = False
+    """Whether the desk asked a server that is not ours; else a client asked."""
 
     @property
     def spans(self) -> int:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from mcpdesk.hosting.figures import counted
 from mcpdesk.hosting.telemetry.otlp_sender import OtlpSender
-from mcpdesk.hosting.telemetry.span_records import CallRecord, QuestionRecord, WorkKind, WorkRecord
+from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
+from mcpdesk.hosting.telemetry.span_records import OTHER, CallRecord, QuestionRecord, WorkKind, WorkRecord
 from mcpdesk.jobs.programs import Program, ProgramState
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import METHODS, canonical
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.services import Services
     from mcpdesk.settings import Settings
+    from mcpdesk.upstream.upstream import Upstream
 
-OTHER = "_OTHER"
-"""Stands for a method that is none, as the conventions have it: what callers send never names anything."""
 SAMPLED, UNSAMPLED = "01", "00"
 SHARES = 1 << 56
 """The random part of a trace id, of which a share is recorded (W3C Trace Context, level 2)."""
@@ -50,6 +50,7 @@ class CountedCore(Protocol):
     journal: Journal
     recording: Recording
     services: Services
+    upstreams: dict[str, Upstream]
 
     @property
     def uptime_s(self) -> float:
@@ -69,6 +70,8 @@ class Telemetry:
         self._sampled_below = SHARES * settings.otel_traces_percent // 100
         self._interval_s = settings.otel_metrics_ms / 1000
         self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, core.journal)
+        self.passed = PassedTraffic(self._span, self._sender.put, self.asked, self._passed_target)
+        """Follows what passes to servers that are not ours."""
         self._measuring = asyncio.create_task(self._measure())
 
     async def close(self) -> None:
@@ -229,6 +232,13 @@ class Telemetry:
             trace, int(caller.id, 16), span_id, handler_id, int(caller.parent, 16), caller.is_sampled, linked
         )
 
+    def _passed_target(self, server: str, method: str, params: Mapping[str, object]) -> str:
+        """What a request to a server that is not ours is about, if that is among what it listed."""
+        upstream, (member, kind) = self._core.upstreams.get(server), _PASSED.get(method, ("", ""))
+        name = params.get(member)
+        is_listed = isinstance(name, str) and upstream is not None and upstream.offers(kind, name)
+        return str(name) if is_listed else ""
+
     async def _measure(self) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
@@ -237,6 +247,14 @@ class Telemetry:
     def _counted(self) -> list[Figure]:
         core = self._core
         return [*counted(core.recording, core.services, core.endpoints(), core.uptime_s), *self.figures]
+
+
+_PASSED = {
+    "tools/call": ("name", "tool"),
+    "prompts/get": ("name", "prompt"),
+    "resources/read": ("uri", "resource"),
+}
+"""Method -> the parameter that says what it is about, and which kind of offer that is."""
 
 
 def _unix(moment: float, offset: float) -> int:

@@ -21,7 +21,14 @@ from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
-from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, beginning
+from mcpdesk.recorder.record import (
+    END_BYTES,
+    KEPT_BYTES,
+    Direction,
+    FollowedExchange,
+    HttpNote,
+    beginning,
+)
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import connection_of
@@ -80,10 +87,12 @@ class Talk:
         headers: Mapping[str, str],
         body: bytes,
         came: float,
+        followed: FollowedExchange | None,
     ) -> None:
-        """`came` is its Unix time in seconds."""
+        """`came` is its Unix time in seconds; `followed` is told what comes back, if somebody follows it."""
         self.client = client
         self.came = came
+        self.followed = followed
         self._passed = passed
         self._headers = headers
         self._body = body
@@ -108,7 +117,7 @@ class PassThroughRoutes:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self.clients = PassedClients(site.recorder, lambda: site.rules.session_ttl_s)
+        self.clients = PassedClients(site.recorder, lambda: site.rules.session_ttl_s, self._left)
         self._chores: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: web.BaseRequest, passed: PassThrough) -> web.StreamResponse:
@@ -143,14 +152,21 @@ class PassThroughRoutes:
         work, connection = Work(), connection_of(request)
         connection.on_lost(work.end)
         client.works.add(work)
+        watch = self._site.watch
+        followed = None if watch is None else watch.follow(client.info, message, head.carried)
+        answer: web.StreamResponse | None = None
         try:
-            return await self._exchange(request, passed, client, body, is_streamed)
+            answer = await self._exchange(request, passed, client, body, is_streamed, followed)
+            return answer
         except asyncio.CancelledError:
             if not work.is_ended:
                 raise
             connection.abort()  # the client is gone, or was disconnected at the desk
             return web.Response(status=400)
         finally:
+            if followed is not None:
+                is_whole = answer is not None and _kind(answer.headers) != STREAM
+                followed.over(0 if answer is None else answer.status, bool(head.session) and not is_whole)
             client.works.discard(work)
             client.seen = time.time()
             connection.on_lost(None)
@@ -175,6 +191,10 @@ class PassThroughRoutes:
         self.clients.end(client)
         return True
 
+    def _left(self, connection: int) -> None:
+        if (watch := self._site.watch) is not None:
+            watch.left(connection)
+
     async def _exchange(
         self,
         request: web.BaseRequest,
@@ -182,6 +202,7 @@ class PassThroughRoutes:
         client: PassedClient,
         body: bytes,
         is_streamed: bool,
+        followed: FollowedExchange | None,
     ) -> web.StreamResponse:
         head = head_of(request)
         if head.sent_on is None:
@@ -190,14 +211,15 @@ class PassThroughRoutes:
         response: web.StreamResponse | None = None
         kept_headers = CIMultiDict[str]()
         holds, came = self._site.holds, time.time()
+        talk = Talk(passed, client, headers, body, came, followed)
         if holds.is_on and isinstance(message := _decoded(body), dict):
-            kept = await self._held_message(client, message, bool(head.session))
+            kept = await self._held_message(talk, message, bool(head.session))
             if isinstance(kept, web.Response):
                 return kept
             if kept is not message:
                 body = codec.encode(kept)
                 headers = routed(kept, headers) if "method" in kept else headers
-        talk = Talk(passed, client, headers, body, came)
+                talk = Talk(passed, client, headers, body, came, followed)
         try:
             sending: bytes | AsyncIterator[bytes] = body
             if is_streamed:
@@ -237,14 +259,14 @@ class PassThroughRoutes:
             internal = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
             refusal = rpc_error(502, internal, readable_id(_decoded(body)))
             assert isinstance(refusal.body, bytes)
-            self._record(client, refusal.body, answer_said(502))
+            self._record(talk, refusal.body, answer_said(502))
             return refusal
 
     async def _held_message(
-        self, client: PassedClient, message: dict[str, Any], in_session: bool
+        self, talk: Talk, message: dict[str, Any], in_session: bool
     ) -> dict[str, Any] | web.Response:
         """What is to be sent on in the place of a client's message, or what the client gets at once."""
-        holds, number = self._site.holds, client.info.number
+        holds, number = self._site.holds, talk.client.info.number
         if not _is_request(message):
             kept = await holds.hold_told(number, message)
             return web.Response(status=202) if kept is None else kept
@@ -253,10 +275,10 @@ class PassThroughRoutes:
         except SessionLost as lost:
             gone = rpc_error(404, ProtocolError(ErrorCode.INVALID_REQUEST, str(lost)), message["id"])
             assert isinstance(gone.body, bytes)
-            self._record(client, gone.body, answer_said(404))
+            self._record(talk, gone.body, answer_said(404))
             return gone
         if given is not None:
-            self._record(client, codec.encode(given), None)
+            self._record(talk, codec.encode(given), None)
             return json_answer(200, codec.encode(given))
         if sent is None:
             await holds.lose(number)
@@ -278,7 +300,7 @@ class PassThroughRoutes:
                 await holds.lose(client.info.number)
                 return web.Response(status=202)
             body = body if kept is message else codec.encode(kept)
-        self._record(client, body, None if answer.status == 200 else answer_said(answer.status, JSON))
+        self._record(talk, body, None if answer.status == 200 else answer_said(answer.status, JSON))
         headers.popall("Content-Length", None)
         return web.Response(status=answer.status, body=body, headers=headers)
 
@@ -308,7 +330,7 @@ class PassThroughRoutes:
                         await holds.lose(talk.client.info.number)
                         return False
                     if kept is not None:
-                        self._record(talk.client, kept, said)
+                        self._record(talk, kept, said)
                     if kept != event.data:
                         named = f"event: {event.name}\n" + (
                             f"id: {framer.last_id}\n" if framer.last_id else ""
@@ -356,7 +378,7 @@ class PassThroughRoutes:
             if framer is not None:
                 try:
                     for event in framer.feed(piece):
-                        self._record(client, event.data, said)
+                        self._record(talk, event.data, said)
                     if b"\n\n" in piece:
                         seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
                 except ValueError:
@@ -371,7 +393,7 @@ class PassThroughRoutes:
         elif not is_stream and seen.size > most:
             self._record_cut(client, Direction.OUT, seen, note)
         elif not is_stream and (seen.size or answer.status >= 400):
-            self._record(client, bytes(seen.start), note)
+            self._record(talk, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
         """A body that is not held, piece by piece; it is recorded when it has passed, or broke off."""
@@ -389,9 +411,11 @@ class PassThroughRoutes:
         start, end = unreadable(beginning(bytes(seen.start), KEPT_BYTES)), unreadable(seen.end)
         self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
-    def _record(self, client: PassedClient, data: bytes, said: HttpNote | None) -> None:
-        message = _decoded(data)
+    def _record(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
+        message, client = _decoded(data), talk.client
         is_json = message is not None
+        if talk.followed is not None:
+            talk.followed.came_back(message)
         if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
             client.note_answer(identifier, is_failure(message))
         shown = data if is_json else unreadable(data)

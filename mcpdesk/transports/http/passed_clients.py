@@ -75,8 +75,12 @@ class PassedClient(Struct):
 class PassedClients:
     """Used on one loop; `known` is for any thread."""
 
-    def __init__(self, recorder: Recorder, ttl_s: Callable[[], float]) -> None:
+    def __init__(
+        self, recorder: Recorder, ttl_s: Callable[[], float], on_left: Callable[[int], None]
+    ) -> None:
+        """`on_left` is told the number of a client that is gone."""
         self._recorder = recorder
+        self._on_left = on_left
         self._ttl_s = ttl_s
         self._by_key: dict[ClientKey, PassedClient] = {}
         """The longest unused first."""
@@ -121,6 +125,7 @@ class PassedClients:
         if self._by_key.pop(client.key, None) is not None:
             client.info = replace(client.info, closed=time.time())
             self._recorder.connect(client.info)
+            self._on_left(client.info.number)
 
     def _look_again(self) -> None:
         self._looking = asyncio.get_running_loop().call_later(self._ttl_s() / 4, self._look)

@@ -1,0 +1,278 @@
+"""Follows requests to servers that are not ours for OpenTelemetry: those of clients, and those of the desk.
+
+What a client sends goes on byte by byte, so the server stands beside our span below the caller's, not below
+ours. The desk's own requests carry a trace of ours, and the server's spans stand below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic, time_ns
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from mcpdesk.hosting.telemetry.span_records import OTHER, CallRecord
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.methods import METHODS, canonical
+from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.protocol.trace import CallSpan
+from mcpdesk.recorder.record import ConnectionInfo
+from mcpdesk.server.calls.call_figures import OutcomeKind
+from mcpdesk.server.calls.call_watch import AskedQuestion
+
+QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+MOST = 1_000
+"""Requests, and questions, that are followed at a time; older ones end as if nobody answered."""
+SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
+GONE, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
+ACTIONS = frozenset({"accept", "decline", "cancel"})
+RESERVED = range(-32768, -31999)
+"""Error codes of JSON-RPC; a server may make up any others, which are not told apart."""
+
+
+class _PassedCall(Struct, eq=False):
+    """A request that is not answered yet."""
+
+    connection: int
+    record: CallRecord
+    """As if it ended now without an answer."""
+
+
+class _Waiting(Struct):
+    """A question that is not answered yet."""
+
+    asked: AskedQuestion
+    of: _PassedCall | None
+    """The request it came with, if that is known."""
+
+
+class PassedExchange(Struct):
+    """A message, or a batch, on its way to a server; and what comes back."""
+
+    traffic: PassedTraffic
+    info: ConnectionInfo
+    calls: list[_PassedCall] = field(default_factory=list)
+
+    def came_back(self, message: object) -> None:
+        """The server sent a message with it."""
+        self.traffic.came_back(self.info, message, self.calls)
+
+    def over(self, status: int, may_go_on: bool) -> None:
+        """Nothing more comes with it: HTTP `status`, 0 when it broke off.
+
+        `may_go_on`: the client can come back for the answers that are missing.
+        """
+        if not may_go_on:
+            for call in self.calls:
+                self.traffic.ended_unread(call, status)
+
+
+class PassedTraffic:
+    """Used on the core's loop."""
+
+    def __init__(
+        self,
+        span: Callable[[object, Mapping[str, str] | None], CallSpan],
+        put: Callable[[CallRecord], None],
+        asked: Callable[[AskedQuestion], None],
+        target: Callable[[str, str, Mapping[str, object]], str],
+    ) -> None:
+        """`span` places a request in a trace by its metadata and headers; `target` gives what it is about,
+        by server, method and parameters, if that is offered."""
+        self._span, self._put, self._asked, self._target = span, put, asked, target
+        self._calls: dict[_PassedCall, None] = {}
+        """The oldest first."""
+        self._questions: dict[tuple[int, Id], _Waiting] = {}
+        """By connection and id."""
+        self._rounds: dict[tuple[int, str], dict[str, _Waiting]] = {}
+        """What the client answers with its next request, by connection and `requestState`."""
+
+    def follow(
+        self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
+    ) -> PassedExchange:
+        """A client sends a message or a batch, or None: it only listens."""
+        exchange = PassedExchange(self, info)
+        for each in message if isinstance(message, list) else [message]:
+            if not isinstance(each, dict):
+                continue
+            method, identifier = each.get("method"), each.get("id")
+            if method is None and is_id(identifier):
+                self._close(self._questions.pop((info.number, identifier), None), _outcome(each))
+            elif method == "notifications/cancelled":
+                self._cancelled(info.number, _params(each).get("requestId"))
+            elif isinstance(method, str) and is_id(identifier):
+                exchange.calls.append(self._begun(info, each, headers))
+        return exchange
+
+    def ask(self, info: ConnectionInfo, request: JSONObject) -> tuple[JSONObject, PassedExchange]:
+        """The desk sends a request: what it sends, with a trace unless it has one."""
+        exchange = PassedExchange(self, info)
+        call = self._begun(info, request, None, is_outgoing=True)
+        exchange.calls.append(call)
+        params = _params(request)
+        meta = params.get("_meta") or {}
+        if "traceparent" not in meta:
+            span = call.record.span
+            flags = "01" if span.is_sampled else "00"
+            meta = {**meta, "traceparent": f"00-{span.trace_id:032x}-{span.span_id:016x}-{flags}"}
+            request = {**request, "params": {**params, "_meta": meta}}
+        return request, exchange
+
+    def came_back(
+        self, info: ConnectionInfo, message: object, calls: list[_PassedCall] | None = None
+    ) -> None:
+        """A server sent a message: with one of these calls, or it is not known with which."""
+        if isinstance(message, list):
+            for each in message:
+                self.came_back(info, each, calls)
+            return
+        if not isinstance(message, dict):
+            return
+        identifier, method = message.get("id"), message.get("method")
+        under_way = calls or [call for call in self._calls if call.connection == info.number]
+        if method is None:
+            for call in under_way:
+                if call.record.id == identifier:
+                    self._answered(call, message)
+                    if calls:
+                        calls.remove(call)
+                    return
+        elif method == "notifications/cancelled":
+            withdrawn = _params(message).get("requestId")
+            if is_id(withdrawn):
+                self._close(self._questions.pop((info.number, withdrawn), None), WITHDRAWN)
+        elif method in QUESTIONS and is_id(identifier):
+            if len(self._questions) >= MOST:
+                self._close(self._questions.pop(next(iter(self._questions))), GONE)
+            of = under_way[0] if len(under_way) == 1 else None
+            self._questions[info.number, identifier] = self._question(info.server, method, of)
+
+    def ended_unread(self, call: _PassedCall, status: int) -> None:
+        """An HTTP exchange ended, and there was no answer that could be read."""
+        if call not in self._calls:
+            return
+        is_cut_off = not status
+        outcome = OutcomeKind.CANCELLED if is_cut_off else OutcomeKind.OK
+        shown = status if status >= 400 else 0
+        self._end(call, replace(call.record, outcome=outcome, is_cut_off=is_cut_off, status=shown))
+
+    def left(self, connection: int) -> None:
+        """A client is gone, and so is what it waits for."""
+        for call in [each for each in self._calls if each.connection == connection]:
+            self.ended_unread(call, 0)
+        for key in [key for key in self._questions if key[0] == connection]:
+            self._close(self._questions.pop(key), GONE)
+        for state in [state for state in self._rounds if state[0] == connection]:
+            self._abandon(self._rounds.pop(state))
+
+    def _begun(
+        self,
+        info: ConnectionInfo,
+        message: JSONObject,
+        headers: Mapping[str, str] | None,
+        *,
+        is_outgoing: bool = False,
+    ) -> _PassedCall:
+        params, method = _params(message), canonical(message["method"])
+        method = method if method in METHODS else OTHER
+        given = headers or {}
+        self._continued(info, params)
+        revision = given.get(REVISION) or info.revision
+        span = self._span(params.get("_meta"), headers)
+        record = CallRecord(
+            info.server,
+            method,
+            self._target(info.server, method, params),
+            message["id"],
+            revision if revision in BY_NAME else OTHER,
+            info.transport,
+            given.get(SESSION, ""),
+            replace(span, handler_id=span.span_id),  # no handler of ours: questions stand below the call
+            time_ns(),
+            0,
+            outcome=OutcomeKind.CANCELLED,
+            is_cut_off=True,
+            is_outgoing=is_outgoing,
+        )
+        if len(self._calls) >= MOST:
+            self.ended_unread(next(iter(self._calls)), 0)
+        call = _PassedCall(info.number, record)
+        self._calls[call] = None
+        return call
+
+    def _answered(self, call: _PassedCall, message: JSONObject) -> None:
+        result, error = message.get("result"), message.get("error")
+        code = error.get("code") if isinstance(error, dict) else None
+        code = code if isinstance(code, int) and code in RESERVED else 0
+        has_failed = isinstance(result, dict) and result.get("isError") is True
+        is_own = "error" in message and not code
+        outcome = OutcomeKind.TOOL_ERROR if has_failed or is_own else OutcomeKind.OK
+        self._end(call, replace(call.record, code=code, outcome=outcome, is_cut_off=False))
+        if isinstance(result, dict) and isinstance(requests := result.get("inputRequests"), dict):
+            self._asked_in_result(call, requests, result.get("requestState"))
+
+    def _end(self, call: _PassedCall, record: CallRecord) -> None:
+        self._calls.pop(call, None)
+        for key in [key for key, waiting in self._questions.items() if waiting.of is call]:
+            self._close(self._questions.pop(key), GONE)
+        self._put(replace(record, ended=time_ns()))
+
+    def _cancelled(self, connection: int, identifier: object) -> None:
+        """A client gave a request up."""
+        for call in list(self._calls):
+            if call.connection == connection and call.record.id == identifier:
+                self.ended_unread(call, 0)
+
+    def _question(self, server: str, method: str, of: _PassedCall | None) -> _Waiting:
+        span, tool = replace(self._span(None, None), handler_id=0), ""
+        if of is not None:
+            span, record = of.record.span, of.record
+            tool = record.target if record.method == "tools/call" else ""
+        return _Waiting(AskedQuestion(method, server, tool, span, monotonic()), of)
+
+    def _asked_in_result(self, call: _PassedCall, requests: JSONObject, state: object) -> None:
+        """Follow what a result asks, until the client comes back with the state it was given."""
+        if not isinstance(state, str):
+            return
+        asked = {
+            key: self._question(call.record.server, each["method"], call)
+            for key, each in requests.items()
+            if isinstance(each, dict) and each.get("method") in QUESTIONS
+        }
+        if len(self._rounds) >= MOST:
+            self._abandon(self._rounds.pop(next(iter(self._rounds))))
+        self._rounds[call.connection, state] = asked
+
+    def _continued(self, info: ConnectionInfo, params: Mapping[str, Any]) -> None:
+        """End the questions that a request answers."""
+        state, answers = params.get("requestState"), params.get("inputResponses")
+        if not isinstance(state, str):
+            return
+        for key, waiting in self._rounds.pop((info.number, state), {}).items():
+            answer = answers.get(key) if isinstance(answers, dict) else None
+            self._close(waiting, GONE if answer is None else _outcome({"result": answer}))
+
+    def _abandon(self, asked: dict[str, _Waiting]) -> None:
+        for waiting in asked.values():
+            self._close(waiting, GONE)
+
+    def _close(self, waiting: _Waiting | None, outcome: str) -> None:
+        if waiting is not None:
+            asked = waiting.asked
+            asked.outcome, asked.ended = outcome, monotonic()
+            asked.has_failed = outcome in (GONE, REFUSED, WITHDRAWN)
+            self._asked(asked)
+
+
+def _params(message: JSONObject) -> dict[str, Any]:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def _outcome(answer: JSONObject) -> str:
+    """What became of a question, never what the answer was."""
+    result = answer.get("result")
+    action = result.get("action") if isinstance(result, dict) else None
+    return REFUSED if "error" in answer else action if action in ACTIONS else "answered"
