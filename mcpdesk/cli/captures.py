@@ -72,6 +72,8 @@ def export_command(
 ) -> None:
     """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked.
 
+    A report and JSON Lines have the log of each call, with the traceback of one that failed.
+
     `capture` is a capture again, redacted: `mcpdesk open` shows it, and `--mock` answers from it.
 
     `mermaid` is a sequence diagram of its first 200 exchanges, `curl` its requests as commands.
@@ -82,6 +84,7 @@ def export_command(
     those of all requests by method.
     """
     from mcpdesk.recorder import export, recorded_cases
+    from mcpdesk.recorder.index.call_lookup import logs_by_call
     from mcpdesk.recorder.index.query import parse
     from mcpdesk.recorder.index.view import View
     from mcpdesk.recorder.redaction import redacted
@@ -92,9 +95,9 @@ def export_command(
     if with_secrets and (redact or ending == "capture"):
         raise DeskUserError("--with-secrets does not go with a redacted capture.", "Copy the file as it is.")
     writers = {
-        "har": export.har, "jsonl": export.json_lines, "md": export.report, "cases": recorded_cases.cases,
-        "mermaid": mermaid, "curl": export.curl_commands,
+        "har": export.har, "cases": recorded_cases.cases, "mermaid": mermaid, "curl": export.curl_commands,
     }  # fmt: skip
+    with_logs = {"jsonl": export.json_lines, "md": export.report}
     ending = ending or "capture"
     if ending in ("csv", "json") and query:
         raise DeskUserError(f"--filter does not go with --as {ending}.", "Statistics are of all calls.")
@@ -111,6 +114,8 @@ def export_command(
                 numbers = recorded_cases.recordable(index, numbers)
             if ending == "capture":
                 pieces = redacted(archive, _redactor(), numbers if query else None)
+            elif ending in with_logs:
+                pieces = with_logs[ending](index, numbers, logs_by_call(archive.call_logs))
             else:
                 pieces = writers[ending](index, numbers)
             _write(pieces, output)

@@ -22,13 +22,14 @@ from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
-from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.journal import Journal, LogLine, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.record import CallLog
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.worker_threads import WORKERS
@@ -76,6 +77,7 @@ class Host:
             frozenset({settings.api_key_header}),
             settings.capture_body_bytes,
         )
+        self.journal.keep_for_call = self._record_log
         if settings.log_format == "json":
             self.journal.origin_of = self._origin_of
         told = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
@@ -484,6 +486,13 @@ class Host:
     def passed_clients(self) -> list[PassedClient]:
         """The clients of servers that are not ours. From any thread."""
         return [] if self.http is None else self.http.passed_clients()
+
+    def _record_log(self, line: LogLine) -> None:
+        """Keep what a call logged in the capture beside it. From any thread."""
+        if line.call is not None:
+            connection, identifier = line.call
+            log = CallLog(connection, identifier, line.time, line.level, line.source, line.text, line.where)
+            self.recording.log(log)
 
     def _origin_of(self, place: tuple[int, Id]) -> tuple[str, str]:
         """Server and tool of the running call with that connection and id. From any thread."""

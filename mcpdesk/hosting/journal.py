@@ -86,6 +86,8 @@ class Journal:
         self._notice_numbers = count()
         self.origin_of: Callable[[tuple[int, Id]], tuple[str, str]] | None = None
         """Names server and tool of a running call; None: nobody wants to know the tool of a line."""
+        self.keep_for_call: Callable[[LogLine], None] | None = None
+        """Is given every line of a call, from any thread; None: nobody wants them."""
 
     def log(
         self,
@@ -106,7 +108,10 @@ class Journal:
         if call is not None and self.origin_of is not None:
             found, tool = self.origin_of(call)
             server = server or found
-        self.keep_line(LogLine(0, time.time(), level, source, cut, where, server, trace, call, tool))
+        line = LogLine(0, time.time(), level, source, cut, where, server, trace, call, tool)
+        self.keep_line(line)
+        if call is not None and self.keep_for_call is not None:
+            self.keep_for_call(line)
 
     def keep_line(self, line: LogLine) -> None:
         """Keep a line, under a number of our own."""

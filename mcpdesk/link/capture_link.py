@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, Notice, Protection, Severity
+from mcpdesk.link.values import CoreView, LogLine, Notice, Protection, Severity
 from mcpdesk.recorder.archive import MOST_FRAMES, Archive
 from mcpdesk.recorder.index.traffic_index import gaps_in_words
+from mcpdesk.recorder.record import CallLog, ConnectionInfo
 
 FOLLOW_S = 0.2
 """Seconds between two looks at a capture that is being written."""
@@ -60,6 +61,11 @@ class CaptureLink(Link):
         """What could not be read of the file."""
         return [notice for notice in self._notices if notice.number > after]
 
+    def logs(self, after: int = -1) -> list[LogLine]:
+        """What the code of calls said, as the capture has it."""
+        found, connections = self._archive.call_logs[max(0, after + 1) :], self._archive.connections
+        return [_line(number, each, connections) for number, each in enumerate(found, max(0, after + 1))]
+
     def close(self) -> None:
         """Follow no more, and let go of the file."""
         self._closed.set()
@@ -98,6 +104,12 @@ class CaptureLink(Link):
 
     def _add(self, text: str, severity: Severity = Severity.WARNING) -> None:
         self._notices.append(Notice(len(self._notices), text, severity, "traffic"))
+
+
+def _line(number: int, log: CallLog, connections: Mapping[int, ConnectionInfo]) -> LogLine:
+    info = connections.get(log.connection)
+    server = info.server if info is not None else ""
+    return LogLine(number, log.time, log.level, log.source, log.text, log.where, server, call=log.call)
 
 
 def problems(archive: Archive) -> Iterator[str]:

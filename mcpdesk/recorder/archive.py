@@ -34,8 +34,19 @@ from mcpdesk.recorder.capture.capture_lines import (
     read_line,
 )
 from mcpdesk.recorder.index.traffic_index import Index
-from mcpdesk.recorder.record import END_BYTES, ConnectionInfo, Frame, Gap, HeldMark, HttpNote, up_to_most
+from mcpdesk.recorder.record import (
+    END_BYTES,
+    CallLog,
+    ConnectionInfo,
+    Frame,
+    Gap,
+    HeldMark,
+    HttpNote,
+    up_to_most,
+)
 
+MOST_LOGS: Final = 200_000
+"""Log lines of calls that are shown."""
 MOST_FRAMES: Final = 5_000_000
 """Frames that are shown: each takes about a hundred bytes of memory, however few it has in the file."""
 _LONGEST_GAP: Final = 10_000_000
@@ -83,6 +94,8 @@ class Archive:
         self._places.parts.append(path)
         self._gaps: list[Gap] = []
         self.marks: list[HeldMark] = []
+        self.call_logs: list[CallLog] = []
+        """What the code of calls said, as far as it is kept: the first lines."""
         """What became of messages that were held."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
         """Numbers in the file, and here, of frames from which on there are no gaps up to the next of them."""
@@ -253,6 +266,9 @@ class Archive:
             self._places.share_note(noted, others)
         elif line.mark is not None:
             self.marks.append(line.mark)
+        elif line.log is not None:
+            if len(self.call_logs) < MOST_LOGS:
+                self.call_logs.append(line.log)
         elif line.lost is not None:
             self._lost = (line.lost[1], line.why)
         elif line.capture is not None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+from mcpdesk.plain_text import clean
+from mcpdesk.recorder.index.call_lookup import SaidLine
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, gaps_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
@@ -28,11 +30,22 @@ _OWN_HEADERS = frozenset({"host", "content-length", "connection", "accept-encodi
 _STATELESS_FROM = "2026"
 _MOST_NOTIFICATIONS = 1_000
 """Messages that came with one exchange and are written with it."""
+MOST_LOGGED = 200
+"""Lines of the log of one call, the last ones."""
 _LONGEST = 4000
 """Characters of one message in a report."""
 
 
-def as_dict(index: Index, number: int) -> dict[str, Any]:
+Logged = Callable[[Exchange], Sequence[SaidLine]]
+"""Finds what the code of a call said."""
+
+
+def nothing_logged(_: Exchange) -> Sequence[SaidLine]:
+    """Where nobody knows."""
+    return ()
+
+
+def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[str, Any]:
     """Everything about an exchange as one JSON object; times are Unix seconds, `took_ms` milliseconds."""
     exchange = index.exchange(number)
     record: dict[str, Any] = {
@@ -66,6 +79,11 @@ def as_dict(index: Index, number: int) -> dict[str, Any]:
             }
             for one in held
         ]
+    if lines := logged(exchange):
+        record["log"] = [
+            {"time": line.time, "level": line.level, "text": _said(index, line), "where": line.where}
+            for line in lines[-MOST_LOGGED:]
+        ]
     if exchange.notifications:
         shown = exchange.notifications[:_MOST_NOTIFICATIONS]
         record["notifications"] = [message(index, exchange, frame).value for frame in shown]
@@ -79,22 +97,22 @@ def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
     return sorted({row for number in numbers for row in (number, *index.exchange(number).parts)})
 
 
-def json_lines(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
+def json_lines(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
     """One line per exchange and per gap, newline included."""
     for one in with_gaps(index, numbers):
-        record = _gap(one) if isinstance(one, Gap) else as_dict(index, one)
+        record = _gap(one) if isinstance(one, Gap) else as_dict(index, one, logged)
         yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str)
 
 
-def as_json(index: Index, number: int) -> str:
+def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
     """One exchange as indented JSON, its parts in it."""
-    record = as_dict(index, number)
+    record = as_dict(index, number, logged)
     if parts := index.exchange(number).parts:
-        record["parts"] = [as_dict(index, part) for part in parts]
+        record["parts"] = [as_dict(index, part, logged) for part in parts]
     return orjson.dumps(record, option=_PRETTY, default=str).decode()
 
 
-def as_text(index: Index, number: int) -> str:
+def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
     """One exchange and its parts, each as a heading and its messages, for a chat or a mail."""
     pieces = []
     for one in map(index.exchange, with_parts(index, [number])):
@@ -106,12 +124,20 @@ def as_text(index: Index, number: int) -> str:
         for held in held_messages(index, one):
             changed = f":\n{_pretty(held.now)}" if held.now is not None else ""
             pieces.append(f"{_held_line(held)}{changed}")
+        if lines := logged(one):
+            pieces.append(f"log of the call:\n{_log_text(index, lines)}")
     return "\n\n".join(pieces)
 
 
-def report(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """A Markdown report in pieces: a table of the exchanges, then each with its messages."""
-    return (piece.encode("utf-8", "replace") for piece in _report(index, numbers))
+def report(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
+    """A Markdown report in pieces: a table of the exchanges, then each with its messages and its log."""
+    return (piece.encode("utf-8", "replace") for piece in _report(index, numbers, logged))
+
+
+def as_markdown(index: Index, number: int, logged: Logged = nothing_logged) -> str:
+    """One exchange and its parts as sections of Markdown, for an issue."""
+    parts = (_section_of(index, index.exchange(one), logged) for one in with_parts(index, [number]))
+    return "\n".join("".join(pieces).strip() + "\n" for pieces in parts)
 
 
 def curl(
@@ -157,7 +183,7 @@ def summary(exchange: Exchange) -> str:
     return f"{_moment(exchange)}  {ends}  {_title(exchange)}  {exchange.status}{took}{revision}"
 
 
-def _report(index: Index, numbers: Iterable[int]) -> Iterator[str]:
+def _report(index: Index, numbers: Iterable[int], logged: Logged) -> Iterator[str]:
     chosen = list(with_gaps(index, numbers))
     yield "# MCP traffic\n\n| # | time | peer | message | id | status | took | bytes |\n"
     yield "| --: | --- | --- | --- | --- | --- | --: | --: |\n"
@@ -166,17 +192,41 @@ def _report(index: Index, numbers: Iterable[int]) -> Iterator[str]:
     for one in chosen:
         if isinstance(one, Gap):
             yield f"\n**{_plain(gap_in_words(one))}**\n"
-            continue
-        exchange = index.exchange(one)
-        yield f"\n## {exchange.number}. {_plain(_title(exchange))}\n\n{_plain(summary(exchange))}\n"
-        for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
-            if frame is not None:
-                yield from _section(index, exchange, title, frame)
-        for held in held_messages(index, exchange):
-            yield f"\n{_plain(_held_line(held))}\n"
-            for title, value in (("It was", held.was), ("It became", held.now)):
-                if value is not None:
-                    yield f"\n{title}:\n\n{_fenced(value)}"
+        else:
+            yield from _section_of(index, index.exchange(one), logged)
+
+
+def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[str]:
+    """One exchange: its messages, what became of them at the desk, and what its code said."""
+    yield f"\n## {exchange.number}. {_plain(_title(exchange))}\n\n{_plain(summary(exchange))}\n"
+    for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
+        if frame is not None:
+            yield from _section(index, exchange, title, frame)
+    for held in held_messages(index, exchange):
+        yield f"\n{_plain(_held_line(held))}\n"
+        for title, value in (("It was", held.was), ("It became", held.now)):
+            if value is not None:
+                yield f"\n{title}:\n\n{_fenced(value)}"
+    if lines := logged(exchange):
+        text = _log_text(index, lines)
+        fence = _fence(text)
+        yield f"\nLog of the call:\n\n{fence}text\n{text}\n{fence}\n"
+
+
+def _log_text(index: Index, lines: Sequence[SaidLine]) -> str:
+    """The last lines, each below its time, level and place; a traceback in its own lines."""
+    shown = lines[-MOST_LOGGED:]
+    left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
+    told = [
+        f"{'  '.join(filter(None, (_time_text(line.time), line.level, line.where)))}\n{_said(index, line)}"
+        for line in shown
+    ]
+    return "\n".join([*left, *told])
+
+
+def _said(index: Index, line: SaidLine) -> str:
+    text = clean(line.text)
+    return text if index.reveals_secrets else mask_text(text)
 
 
 def _side(index: Index, exchange: Exchange, frame: int) -> dict[str, Any]:
@@ -245,7 +295,11 @@ def _title(exchange: Exchange) -> str:
 
 
 def _moment(exchange: Exchange) -> str:
-    return datetime.fromtimestamp(exchange.started, UTC).isoformat(timespec="milliseconds")
+    return _time_text(exchange.started)
+
+
+def _time_text(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
 
 
 def _pretty(value: Any) -> str:

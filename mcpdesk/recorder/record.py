@@ -162,6 +162,28 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     """What took its place; empty if nothing did."""
 
 
+class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """A line that the code of a call printed or logged, or what it raised, with the author's traceback."""
+
+    connection: Count
+    id: int | str
+    """That of the request."""
+    time: Moment
+    """Unix time in seconds."""
+    level: str
+    """As of the specification: debug, info, notice, warning, error, critical ..."""
+    source: str
+    """`print`, `stderr`, a logger's name, or the tool that failed."""
+    text: str
+    where: str = ""
+    """`tools/slow.py:14` where known."""
+
+    @property
+    def call(self) -> tuple[int, int | str]:
+        """Connection and id of the request."""
+        return self.connection, self.id
+
+
 class Gap(msgspec.Struct, gc=False, frozen=True):
     """Frames that are missing in a capture."""
 

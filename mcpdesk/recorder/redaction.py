@@ -22,10 +22,12 @@ from mcpdesk.recorder.capture.capture_lines import (
     encoded,
     frame_pieces,
     header_line,
+    log_line,
     lost_line,
     mark_line,
     note_line,
 )
+from mcpdesk.recorder.index.call_lookup import logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.masking import (
     MASK,
@@ -37,7 +39,7 @@ from mcpdesk.recorder.masking import (
     mask_text,
 )
 from mcpdesk.recorder.readable_message import is_deep
-from mcpdesk.recorder.record import Frame, HeldMark, HttpNote
+from mcpdesk.recorder.record import CallLog, Frame, HeldMark, HttpNote
 
 SHORTEST: Final = 6
 """Characters of a secret that is looked for elsewhere: shorter ones are parts of too many words."""
@@ -107,6 +109,10 @@ class Redactor:
         """What became of a held message, with the message before and after."""
         was, now = (text and self.message(text.encode()).decode() for text in (mark.was, mark.now))
         return replace(mark, how=self.text(mark.how), was=was, now=now)
+
+    def log(self, log: CallLog) -> CallLog:
+        """What the code of a call said."""
+        return replace(log, text=self.text(log.text), source=self.text(log.source))
 
     def text(self, text: str) -> str:
         """A text, or JSON as a text."""
@@ -207,14 +213,18 @@ def redacted(archive: Archive, redactor: Redactor, numbers: Iterable[int] | None
             redactor.note(note)
     for mark in archive.marks:
         redactor.mark(mark)
+    for log in archive.call_logs:
+        redactor.log(log)
     redactor.settle()
     chosen: Iterable[int] = range(archive.count)
-    marks, connections = list(archive.marks), set(archive.connections)
+    marks, logs, connections = list(archive.marks), list(archive.call_logs), set(archive.connections)
     gaps = {gap.before: gap for gap in archive.gaps}
     if numbers is not None:
         exchanges = [index.exchange(number) for number in numbers]
         chosen = sorted({at for one in exchanges for at in _frames_of(one)})
         marks = list(dict.fromkeys(mark for one in exchanges for mark in index.marks_of(one)))
+        said = logs_by_call(logs)
+        logs = list(dict.fromkeys(line for one in exchanges for line in said(one)))
         connections, gaps = {one.connection for one in exchanges}, {}
     first = archive.frame(0)
     yield header_line(1, 0, first.time if first is not None else 0.0)
@@ -234,6 +244,7 @@ def redacted(archive: Archive, redactor: Redactor, numbers: Iterable[int] | None
             yield note_line(number, encoded(redactor.note(note)))
         number += 1
     yield from (mark_line(redactor.mark(mark)) for mark in marks)
+    yield from (log_line(redactor.log(log)) for log in logs)
 
 
 def _frames_of(exchange: Exchange) -> Iterator[int]:

@@ -35,9 +35,9 @@ def labels(menu: Menu) -> list[str]:
 
 def test_a_request_is_copied_as_a_command_where_there_is_one() -> None:
     link = link_to(busy_recording())
-    assert labels(copy_menu(link, 2)) == ["text", "JSON", "curl", "mcpdesk"]
-    assert labels(copy_menu(link, 0)) == ["text", "JSON", "curl"]
-    assert labels(copy_menu(link, 1)) == ["text", "JSON"]
+    assert labels(copy_menu(link, 2)) == ["text", "Markdown", "JSON", "curl", "mcpdesk"]
+    assert labels(copy_menu(link, 0)) == ["text", "Markdown", "JSON", "curl"]
+    assert labels(copy_menu(link, 1)) == ["text", "Markdown", "JSON"]
 
 
 def test_formats_are_offered_for_what_is_shown_and_what_is_marked() -> None:

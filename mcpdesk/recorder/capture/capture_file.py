@@ -20,12 +20,13 @@ from mcpdesk.recorder.capture.capture_lines import (
     Group,
     connection_line,
     header_line,
+    log_line,
     lost_line,
     mark_line,
     run_lines,
     same_line,
 )
-from mcpdesk.recorder.record import ConnectionInfo, HeldMark
+from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark
 
 _PIECES = 1_000
 """Handed over at once; the operating system takes 1,024."""
@@ -80,6 +81,10 @@ class CaptureFile:
     def add_mark(self, mark: HeldMark) -> None:
         """Append what became of a held message."""
         self._put(mark_line(mark))
+
+    def add_log(self, log: CallLog) -> None:
+        """Append what the code of a call said."""
+        self._put(log_line(log))
 
     def add(self, group: Group) -> None:
         """Append the lines of the next frames, in a new part when this one is full."""

@@ -13,6 +13,7 @@
     {"note":{"frame":0,"line":"POST /mcp HTTP/1.1","headers":[["host","localhost"]]}}
     {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
     {"mark":{"connection":1,"direction":0,"id":7,"how":"changed",...}}    what became of a held message
+    {"log":{"connection":1,"id":7,"level":"error","text":"...",...}}    what the code of a call said
     {"lost":[7,9],"missing":2,"why":"No space left on device"}     frames 7 and 8 were never written
 
 Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
@@ -36,6 +37,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.record import (
     END_BYTES,
     KEPT_BYTES,
+    CallLog,
     ConnectionInfo,
     Count,
     Direction,
@@ -92,6 +94,7 @@ class Line(msgspec.Struct, gc=False):
     note: _NotedFrame | None = None
     same: list[int] | None = None
     mark: HeldMark | None = None
+    log: CallLog | None = None
     lost: tuple[int, int] | None = None
     why: str = ""
 
@@ -224,7 +227,12 @@ def mark_line(mark: HeldMark) -> bytes:
     return b'{"mark":%b}\n' % encoded(mark)
 
 
-def encoded(value: ConnectionInfo | HttpNote | HeldMark) -> bytes:
+def log_line(log: CallLog) -> bytes:
+    """The line of what the code of a call said."""
+    return b'{"log":%b}\n' % encoded(log)
+
+
+def encoded(value: ConnectionInfo | HttpNote | HeldMark | CallLog) -> bytes:
     """A value as JSON. Header bytes that were no UTF-8, which arrive as lone surrogates, become `�`."""
     try:
         return msgspec.json.encode(value)

@@ -23,6 +23,7 @@ from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, held_bytes
 from mcpdesk.recorder.record import (
     KEPT_BYTES,
+    CallLog,
     CaptureHealth,
     ConnectionInfo,
     Direction,
@@ -59,6 +60,8 @@ _EXCHANGES = 100_000
 """Exchanges the index keeps at hand; the capture has all."""
 _MARK_BYTES = 16 << 20
 """Bytes of marks on held messages that are kept at hand."""
+_MOST_LOGS = 10_000
+"""Log lines that wait for the file; the oldest are lost where the disk is that slow."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
 
@@ -102,6 +105,7 @@ class Recording:
         """Connections that ended, in this order."""
         self._new_marks: list[HeldMark] = []
         self._mark_bytes = 0
+        self._new_logs: deque[CallLog] = deque(maxlen=_MOST_LOGS)
         self._wake = Event()
         self._missing = 0
         self._closing = self._is_late = False
@@ -248,6 +252,10 @@ class Recording:
             if self._mark_bytes <= _MARK_BYTES:
                 self._store.marks.append(mark)
 
+    def log(self, log: CallLog) -> None:
+        """Keep in the file what the code of a call said. From any thread."""
+        self._new_logs.append(log)
+
     def start(self) -> None:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
         self._open_file()
@@ -364,6 +372,8 @@ class Recording:
         if file is not None:
             for mark in marks:
                 file.add_mark(mark)
+            while self._new_logs:
+                file.add_log(self._new_logs.popleft())
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
         was_taken = self._flush()
         while self._release_oldest():  # nobody waits for all of them

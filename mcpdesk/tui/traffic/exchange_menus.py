@@ -11,7 +11,9 @@ from typing import Any
 
 from mcpdesk.inbox.question import Question, QuestionKind
 from mcpdesk.link.link import Link
+from mcpdesk.link.values import LogLine
 from mcpdesk.recorder import export
+from mcpdesk.recorder.index.call_lookup import logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import MASK
@@ -23,10 +25,9 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
 from mcpdesk.tui.workbench.past_calls import KeptFile
 
-_WRITERS: dict[str, Callable[[Index, Iterable[int]], Iterator[bytes]]] = {
+_WITH_LOGS: dict[str, Callable[[Index, Iterable[int], export.Logged], Iterator[bytes]]] = {
     "jsonl": export.json_lines,
     "md": export.report,
-    "har": export.har,
 }
 _FORMATS = (
     ("jsonl", "JSON Lines", "j"),
@@ -39,9 +40,14 @@ _FORMATS = (
 def copy_menu(link: Link, number: int) -> Menu:
     """A menu whose value is a function that makes the text of an exchange, and what the text is called."""
     index = link.traffic
+    texts = (
+        ("text", export.as_text, "messages with a heading, and its log", "t"),
+        ("Markdown", export.as_markdown, "the same as a section of an issue", "r"),
+        ("JSON", export.as_json, "everything known about it", "j"),
+    )
     choices = [
-        Choice("text", (partial(export.as_text, index, number), "text"), "messages with a heading", "t"),
-        Choice("JSON", (partial(export.as_json, index, number), "JSON"), "everything known about it", "j"),
+        Choice(name, (partial(make, index, number, logs_of(link)), name), hint, key)
+        for name, make, hint, key in texts
     ]
     if index.exchange(number).kind is ExchangeKind.REQUEST:
         choices.append(
@@ -63,6 +69,7 @@ def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None 
             for ending, words, key in _FORMATS
         ]
     if chosen is not None:
+        choices.append(Choice("this one, Markdown", ([chosen], "md"), "with its log", "r"))
         choices.append(Choice("this one, test case", ([chosen], "cases"), "", "t"))
     return Menu("Export, secrets masked", choices)
 
@@ -84,11 +91,24 @@ def write(link: Link, numbers: Sequence[int], ending: str) -> str:
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         if ending == "cases":
             file.writelines(cases(index, whole, partial(_answered, link.questions())))
+        elif ending == "har":
+            file.writelines(export.har(index, whole))
         else:
-            file.writelines(_WRITERS[ending](index, whole))
+            file.writelines(_WITH_LOGS[ending](index, whole, logs_of(link)))
     written = len(export.posted(index, whole)) if ending == "har" else len(whole)
     left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
     return f"{written:,} exchange{'' if written == 1 else 's'} written to {path}{left}"
+
+
+def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
+    """What finds the log of a call, as far as it can be told from others, among the lines there are now."""
+    return logs_by_call(link.logs())
+
+
+def logged_by(link: Link, exchange: Exchange) -> Sequence[LogLine]:
+    """The log of one call."""
+    key = (exchange.connection, exchange.id)
+    return logs_by_call(line for line in link.logs() if line.call == key)(exchange)
 
 
 def _answered(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:

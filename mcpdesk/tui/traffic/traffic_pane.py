@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
@@ -16,7 +17,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CannedCall, CoreView, ItemKind, LogLine
+from mcpdesk.link.values import CannedCall, CoreView, ItemKind
 from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.index.exchange import Exchange
@@ -36,6 +37,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     copy_menu,
     export_menu,
     filters_menu,
+    logged_by,
     repeatable,
     write,
 )
@@ -109,7 +111,11 @@ class TrafficPane(FilterPane):
         with Container(classes="panes"):
             yield TrafficList(self.link.traffic, shifted=self._shifted)
             yield TrafficDetail(
-                self.link.traffic, self._schema_of, self._awaited_by, self._logged_by, self._rules
+                self.link.traffic,
+                self._schema_of,
+                self._awaited_by,
+                partial(logged_by, self.link),
+                self._rules,
             )
         yield Static(Content.assemble(*legend()), classes="legend")
         yield Static(classes="status", markup=False)
@@ -435,11 +441,6 @@ class TrafficPane(FilterPane):
         """The author's line that a pending exchange awaits."""
         latest = last_round(self.link.traffic, exchange)
         return awaited_at(self.link, latest.connection, latest.id)
-
-    def _logged_by(self, exchange: Exchange) -> Sequence[LogLine]:
-        """What a call logged, as far as it can be told from others."""
-        key = (exchange.connection, exchange.id)
-        return [line for line in self.link.logs() if line.call == key]
 
     @on(TrafficDetail.SourceWanted)
     def source_wanted(self, event: TrafficDetail.SourceWanted) -> None:
