@@ -36,7 +36,8 @@ class Caller(asyncio.Protocol):
         self._address, self._era, self._ask = address, era, ask
         self._reader = AnswerReader()
         self._waiting: asyncio.Future[bytes] | None = None
-        self._session = ""
+        self.session = ""
+        """The id of the session that this connection uses; empty: none."""
         self._before = self._after = b""
         self._is_over = False
         self.began = 0.0
@@ -86,18 +87,19 @@ class Caller(asyncio.Protocol):
         else:
             self.transport.write(b"%b%d%b" % (self._before, FIRST_ID + self._load.sent, self._after))
 
-    async def prepare(self) -> None:
-        """Open a session where the era has them, and make the bytes of the call."""
-        if self._era == "handshake":
-            self._session = session_of(await self._exchange(post(self._address, initialize(), [])))
-            await self._exchange(post(self._address, INITIALIZED, in_session(self._session)))
-        self._before, self._after = self._ask.post(self._address, self._era, self._session)
+    async def prepare(self, session: str = "") -> None:
+        """Take over a session, or open one where the era has them, and make the bytes of the call."""
+        self.session = session
+        if self._era == "handshake" and not session:
+            self.session = session_of(await self._exchange(post(self._address, initialize(), [])))
+            await self._exchange(post(self._address, INITIALIZED, in_session(self.session)))
+        self._before, self._after = self._ask.post(self._address, self._era, self.session)
 
     async def leave(self) -> None:
         """End the session, once no call is on its way."""
         await self._idle.wait()
-        if self._session:
-            await self._exchange(self._address.head("DELETE", 0, in_session(self._session)))
+        if self.session:
+            await self._exchange(self._address.head("DELETE", 0, in_session(self.session)))
 
     def hang_up(self) -> None:
         """Close the connection."""
@@ -115,7 +117,7 @@ class Cycler(Caller):
 
     _steps: Generator[bytes, bytes, bytes]
 
-    async def prepare(self) -> None:
+    async def prepare(self, session: str = "") -> None:
         """Nothing lasts longer than a session."""
 
     def call(self) -> None:

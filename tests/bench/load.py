@@ -48,6 +48,8 @@ class Job:
     """The server's process, whose CPU time is measured."""
     headers: tuple[str, ...] = ()
     """Sent with every request."""
+    opened_at: int = 0
+    """The port of another replica, at which the sessions are opened; 0: at `port`."""
 
     def start(self) -> subprocess.Popen[bytes]:
         """Run it in a process of its own."""
@@ -59,11 +61,19 @@ class Job:
 
         Raises: RuntimeError when a call was refused.
         """
-        out, _ = self.start().communicate()
-        said = json.loads(out or '{"error": "the load ended early"}')
-        if "error" in said:
-            raise RuntimeError(f"{self}: {said['error']}")
-        return Measured(**said)
+        return measured_by(self.start())
+
+
+def measured_by(load: subprocess.Popen[bytes]) -> Measured:
+    """What a load that was started measured, once it is over.
+
+    Raises: RuntimeError when a call was refused.
+    """
+    out, _ = load.communicate()
+    said = json.loads(out or '{"error": "the load ended early"}')
+    if "error" in said:
+        raise RuntimeError(f"{load.args!r}: {said['error']}")
+    return Measured(**said)
 
 
 class Load:
@@ -131,7 +141,18 @@ class Load:
                     lambda: kind(self, address, job.era, ask), "127.0.0.1", job.port
                 )
                 self._callers.append(caller)
-                await caller.prepare()
+                await caller.prepare(await self._opened() if job.opened_at else "")
+
+    async def _opened(self) -> str:
+        """A session opened at another replica."""
+        job = self.job
+        address = Address(job.opened_at, job.path, tuple(job.headers))
+        _, opener = await asyncio.get_running_loop().create_connection(
+            lambda: Caller(self, address, job.era, ASKS["echo"]), "127.0.0.1", job.opened_at
+        )
+        await opener.prepare()
+        opener.hang_up()
+        return opener.session
 
     async def _measure(self) -> Measured:
         """Measure from one answer to another, so that few long ones are not cut at the ends."""

@@ -1,137 +1,125 @@
-"""Replicas that share an engine, beside one server alone: processor time a call, and what lies in the engine.
+"""Replicas that share an engine, beside one server alone and beside as many that share nothing.
 
-All run on one machine together with their clients, so rates say little: a call's processor time is what a
-replica on a machine of its own would have, and what decides how many calls it can answer.
+All run on one machine together with their loads, so the rate of all is bound by its processors. What one
+on a machine of its own would reach shows in how many calls it answers in a second of processor time. For that
+each gets as many connections as the one alone, from a load of its own. Split among them, those of the one are
+fewer for each, and any server needs more time a call then, as it is woken up for less at once. What sharing
+adds is told by as many servers without an engine, under the same load on the same processors.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import aiohttp
-import psutil
 
-from mcpdesk.protocol.revisions import V2026_07_28
-from mcpdesk.protocol.stateless import request_meta
-from tests.bench.figure import Effort, Figure, Goal
+from tests.bench.figure import OURS, Effort, Figure, Goal, beside
+from tests.bench.folder import echo_folder
+from tests.bench.load import Job, measured_by
 from tests.support.engine import PROGRAM, EngineServer, engine_server
-from tests.support.replicas import ReplicaCluster, ServedReplica, replica_cluster
+from tests.support.replicas import ServedReplica, replica_cluster
 from tests.support.session_client import SessionClient, calculator
 
-CLIENTS = 16
-WARM_S = 1.0
 COUNTS = (1, 2, 4)
+CONNECTIONS = 16
+ALONE, WITHOUT = "alone", "no engine"
+STATELESS, SPLIT, HANDSHAKE = "stateless", "stateless, split", "handshake"
+GOALS = {STATELESS: {ALONE: Goal(0.7)}, HANDSHAKE: {ALONE: Goal(0.5)}}
+SLICES = 2
+"""Loads a round: short ones in turn feel the same neighbours."""
 SESSIONS = 10_000
 OPENERS = 32
-STATELESS, SESSION = Goal(0.7), Goal(0.5)
+Rates = tuple[float, float]
+"""Calls in a second of processor time, and in one of the clock."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Ratios of processor time a call, one server alone beside each replica; MiB of the engine."""
+    """Calls a second, beside one alone and beside as many without an engine; MiB of the engine."""
     if not PROGRAM:
         return
-    rounds = [asyncio.run(_measured(effort.seconds)) for _ in range(effort.rounds)]
-    for name in rounds[0]:
-        values = [each[name] for each in rounds]
-        goal = STATELESS if name.startswith("stateless") else SESSION if name.startswith("session ") else None
-        unit = "MiB" if "memory" in name else "x alone"
-        yield Figure(f"replicas.{name}", unit, values, goal=goal)
+    short = Effort(effort.rounds * SLICES, effort.seconds / SLICES)
+    for count in COUNTS:
+        with _groups(count) as groups:
+            for case in (STATELESS, SPLIT, HANDSHAKE) if count > 1 else (STATELESS, HANDSHAKE):
+                loads = {who: partial(_loaded, group, case, short.seconds) for who, group in groups.items()}
+                if case == HANDSHAKE:
+                    loads.pop(WITHOUT, None)  # none of them knows the sessions of another
+                yield from _told(f"replicas.{count} {case}", short.interleaved(loads), GOALS.get(case, {}))
+    yield Figure("replicas.engine of 10,000 sessions", "MiB", [asyncio.run(_memory())])
 
 
-async def _measured(seconds: float) -> dict[str, float]:
-    found: dict[str, float] = {}
-    with TemporaryDirectory() as place, engine_server() as engine:
-        folder = calculator(Path(place))
-        alone = await _alone(folder, Path(place), seconds)
-        for count in COUNTS:
-            home = Path(place) / str(count)
-            home.mkdir()
-            async with replica_cluster(count, [folder], engine, home) as cluster:
-                for kind in ("stateless", "session"):
-                    cost = await _cost(cluster.url, cluster.replicas, kind == "session", seconds)
-                    found[f"{kind} {count}"] = alone[kind] / cost
-                if count == COUNTS[-1]:
-                    found["engine memory of 10,000 sessions"] = await _memory(cluster, engine)
-    return found
+def _told(name: str, samples: Mapping[str, Sequence[Rates]], goals: Mapping[str, Goal]) -> Iterator[Figure]:
+    of_processor, of_clock = (
+        {who: [rates[at] for rates in values] for who, values in samples.items()} for at in (0, 1)
+    )
+    yield from beside(name, "/CPU s", of_processor, goals)
+    if WITHOUT in of_processor:
+        theirs = of_processor[ALONE]
+        yield Figure(f"{name}, {WITHOUT}", "/CPU s", of_processor[WITHOUT], ALONE, theirs)
+    yield Figure(f"{name}, rate of all", "/s", of_clock[OURS], ALONE, of_clock[ALONE])
 
 
-async def _alone(folder: Path, place: Path, seconds: float) -> dict[str, float]:
-    """Processor time a call of a server that shares nothing, by kind of call."""
-    server = ServedReplica([folder], "", place / "alone")
-    try:
-        await asyncio.to_thread(server.wait_until_it_serves)
-        return {
-            kind: await _cost(server.url, [server], kind == "session", seconds)
-            for kind in ("stateless", "session")
-        }
-    finally:
-        await asyncio.to_thread(server.end)
+@contextmanager
+def _groups(count: int) -> Iterator[Mapping[str, Sequence[ServedReplica]]]:
+    """One server alone, as many as asked for that share an engine, and as many that do not."""
+    with TemporaryDirectory() as place, echo_folder() as folder, ExitStack() as stack:
+        engine = stack.enter_context(engine_server())
+        kinds = {OURS: (count, engine.url), ALONE: (1, "")}
+        if count > 1:
+            kinds[WITHOUT] = (count, "")
+        groups: dict[str, list[ServedReplica]] = {}
+        for who, (number, shared) in kinds.items():
+            for at in range(number):
+                server = ServedReplica([folder], shared, Path(place) / f"{who}-{at}")
+                stack.callback(server.end)
+                groups.setdefault(who, []).append(server)
+        for each in groups.values():
+            for server in each:
+                server.wait_until_it_serves()
+        yield groups
 
 
-async def _cost(url: str, replicas: Sequence[ServedReplica], has_session: bool, seconds: float) -> float:
-    """Processor seconds of all replicas for one call, over connections that are kept."""
-    calls = 0
-    is_counted = is_over = False
-
-    async def work() -> None:
-        nonlocal calls
-        async with _client(url, has_session) as ask:
-            while not is_over:
-                await ask()
-                calls += is_counted
-
-    workers = [asyncio.create_task(work()) for _ in range(CLIENTS)]
-    await asyncio.sleep(WARM_S)
-    began, is_counted = _processor_s(replicas), True
-    await asyncio.sleep(seconds)
-    is_counted, ended, is_over = False, _processor_s(replicas), True
-    await asyncio.gather(*workers)
-    return (ended - began) / calls
-
-
-def _processor_s(replicas: Sequence[ServedReplica]) -> float:
-    times = [psutil.Process(each.process.pid).cpu_times() for each in replicas]
-    return float(sum(each.user + each.system for each in times))
+def _loaded(group: Sequence[ServedReplica], case: str, seconds: float) -> Rates:
+    """Load all servers of a group at once. A session is opened at one of them and used at the next."""
+    connections = CONNECTIONS // (len(group) if case == SPLIT else 1)
+    era = HANDSHAKE if case == HANDSHAKE else STATELESS
+    loads = [
+        Job(
+            server.port,
+            "/mcp/echo",
+            era,
+            seconds,
+            connections,
+            pid=server.process.pid,
+            opened_at=group[at - 1].port,
+        ).start()
+        for at, server in enumerate(group)
+    ]
+    found = [measured_by(load) for load in loads]
+    rate = sum(each.rate for each in found)
+    return 1e6 * rate / sum(each.rate * each.cpu_us for each in found), rate
 
 
-@asynccontextmanager
-async def _client(url: str, has_session: bool) -> AsyncIterator[Any]:
-    """Calls a tool over one connection."""
-    async with aiohttp.ClientSession() as http:
-        client = SessionClient(url, http)
-        client.headers.pop("Connection")
-        if has_session:
-            await client.open()
-            yield lambda: client.call("add", a=1, b=2)
-            return
-        meta = request_meta(V2026_07_28, {"name": "bench", "version": "1"})
-        client.headers |= {
-            "MCP-Protocol-Version": V2026_07_28.name,
-            "Mcp-Method": "tools/call",
-            "Mcp-Name": "add",
-        }
-        params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta}
-        yield lambda: client.ask("tools/call", **params)
-
-
-async def _memory(cluster: ReplicaCluster, engine: EngineServer) -> float:
+async def _memory() -> float:
     """MiB by which the engine grew for 10,000 sessions."""
-    before = used(engine)
+    with TemporaryDirectory() as place, engine_server() as engine:
+        async with replica_cluster(max(COUNTS), [calculator(Path(place))], engine, Path(place)) as cluster:
+            before = used(engine)
 
-    async def open_some(count: int) -> None:
-        async with aiohttp.ClientSession() as http:
-            for _ in range(count):
-                client = SessionClient(cluster.url, http)
-                client.headers.pop("Connection")
-                await client.open()
+            async def open_some(count: int) -> None:
+                async with aiohttp.ClientSession() as http:
+                    for _ in range(count):
+                        client = SessionClient(cluster.url, http)
+                        client.headers.pop("Connection")
+                        await client.open()
 
-    await asyncio.gather(*(open_some(SESSIONS // OPENERS) for _ in range(OPENERS)))
-    return (used(engine) - before) / (1 << 20) * SESSIONS / (SESSIONS // OPENERS * OPENERS)
+            await asyncio.gather(*(open_some(SESSIONS // OPENERS) for _ in range(OPENERS)))
+            return (used(engine) - before) / (1 << 20) * SESSIONS / (SESSIONS // OPENERS * OPENERS)
 
 
 def used(engine: EngineServer) -> int:

@@ -45,6 +45,12 @@ async def test_load_over_http_is_answered(places: dict[str, Served], who: str, e
     assert float(said["rate"]) > 0
 
 
+async def test_a_load_uses_sessions_that_were_opened_elsewhere(places: dict[str, Served]) -> None:
+    (port, pid), path = places[OURS].place, places[OURS].path
+    said = await Load(Job(port, path, "handshake", 5, 2, calls=3, pid=pid, opened_at=port)).run()
+    assert "error" not in said
+
+
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("era", ERAS)
 def test_load_over_stdio_is_answered(known: dict[str, Contender], who: str, era: str) -> None:
