@@ -72,7 +72,8 @@ def figures(effort: Effort) -> Iterator[Figure]:
         "painted after a small capture": QUICK,
         "jump to start": QUICK,
         "jump to end": QUICK,
-        "sort": QUICK,
+        "sort, first lines": QUICK,
+        "sort, all lines": SECOND,
         "word": SECOND,
         "memory": SMALL,
     }
@@ -110,7 +111,8 @@ def _measured(path: Path, small: Path) -> dict[str, float]:
         looks["waterfall"] = screen.press("w", "▬ server")
         looks["next in the waterfall"] = median(screen.press("k", "▬") for _ in range(LOOKS))
         screen.press("w", "final")
-        looks["sort"] = screen.press(">", r"of them sorted")
+        looks["sort, first lines"] = screen.press(">", "took↓")
+        looks["sort, all lines"] = looks["sort, first lines"] + screen.press("", "sorted · f follows")
         screen.press("f", "final")
         screen.press("/", "filter: words")
         looks["word"] = screen.press("docs/999984", rf"  ?1 of {FRAMES // 2:,} exchanges  ")

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from mcpdesk.protocol.phases import Phases
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.pairing import SlowCallDetector
+from mcpdesk.recorder.record import FAULT, HeldMark
+from tests.support.traffic import IN, OPENED, OUT, call, connection, settle, text
 
 
 def test_an_outlier_is_slow_after_enough_calls() -> None:
@@ -22,3 +29,30 @@ def test_what_is_usually_slow_is_not_marked() -> None:
     for _ in range(50):
         pace.is_slow(1, 3.0)
     assert not pace.is_slow(1, 3.5)
+
+
+def test_what_a_person_took_or_held_makes_no_call_slow(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "held.jsonl")
+    recording.start()
+    recording.connect(connection(1))
+
+    def answered(number: int, took: float, person_s: float = 0.0, held_s: float = 0.0, how: str = "") -> None:
+        began = OPENED + 100 * number
+        recording.frame(1, IN, call(number, "Bash"), at=began)
+        if held_s:
+            recording.mark(HeldMark(1, IN, number, began + held_s, held_s, how))
+        phases = Phases(began + took, person=int(person_s * 1e6))
+        recording.frame(1, OUT, text(number, "done"), at=began + took, phases=phases)
+
+    for number in range(30):
+        answered(number, 0.5)
+    answered(30, 40.5, person_s=40)
+    answered(31, 20.5, held_s=20, how="passed on")
+    answered(32, 20.5, held_s=20, how=f"late {FAULT} 1")
+    answered(33, 20.5)
+    settle(recording)
+    recording.close()
+    capture = Archive(tmp_path / "held.jsonl").index
+    capture.catch_up(float("inf"))
+    for index in (recording.index, capture):
+        assert [one.number for one in index.exchanges if one.is_slow] == [32, 33]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,15 +14,12 @@ from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.index.query import EVERYTHING, parse
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
-from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
     IN,
     OUT,
     call,
     connection,
-    error,
-    notification,
-    progress,
+    mixed_traffic,
     request,
     settle,
     text,
@@ -39,42 +35,6 @@ def few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpdesk.recorder.index.view._VERDICTS", 500)
 
 
-def traffic(recording: Recording, count: int, seed: int = 1) -> None:
-    """Calls answered in any order, some late, some never; progress, cancellations, batches, garbage."""
-    chance, waiting = random.Random(seed), list[tuple[int, int]]()
-    for number in range(seed * count, seed * count + count):
-        at = chance.randint(1, 3)
-        match chance.randint(0, 20):
-            case 0:
-                recording.frame(at, IN, notification("notifications/roots/list_changed"))
-            case 1:
-                recording.frame(at, IN, b"garbage")
-            case 2:
-                recording.frame(
-                    at, IN, b"[" + call(f"x{number}", "a") + b"," + call(f"y{number}", "b") + b"]"
-                )
-            case 3 if waiting:
-                recording.frame(*_cancel(*waiting.pop(chance.randrange(len(waiting)))))
-            case _:
-                recording.frame(at, IN, call(number, chance.choice("abc"), _meta={"progressToken": number}))
-                waiting.append((at, number))
-        if waiting and chance.random() < 0.2:
-            at, which = chance.choice(waiting)
-            recording.frame(at, OUT, progress(which, 1))
-        while waiting and (len(waiting) > 30 or chance.random() < 0.4):
-            at, which = waiting.pop(chance.randrange(max(1, len(waiting) - 1)))
-            failed = chance.random() < 0.1
-            recording.frame(
-                at, OUT, error(which) if failed else text(which, "words" * chance.randint(0, 400))
-            )
-    for at, which in waiting:
-        recording.frame(at, OUT, text(which, "late"))
-
-
-def _cancel(at: int, which: int) -> tuple[int, Direction, bytes]:
-    return at, IN, notification("notifications/cancelled", {"requestId": which})
-
-
 def recorded(count: int = 6 * MOST) -> tuple[Recording, Index]:
     """A recording, and an index that keeps all of it."""
     recording = Recording(None)
@@ -82,7 +42,7 @@ def recorded(count: int = 6 * MOST) -> tuple[Recording, Index]:
         recording.connect(connection(number))
     every = Index(recording._store)
     for seed in range(8):
-        traffic(recording, count // 8, seed)
+        mixed_traffic(recording, count // 8, seed)
         settle(recording)
     while every.catch_up():
         pass
@@ -123,7 +83,7 @@ def test_a_view_that_watched_all_along_shows_the_same_lines_as_a_fresh_one(query
     recording = Recording(None)
     view = View(recording.index, parse(query, 0.0) if query else EVERYTHING, raw=raw)
     for seed in range(20):
-        traffic(recording, 150, seed)
+        mixed_traffic(recording, 150, seed)
         settle(recording)
         while view.advance(5):
             pass
@@ -140,7 +100,7 @@ def test_a_request_that_waits_stays_in_sight_until_it_is_answered() -> None:
     recording = Recording(None)
     recording.frame(7, IN, call("slow", "z"))
     for seed in range(8):
-        traffic(recording, 200, seed)
+        mixed_traffic(recording, 200, seed)
         settle(recording)
     index = recording.index
     (row,) = [one for one in index.pending() if index.exchange(one).id == "slow"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -188,3 +189,39 @@ def stateless_headers(method: str, name: str = "") -> tuple[tuple[str, str], ...
         *named,
         ("Authorization", "Bearer abcdef123456"),
     )
+
+
+def mixed_traffic(recording: Recording, count: int, seed: int = 1) -> None:
+    """Calls answered in any order, some late, some never; progress, cancellations, batches, garbage."""
+    chance, waiting = random.Random(seed), list[tuple[int, int]]()
+    for number in range(seed * count, seed * count + count):
+        at = chance.randint(1, 3)
+        match chance.randint(0, 20):
+            case 0:
+                recording.frame(at, IN, notification("notifications/roots/list_changed"))
+            case 1:
+                recording.frame(at, IN, b"garbage")
+            case 2:
+                recording.frame(
+                    at, IN, b"[" + call(f"x{number}", "a") + b"," + call(f"y{number}", "b") + b"]"
+                )
+            case 3 if waiting:
+                recording.frame(*_cancel(*waiting.pop(chance.randrange(len(waiting)))))
+            case _:
+                recording.frame(at, IN, call(number, chance.choice("abc"), _meta={"progressToken": number}))
+                waiting.append((at, number))
+        if waiting and chance.random() < 0.2:
+            at, which = chance.choice(waiting)
+            recording.frame(at, OUT, progress(which, 1))
+        while waiting and (len(waiting) > 30 or chance.random() < 0.4):
+            at, which = waiting.pop(chance.randrange(max(1, len(waiting) - 1)))
+            failed = chance.random() < 0.1
+            recording.frame(
+                at, OUT, error(which) if failed else text(which, "words" * chance.randint(0, 400))
+            )
+    for at, which in waiting:
+        recording.frame(at, OUT, text(which, "late"))
+
+
+def _cancel(at: int, which: int) -> tuple[int, Direction, bytes]:
+    return at, IN, notification("notifications/cancelled", {"requestId": which})

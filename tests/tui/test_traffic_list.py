@@ -14,9 +14,10 @@ from textual.pilot import Pilot
 from textual.scrollbar import ScrollBar
 
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index import sorted_lines
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
-from mcpdesk.tui.traffic import shown_lines
+from mcpdesk.tui.traffic import traffic_list
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.traffic_pane import counts
 from tests.support.traffic import (
@@ -444,15 +445,57 @@ async def test_the_line_of_a_time_is_gone_to() -> None:
         assert app.listing.selected == 2
 
 
-async def test_of_very_many_lines_the_foremost_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_lines, "MOST_SORTED", 3)
-    monkeypatch.setattr(shown_lines, "MOST_FOUND", 2)
-    app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sort two lines at a time, and show each time how far that has come."""
+    monkeypatch.setattr(sorted_lines, "_BLOCK", 2)
+    for name in ("_AT_ONCE_S", "_SLICE_S", "_PROGRESS_S"):
+        monkeypatch.setattr(traffic_list, name, 0.0)
+
+
+DURATIONS = [float(number * 7 % 40 + 1) for number in range(40)]
+LONGEST_FIRST = sorted(range(40), key=lambda number: -DURATIONS[number])
+
+
+@pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize("key", ["g", "G"])
+async def test_very_many_lines_are_sorted_behind_the_screen(key: str) -> None:
+    app = ListApp(taking(DURATIONS))
     async with app.run_test(size=(120, 12)) as pilot:
-        app.listing.update_lines()
-        await pilot.press("greater_than_sign")
-        assert tools(app) == ["tool-1", "tool-3"]
-        assert "the first 2 of them sorted" in counts(app.listing)
+        app.listing.update_lines(1)
+        app.listing.action_sort()
+        assert "sorting 5%" in counts(app.listing) and "took↓" in app.shown()[0] and tools(app)
+        (app.listing.action_first if key == "g" else app.listing.action_last)()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "sorting" not in counts(app.listing)
+        names = [f"tool-{number}" for number in LONGEST_FIRST]
+        assert tools(app) == (names[:11] if key == "g" else names[-11:])
+        assert app.listing.selected == LONGEST_FIRST[0 if key == "g" else -1] == app.picked()[-1]
+        await pilot.press("home" if key == "G" else "end", "pageup" if key == "g" else "pagedown")
+        assert app.listing.selected == LONGEST_FIRST[29 if key == "g" else 10]
+
+
+@pytest.mark.usefixtures("slowly")
+async def test_another_order_ends_a_sort_and_a_chosen_line_stays_chosen() -> None:
+    recording = taking(DURATIONS)
+    app = ListApp(recording)
+    async with app.run_test(size=(120, 12)) as pilot:
+        app.listing.update_lines(1)
+        app.listing.action_sort()
+        app.listing.action_sort()
+        app.listing.action_cursor(1)
+        chosen = app.listing.selected
+        await app.workers.wait_for_complete([one for one in app.workers if not one.is_cancelled])
+        assert "size↓" in app.shown()[0] and app.listing.selected == chosen
+        await pilot.press("home")
+        assert tools(app) == [f"tool-{number}" for number in range(39, 28, -1)]
+        recording.frame(1, IN, call(99, "tool-99", {"long": "x" * 9_000}))
+        settle(recording)
+        app.listing.update_lines(1)
+        assert app.listing.selected == 39
+        await pilot.press("up")
+        assert tools(app)[0] == "tool-99"
 
 
 @pytest.mark.parametrize("width", [60, 120])

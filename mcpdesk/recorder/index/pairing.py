@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -191,7 +191,10 @@ class RequestFlow:
 class Pairing:
     """Takes frames in order and grows the table. Not safe to use from two threads at once."""
 
-    def __init__(self, source: Source, *, rolling: bool = False) -> None:
+    def __init__(
+        self, source: Source, *, rolling: bool = False, held_s: Callable[[int], float] = lambda row: 0.0
+    ) -> None:
+        """`held_s` tells for how many seconds a person held a row, and its answer, at the desk."""
         self.table = Table(rolling=rolling)
         self.operations = Operations()
         self.altered = RollingColumn[int]("q")
@@ -202,6 +205,7 @@ class Pairing:
         self.first_frame = 0
         """Frames before this one were dropped."""
         self._source = source
+        self._held_s = held_s
         self._batches: dict[int, tuple[int, ...]] = {}
         self._flows: dict[int, RequestFlow] = {}
         self._slow_calls = SlowCallDetector()
@@ -436,7 +440,7 @@ class Pairing:
         status = _status(head)
         elapsed = self.table.answer(row, frame, status)
         self.table.tokens[row] = head.tokens
-        elapsed -= self.operations.client_s(row)
+        elapsed = max(0.0, elapsed - self.operations.client_s(row) - self._held_s(row))
         self.table.slow[row] = self._slow_calls.is_slow(self.table.label[row], elapsed)
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)

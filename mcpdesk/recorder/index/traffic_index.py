@@ -51,7 +51,7 @@ class Index:
         """At least `most` exchanges are kept, and some more; None: all. Numbers stay the same."""
         self._source = source
         self._most = most
-        self._pairing = pairing = Pairing(source, rolling=most is not None)
+        self._pairing = pairing = Pairing(source, rolling=most is not None, held_s=self.held_s)
         self.table = pairing.table
         """The exchanges' columns."""
         self.operations = pairing.operations

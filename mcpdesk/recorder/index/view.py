@@ -39,6 +39,8 @@ class View:
         self._is_all = node == EVERYTHING
         self._matcher = Matcher(index, node, raw=raw)
         self._lines: array[int] = array("q")
+        self.moved = array("q")
+        """Lines that came or went elsewhere than at the end, in the order they did."""
         self._held: tuple[array[int], int] | None = None
         self._rows = self._base = 0
         self._frames = 0
@@ -226,6 +228,7 @@ class View:
                 lines.append(line)
             elif lines[at := bisect_left(lines, line)] != line:
                 lines.insert(at, line)
+                self.moved.append(line)
 
     def _hide(self, row: int) -> None:
         lines = self._lines
@@ -233,6 +236,7 @@ class View:
             at = bisect_left(lines, line)
             if at < len(lines) and lines[at] == line:
                 del lines[at]
+                self.moved.append(line)
 
 
 def _negates(node: Node) -> bool:

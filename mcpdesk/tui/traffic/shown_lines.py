@@ -1,36 +1,9 @@
-"""The lines of a view in the order they are shown: as they came or by a column, one call unfolded."""
+"""The lines that are shown, in whatever order, one call unfolded."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Mapping, Sequence
-from time import monotonic, time
-from typing import Any, Protocol, overload
-
-from mcpdesk.recorder.index.exchange import STATUSES, Id, Status
-from mcpdesk.recorder.index.traffic_index import Index
-from mcpdesk.recorder.index.view import View
-
-MOST_SORTED = 100_000
-"""Lines that are sorted as a whole; of more the foremost `MOST_FOUND` are shown."""
-MOST_FOUND = 10_000
-_PERIOD_S = 1.0
-"""Lines that change are sorted again after this time, or after ten times what sorting took."""
-_STATUS_ORDER = (
-    Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.CANCELLED,
-    Status.ASKS, Status.PENDING, Status.OK, Status.SENT,
-)  # fmt: skip
-_STATUS_RANKS = [_STATUS_ORDER.index(status) for status in STATUSES]
-SORTABLE = {
-    "took": True,
-    "size": True,
-    "status": False,
-    "what": False,
-    "peer": False,
-    "id": False,
-    "revision": False,
-}
-"""The columns that lines can be sorted by -> whether the largest comes first."""
+from collections.abc import Sequence
+from typing import Protocol, overload
 
 
 class ShownLines(Protocol):
@@ -44,109 +17,6 @@ class ShownLines(Protocol):
 
     def position(self, line: int) -> int:
         """Where a line stands, or would stand."""
-
-
-class SortedLines:
-    """The lines of a view by the values of a column; equal ones as they came."""
-
-    raw = False
-
-    def __init__(self, view: View, index: Index, column: str, is_falling: bool) -> None:
-        """`column` is one of `SORTABLE`."""
-        self.column = column
-        self.is_falling = is_falling
-        self.is_cut = False
-        """Whether only the foremost lines are shown."""
-        self.lines: Sequence[int] = ()
-        self._view = view
-        self._index = index
-        self._places: dict[int, int] = {}
-        self._version: object = None
-        self._due = 0.0
-
-    def update(self, *, at_once: bool = False) -> bool:
-        """Sort again where lines came or changed, not more often than is worth it; True when it was done."""
-        lines, began = self._view.lines, monotonic()
-        version = (self._index.version, len(lines))
-        if version == self._version or (began < self._due and not at_once):
-            return False
-        self._version = version
-        key = _KEYS[self.column](self._index)
-        self.is_cut = len(lines) > MOST_SORTED
-        if not self.is_cut:
-            self.lines = sorted(lines, key=key, reverse=self.is_falling)
-        else:
-            foremost = heapq.nlargest if self.is_falling else heapq.nsmallest
-            self.lines = foremost(MOST_FOUND, lines, key)
-        self._places = {line: at for at, line in enumerate(self.lines)}
-        self._due = began + max(_PERIOD_S, 10 * (monotonic() - began))
-        return True
-
-    def position(self, line: int) -> int:
-        """Where a line stands; behind all others for one that is not among them."""
-        return self._places.get(line, len(self.lines))
-
-
-Key = Callable[[int], Any]
-
-
-def _by_duration(index: Index) -> Key:
-    started, ended, now = index.table.started, index.table.ended, time()
-
-    def took(row: int) -> float:
-        end = ended[row]
-        return (end if end == end else now) - started[row]
-
-    return took
-
-
-def _by_size(index: Index) -> Key:
-    size, whole = index.table.size, index.operations.whole
-    return lambda row: size[whole.get(row, row)]
-
-
-def _by_status(index: Index) -> Key:
-    status = index.table.status
-    return lambda row: _STATUS_RANKS[status[row]]
-
-
-def _by_message(index: Index) -> Key:
-    label, labels = index.table.label, dict(index.table.labels)
-    return lambda row: labels.get(label[row], ("", ""))
-
-
-def _by_peer(index: Index) -> Key:
-    connection = index.table.connection
-    peers = {number: info.peer for number, info in dict(index.connections).items()}
-    return lambda row: peers.get(connection[row], "")
-
-
-def _by_id(index: Index) -> Key:
-    identifiers = index.table.id
-
-    def key(row: int) -> tuple[int, Id]:
-        identifier = identifiers[row]
-        if identifier is None:
-            return (2, "")
-        return (1, identifier) if isinstance(identifier, str) else (0, identifier)
-
-    return key
-
-
-def _by_revision(index: Index) -> Key:
-    revision = index.revision
-    return lambda row: revision(row)
-
-
-_KEYS: Mapping[str, Callable[[Index], Key]] = {
-    "took": _by_duration,
-    "size": _by_size,
-    "status": _by_status,
-    "what": _by_message,
-    "peer": _by_peer,
-    "id": _by_id,
-    "revision": _by_revision,
-}
 
 
 class UnfoldedLines(Sequence[int]):

@@ -24,11 +24,12 @@ from textual.widget import Widget
 
 from mcpdesk.recorder.index.exchange import STATUSES, Id, Status
 from mcpdesk.recorder.index.query import EVERYTHING, Node
+from mcpdesk.recorder.index.sorted_lines import SORTABLE, SortedLines
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.traffic.colour_rules import ColourRules
-from mcpdesk.tui.traffic.shown_lines import SORTABLE, ShownLines, SortedLines, UnfoldedLines
+from mcpdesk.tui.traffic.shown_lines import ShownLines, UnfoldedLines
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, Fold, TrafficStrips
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
@@ -36,14 +37,14 @@ from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 _CLOCK_S = 0.1
 """How often the clock of a pending line is drawn anew."""
 _SLICE_S = 0.005
+_AT_ONCE_S = 0.02
+"""How long lines are sorted before the key that asked for it is done with."""
 _PROGRESS_S = 0.1
-"""How often a long search shows what it found so far."""
+"""How often a long search, or sort, shows what it found so far."""
 _REST_S = 0.02
 """How long the next letter of what is typed is waited for before the lines are searched."""
-_MANY = 100_000
-_LONG_REST_S = 0.1
-"""The same for so many frames and more, which take longer."""
 _WHEEL = 3
+_SORTING = "traffic-sort"
 _FAILED = frozenset(
     code
     for code, status in enumerate(STATUSES)
@@ -144,6 +145,8 @@ class TrafficList(Widget, can_focus=True):
         self._line: int | None = None
         self._clock_at = 0.0
         self._seen = -1
+        self._pinned: int | None = None
+        """While lines are being sorted: 0 or -1, where the person went to the first or the last of them."""
         self.waterfall = Waterfall(index)
         self._strips = TrafficStrips(self, index, self.waterfall)
 
@@ -168,7 +171,7 @@ class TrafficList(Widget, can_focus=True):
         """Pair and filter what came since, for about `budget_s` seconds; True when it is drawn anew."""
         self.index.catch_up(budget_s)
         changed = self.view.advance(budget_s) or self.index.version != self._seen
-        changed = (self.sorted is not None and self.sorted.update()) or changed
+        changed = (self.sorted is not None and self._sort_on(self.sorted, budget_s)) or changed
         is_tick = self._strips.has_clock and monotonic() - self._clock_at > _CLOCK_S
         if not changed and not is_tick:
             return False
@@ -210,8 +213,7 @@ class TrafficList(Widget, can_focus=True):
         `is_typed`: the filter may change again at once, so that it is not worth to begin already.
         """
         self.node = node
-        rest_s = _LONG_REST_S if self.index.paired > _MANY else _REST_S
-        self._rebuild(self.view.raw, rest_s if is_typed and node != EVERYTHING else 0.0)
+        self._rebuild(self.view.raw, _REST_S if is_typed and node != EVERYTHING else 0.0)
 
     def select(self, exchange: int) -> None:
         """Move to an exchange, or to the one it is a part of, and stay there."""
@@ -262,11 +264,11 @@ class TrafficList(Widget, can_focus=True):
 
     def action_first(self) -> None:
         """Go to the oldest line."""
-        self._go(0)
+        self._go_to_end(0)
 
     def action_last(self) -> None:
         """Go to the newest line."""
-        self._go(len(self.lines) - 1)
+        self._go_to_end(-1)
 
     def action_open(self) -> None:
         """Ask for the details of the selected line, and stay on it."""
@@ -501,7 +503,13 @@ class TrafficList(Widget, can_focus=True):
         if self._line != before:
             self.post_message(self.Picked(self, self.selected))
 
+    def _go_to_end(self, which: int) -> None:
+        """Go to the first line (0) or to the last (-1), and stay there until all lines are sorted."""
+        self._go(0 if which == 0 else len(self.lines) - 1)
+        self._pinned = which if self.sorted is not None and self.sorted.done < 1 else None
+
     def _stop_following(self) -> None:
+        self._pinned = None
         if self.following:
             self.following = False
             self.shifted()
@@ -513,12 +521,48 @@ class TrafficList(Widget, can_focus=True):
         else:
             falling = SORTABLE[column] if is_falling is None else is_falling
             self.sorted = SortedLines(self.view, self.index, column, falling)
-            self.sorted.update(at_once=True)
+            self.sorted.advance(_AT_ONCE_S)
             self._unfolded = self._top = None
             self._offset = 0
-            self._go(0)
+            self._go_to_end(0)
+            if self.sorted.done < 1:
+                self._sort_all(self.sorted)
         self._place_lines(reveal=True)
         self.shifted()
+
+    def _sort_on(self, lines: SortedLines, budget_s: float) -> bool:
+        """Bring the order up to date, behind the screen where it takes long; True when lines may differ."""
+        if lines.done < 1 and not self._is_sorting:
+            self._sort_all(lines)
+        return not self._is_sorting and lines.advance(budget_s)
+
+    @property
+    def _is_sorting(self) -> bool:
+        return any(worker.group == _SORTING and not worker.is_finished for worker in self.workers)
+
+    @work(exclusive=True, group=_SORTING)
+    async def _sort_all(self, lines: SortedLines) -> None:
+        """Sort all lines in short slices, so that keys are handled between them; another order ends this."""
+        drawn = monotonic()
+        while self.sorted is lines:
+            lines.advance(_SLICE_S)
+            is_done = lines.done >= 1
+            if is_done or monotonic() - drawn > _PROGRESS_S:
+                self._show_sorted()
+                drawn = monotonic()
+            if is_done:
+                return
+            await asyncio.sleep(0)
+
+    def _show_sorted(self) -> None:
+        """Draw how far sorting has come, still at that end to which the person went."""
+        before = self._line
+        if self._pinned is not None and (lines := self.lines):
+            self._line, self._top = lines[self._pinned], None
+        self._place_lines(reveal=True)
+        self.shifted()
+        if self._line != before:
+            self.post_message(self.Picked(self, self.selected))
 
     def _scroll(self, offset: int, event: events.Event | Message) -> None:
         """Show other lines; at the end following goes on if it was on."""
@@ -562,8 +606,9 @@ class TrafficList(Widget, can_focus=True):
             self.view.advance(_SLICE_S)
             if self.view.done >= 1 or monotonic() - drawn > _PROGRESS_S:
                 if self.sorted is not None:
-                    self.sorted.update(at_once=self.view.done >= 1)
+                    self._sort_on(self.sorted, _SLICE_S)
                 self._place_lines(reveal=True)
+                self.shifted()
                 drawn = monotonic()
             if self.view.done >= 1:
                 return
@@ -601,7 +646,8 @@ class TrafficList(Widget, can_focus=True):
     def _keep_place(self, lines: Sequence[int], *, reveal: bool) -> None:
         """Keep the same lines in the same places."""
         position = min(self._position(), len(lines) - 1)
-        if self._line is None or (lines[position] != self._line and self.view.done >= 1):
+        is_whole = self.view.done >= 1 and (self.sorted is None or self.sorted.done >= 1)
+        if self._line is None or (lines[position] != self._line and is_whole):
             self._line, reveal = lines[position], True
         if self._top is not None:
             self._offset = self.lines.position(self._top)

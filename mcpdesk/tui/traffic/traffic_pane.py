@@ -344,11 +344,13 @@ class TrafficPane(FilterPane):
         try:
             node = parse(from_field(typed), time())
         except QueryError as error:
+            if self.completion.display:  # what can be completed is not wrong yet
+                self.remove_class("-wrong")
+                return
             before = cell_len(typed[: error.position])
             wrong = f"{' ' * min(before, max(0, self.size.width - 20))}↑ {error.message}"
             self.query_one(".wrong", Static).update(Content(clean(wrong)))
-            # What can be completed is not wrong yet.
-            self.set_class(not self.completion.display, "-wrong")
+            self.add_class("-wrong")
             return
         self.remove_class("-wrong")
         if node != self.listing.node:
@@ -503,8 +505,8 @@ def counts(listing: TrafficList) -> str:
         parts.append(f"reading {index.paired / index.frame_count:.0%}")
     if view.done < 1:
         parts.append(f"searching {view.done:.0%}")
-    if listing.sorted is not None and listing.sorted.is_cut:
-        parts.append(f"the first {len(listing.sorted.lines):,} of them sorted")
+    if listing.sorted is not None and listing.sorted.done < 1:
+        parts.append(f"sorting {listing.sorted.done:.0%}")
     if listing.marks:
         parts.append(f"{len(listing.marks)} marked")
     if index.table.base:
@@ -519,7 +521,7 @@ def mode(listing: TrafficList) -> str:
     if listing.paused:
         return f"paused · {listing.view.held_back:,} waiting · p goes on"
     if listing.sorted is not None:
-        return "sorted · f follows"
+        return f"{'sorted' if listing.sorted.done >= 1 else 'sorting'} · f follows"
     return "following" if listing.following else "f follows"
 
 

@@ -1,0 +1,352 @@
+"""The lines of a view by the values of a column, however many there are.
+
+Lines are dealt out to pieces by their keys, in slices of time; a piece is sorted when somebody looks at it.
+What came or changed afterwards is moved from piece to piece, so that the order is never made anew for it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from time import monotonic, perf_counter, time
+from typing import Any, Final, overload
+
+from mcpdesk.recorder.index.exchange import STATUSES, Id, Status
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import View
+
+_BLOCK = 2_048
+"""Lines dealt out between two looks at the clock; about as many come to lie in one piece."""
+_MOST_BOUNDS = 256
+_SAMPLES = 4
+"""Keys looked at for each bound between pieces."""
+_GOLDEN = 0.6180339887
+"""Multiples of this are spread evenly between whole numbers, and repeat no pattern."""
+_GROWTH = 4
+"""Times as many lines as the bounds were chosen for: they are chosen anew."""
+_CLOCK_S = 1.0
+"""How often what waits for an answer is moved: its duration grows."""
+_NOWHERE: Final = 0xFFFF
+_STATUS_ORDER = (
+    Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.CANCELLED,
+    Status.ASKS, Status.PENDING, Status.OK, Status.SENT,
+)  # fmt: skip
+_STATUS_RANKS = [_STATUS_ORDER.index(status) for status in STATUSES]
+SORTABLE = {
+    "took": True,
+    "size": True,
+    "status": False,
+    "what": False,
+    "peer": False,
+    "id": False,
+    "revision": False,
+}
+"""The columns that lines can be sorted by -> whether the largest comes first."""
+_OF_CONNECTIONS = frozenset({"peer", "revision"})
+"""The columns whose values connections tell, some of them late."""
+
+Key = Callable[[int], Any]
+
+
+class SortedLines:
+    """The lines of a view by the values of a column; equal ones as they came."""
+
+    raw = False
+
+    def __init__(self, view: View, index: Index, column: str, is_falling: bool) -> None:
+        """`column` is one of `SORTABLE`. There are no lines before `advance`."""
+        self.column = column
+        self.is_falling = is_falling
+        self._view = view
+        self._index = index
+        self._pieces = self._coming = LinePieces([], lambda line: line, is_falling)
+        self._next = 0
+        """Lines before this one are dealt out, or were no lines of the view."""
+        self._altered = self._moved = 0
+        self._base = 0
+        self._told: Mapping[int, str] = {}
+        self._clock_due = 0.0
+        self._begin()
+        self._pieces = self._coming  # there is no order to be shown meanwhile
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The lines in order; until `done` is 1 those that were dealt out so far."""
+        return self._pieces
+
+    @property
+    def done(self) -> float:
+        """The share of the lines that is in order, 0 to 1."""
+        whole = len(self._view.lines)
+        return min(1.0, len(self._coming) / whole) if self._is_behind and whole else 1.0
+
+    def position(self, line: int) -> int:
+        """Where a line stands; behind all others for one that is not among them."""
+        return self._pieces.position(line)
+
+    def advance(self, budget_s: float = 0.005) -> bool:
+        """Bring the order up to date, for about `budget_s` seconds; True when lines may differ."""
+        until = perf_counter() + budget_s
+        changed = self._drop()
+        self._coming.key = self._pieces.key = _KEYS[self.column](self._index)
+        if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._is_told_otherwise():
+            self._begin()
+        while self._is_behind:
+            self._deal()
+            changed = True
+            if self._is_behind and perf_counter() > until:
+                return self._pieces is self._coming
+        self._pieces = self._coming
+        while self._move_some():
+            changed = True
+            if perf_counter() > until:
+                return True
+        return self._move_pending() or changed
+
+    @property
+    def _is_behind(self) -> bool:
+        lines = self._view.lines
+        return bool(lines) and lines[-1] >= self._next
+
+    def _begin(self) -> None:
+        """Deal all lines out anew; the order there is stays until that is done."""
+        lines, key = self._view.lines, _KEYS[self.column](self._index)
+        self._altered, self._moved = len(self._index.altered), len(self._view.moved)
+        self._base = self._index.table.base
+        pieces = min(_MOST_BOUNDS, len(lines) // _BLOCK)
+        # Not every so many lines: clients and tools may come in turns.
+        shares = (number * _GOLDEN % 1.0 for number in range(pieces * _SAMPLES))
+        sample = (lines[int(share * len(lines))] for share in shares)
+        bounds = sorted(map(key, sample))[_SAMPLES // 2 :: _SAMPLES]
+        self._coming = LinePieces(bounds, key, self.is_falling, meant_for=len(lines))
+        self._coming.drop(self._base)
+        self._next = 0
+
+    def _deal(self) -> None:
+        """Deal out one block of lines."""
+        lines = self._view.lines
+        at = bisect_left(lines, self._next)
+        block = lines[at : at + _BLOCK]
+        self._coming.add(block)
+        self._next = block[-1] + 1
+
+    def _move_some(self) -> bool:
+        """Find the places of some lines that changed, came or went; False when there are none."""
+        altered, moved = self._index.altered, self._view.moved
+        start, self._altered = self._altered, min(self._altered + _BLOCK, len(altered))
+        came, self._moved = self._moved, min(self._moved + _BLOCK, len(moved))
+        line_of = self._index.line_of
+        self._move({*map(line_of, altered.between(start, self._altered)), *moved[came : self._moved]})
+        return self._altered > start or self._moved > came
+
+    def _move_pending(self) -> bool:
+        """Find the places of what takes longer the longer nobody answers, from time to time."""
+        if self.column != "took" or monotonic() < self._clock_due:
+            return False
+        began = monotonic()
+        pending = self._index.pending()
+        self._move(pending)
+        self._clock_due = began + max(_CLOCK_S, 10 * (monotonic() - began))
+        return bool(pending)
+
+    def _move(self, changed: Iterable[int]) -> None:
+        """Find the places of some lines, which may be none of the view any more."""
+        lines, pieces = self._view.lines, self._pieces
+        for line in sorted(changed):
+            if self._base <= line < self._next:
+                pieces.remove(line)
+                at = bisect_left(lines, line)
+                if at < len(lines) and lines[at] == line:
+                    pieces.add((line,))
+
+    def _drop(self) -> bool:
+        """Forget what the index has dropped."""
+        if (base := self._index.table.base) <= self._base:
+            return False
+        self._base = base
+        for pieces in {self._pieces, self._coming}:
+            pieces.drop(base)
+        return True
+
+    def _is_told_otherwise(self) -> bool:
+        """Whether a connection has told a name, or a revision, that it had not told before."""
+        if self.column not in _OF_CONNECTIONS:
+            return False
+        before, infos = self._told, _connections(self._index)
+        self._told = {number: getattr(info, self.column) for number, info in infos.items()}
+        return any(self._told.get(number, told) != told for number, told in before.items())
+
+
+class LinePieces(Sequence[int]):
+    """Lines in pieces, all of one piece before all of the next; a piece is sorted when it is looked at.
+
+    Every second piece holds lines of one and the same key. It may become long, where many lines have it, but
+    needs no sorting: its lines rise.
+    """
+
+    def __init__(self, bounds: Iterable[Any], key: Key, is_falling: bool, meant_for: int = 0) -> None:
+        """`bounds` are some keys, rising, of the `meant_for` lines that are expected."""
+        self.key = key
+        self.meant_for = meant_for
+        self._is_falling = is_falling
+        self._bounds = list(dict.fromkeys(bounds))
+        self._pieces = [array("q") for _ in range(2 * len(self._bounds) + 1)]
+        """In the order of the keys, whichever way the lines are shown."""
+        self._unsorted: set[int] = set()
+        self._piece_of = array("H")
+        """Line - `_base` -> its piece."""
+        self._base = 0
+        self._ends: list[int] | None = None
+        """How many lines there are up to the end of each piece as they are shown; None: count them anew."""
+
+    def __len__(self) -> int:
+        return self._counted()[-1]
+
+    @overload
+    def __getitem__(self, position: int) -> int: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[int]: ...
+    def __getitem__(self, position: int | slice) -> int | Sequence[int]:
+        if isinstance(position, slice):
+            return [self[at] for at in range(*position.indices(len(self)))]
+        at = range(len(self))[position]
+        ends = self._counted()
+        place = bisect_right(ends, at)
+        return self._sorted(self._turned(place))[at - ends[place]]
+
+    def __iter__(self) -> Iterator[int]:
+        for place in range(len(self._pieces)):
+            yield from self._sorted(self._turned(place))
+
+    def position(self, line: int) -> int:
+        """Where a line stands; behind all others for one that is not among them."""
+        number = self._number_of(line)
+        if number == _NOWHERE:
+            return len(self)
+        piece = self._sorted(number)
+        at = bisect_left(piece, line) if number % 2 else piece.index(line)
+        return self._counted()[self._turned(number)] - len(piece) + at
+
+    def add(self, lines: Sequence[int]) -> None:
+        """Add lines that are not among them."""
+        bounds, pieces, count = self._bounds, self._pieces, len(self._bounds)
+        highest = max(lines) - self._base
+        self._piece_of.extend([_NOWHERE] * (highest + 1 - len(self._piece_of)))
+        piece_of, base, unsorted = self._piece_of, self._base, self._unsorted
+        for line, key in zip(lines, map(self.key, lines), strict=True):
+            at = bisect_left(bounds, key)
+            is_bound = at < count and bounds[at] == key
+            number = 2 * at + is_bound
+            piece = pieces[number]
+            if is_bound and piece and line < piece[-1]:
+                insort(piece, line)
+            else:
+                piece.append(line)
+            if not is_bound:
+                unsorted.add(number)
+            piece_of[line - base] = number
+        self._ends = None
+
+    def remove(self, line: int) -> None:
+        """Remove a line, if it is among them."""
+        number = self._number_of(line)
+        if number == _NOWHERE:
+            return
+        piece = self._pieces[number]
+        del piece[bisect_left(piece, line) if number % 2 else piece.index(line)]
+        self._piece_of[line - self._base] = _NOWHERE
+        self._ends = None
+
+    def drop(self, base: int) -> None:
+        """Remove the lines before `base`."""
+        for number, piece in enumerate(self._pieces):
+            self._pieces[number] = array("q", [line for line in piece if line >= base])
+        del self._piece_of[: base - self._base]
+        self._base = base
+        self._ends = None
+
+    def _number_of(self, line: int) -> int:
+        at = line - self._base
+        return self._piece_of[at] if 0 <= at < len(self._piece_of) else _NOWHERE
+
+    def _turned(self, number: int) -> int:
+        """Between the number of a piece and its place as it is shown, either way."""
+        return len(self._pieces) - 1 - number if self._is_falling else number
+
+    def _counted(self) -> list[int]:
+        if self._ends is None:
+            pieces = reversed(self._pieces) if self._is_falling else self._pieces
+            self._ends = list(accumulate(map(len, pieces)))
+        return self._ends
+
+    def _sorted(self, number: int) -> array[int]:
+        if number in self._unsorted:
+            self._unsorted.discard(number)
+            rising = sorted(self._pieces[number])
+            self._pieces[number] = array("q", sorted(rising, key=self.key, reverse=self._is_falling))
+        return self._pieces[number]
+
+
+def _connections(index: Index) -> Mapping[int, Any]:
+    return dict(index.connections)
+
+
+def _by_duration(index: Index) -> Key:
+    started, ended, now = index.table.started, index.table.ended, time()
+
+    def took(row: int) -> float:
+        end = ended[row]
+        return (end if end == end else now) - started[row]
+
+    return took
+
+
+def _by_size(index: Index) -> Key:
+    size, whole = index.table.size, index.operations.whole
+    return lambda row: size[whole.get(row, row)]
+
+
+def _by_status(index: Index) -> Key:
+    status = index.table.status
+    return lambda row: _STATUS_RANKS[status[row]]
+
+
+def _by_message(index: Index) -> Key:
+    label, labels = index.table.label, dict(index.table.labels)
+    return lambda row: labels.get(label[row], ("", ""))
+
+
+def _by_peer(index: Index) -> Key:
+    connection = index.table.connection
+    peers = {number: info.peer for number, info in _connections(index).items()}
+    return lambda row: peers.get(connection[row], "")
+
+
+def _by_id(index: Index) -> Key:
+    identifiers = index.table.id
+
+    def key(row: int) -> tuple[int, Id]:
+        identifier = identifiers[row]
+        if identifier is None:
+            return (2, "")
+        return (1, identifier) if isinstance(identifier, str) else (0, identifier)
+
+    return key
+
+
+def _by_revision(index: Index) -> Key:
+    revision = index.revision
+    return lambda row: revision(row)
+
+
+_KEYS: Mapping[str, Callable[[Index], Key]] = {
+    "took": _by_duration,
+    "size": _by_size,
+    "status": _by_status,
+    "what": _by_message,
+    "peer": _by_peer,
+    "id": _by_id,
+    "revision": _by_revision,
+}
