@@ -10,7 +10,7 @@ from mcpdesk.protocol.methods import METHODS
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import mask_message, mask_text
-from mcpdesk.recorder.readable_message import unmasked
+from mcpdesk.recorder.readable_message import changed_request, unmasked
 
 LARGEST = 16 << 10
 """Bytes beyond which a frame is not decoded for a summary: its beginning has to do."""
@@ -40,15 +40,17 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     """What an exchange says; empty where its frames are gone or are no JSON-RPC."""
     if exchange.kind not in (ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION):
         return Summary()
-    request = _value(index, exchange, exchange.request)
+    changed = changed_request(index, exchange)
+    request = _value(index, exchange, exchange.request) if changed is None else _told(changed)
     if exchange.kind is ExchangeKind.NOTIFICATION:
         return Summary(_notice(exchange.method, request))
     if listed := _counted(index, exchange):
-        return Summary(_asked(exchange, request)[:LONGEST], listed)
+        return Summary(_asked(exchange, request, changed is not None)[:LONGEST], listed)
     answered, has_failed = _answer(exchange, _value(index, exchange, exchange.response))
     if exchange.response is None and exchange.ended is None and exchange.notifications:
         answered = _latest(index, exchange)
-    return Summary(_asked(exchange, request)[:LONGEST], answered[:LONGEST], has_failed)
+    asked = _asked(exchange, request, changed is not None)
+    return Summary(asked[:LONGEST], answered[:LONGEST], has_failed)
 
 
 def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
@@ -85,8 +87,21 @@ def _without_head(text: str) -> str:
     return text
 
 
-def _asked(exchange: Exchange, value: Any) -> str:
-    """The arguments of a call, else the parameters that the line does not name already."""
+def _asked(exchange: Exchange, value: Any, is_changed: bool = False) -> str:
+    """The arguments of a call, else the parameters that the line does not name already.
+
+    `is_changed`: a person made them so at the desk.
+    """
+    asked = _parameters(exchange, value)
+    if not is_changed:
+        return asked
+    params = value.get("params") if isinstance(value, dict) else None
+    name = params.get("name") if isinstance(params, dict) else None
+    other = f"{name} " if isinstance(name, str) and exchange.name and name != exchange.name else ""
+    return f"changed: {other}{asked}"
+
+
+def _parameters(exchange: Exchange, value: Any) -> str:
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""

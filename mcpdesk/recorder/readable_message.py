@@ -80,6 +80,15 @@ def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
     return found
 
 
+def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dict[str, Any] | None:
+    """What went on in the place of a request that a person changed at the desk; None where nobody did."""
+    if not index.marks:
+        return None
+    changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
+    told = next((value for value in reversed(changed) if isinstance(value, dict)), None)
+    return told if told is None or index.reveals_secrets else mask_message(told, schema)
+
+
 def _kept_json(index: Index, text: str) -> Any:
     if not text:
         return None

@@ -9,7 +9,7 @@ import orjson
 
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
-from mcpdesk.recorder.readable_message import held_messages, message
+from mcpdesk.recorder.readable_message import changed_request, message
 from mcpdesk.recorder.record import Direction
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
@@ -69,9 +69,7 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
 
 def _asked(index: Index, exchange: Exchange) -> Mapping[str, Any]:
     """The request as the server got it: where a person changed it at the desk, what it became."""
-    changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
-    told = next((value for value in reversed(changed) if isinstance(value, dict)), None)
-    return _read(index, exchange, exchange.request) if told is None else told
+    return changed_request(index, exchange) or _read(index, exchange, exchange.request)
 
 
 def _expectation(response: Mapping[str, Any]) -> dict[str, Any] | None:

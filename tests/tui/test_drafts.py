@@ -25,6 +25,35 @@ def test_an_item_keeps_its_draft_and_a_new_schema_keeps_what_fits() -> None:
     assert again.node.value()["a"] == "x"
 
 
+def limits(**properties: object) -> CatalogueItem:
+    return tool("t", {"properties": properties, "required": ["q"]})
+
+
+def test_an_untouched_form_follows_a_new_schema_and_what_was_entered_stays() -> None:
+    drafts = Drafts(FakeLink())
+    old = limits(q={"type": "string"}, limit={"type": "integer", "default": 5}, sort={"default": "up"})
+    new = limits(q={"type": "string"}, most={"type": "integer", "default": 9}, sort={"default": "down"})
+    draft = drafts.of("profiles", old)
+    assert drafts.of("profiles", new).node.value() == {"most": 9, "sort": "down"} and draft.kept == ""
+    drafts.of("profiles", old).node.put({"q": "x", "limit": 6, "sort": "up"})
+    assert drafts.of("profiles", new).node.value() == {"q": "x", "most": 9, "sort": "down", "limit": 6}
+    told = "the schema changed; what you entered is kept: q, limit; no longer a parameter: limit"
+    assert draft.kept == told
+
+
+def test_what_was_emptied_stays_empty_and_untouched_json_follows_too() -> None:
+    drafts = Drafts(FakeLink())
+    old = limits(q={"type": "string"}, limit={"type": "integer", "default": 5})
+    draft = drafts.of("profiles", old)
+    draft.node.put({})
+    again = limits(q={"type": "string"}, limit={"type": "integer", "default": 7})
+    assert drafts.of("profiles", again).node.value() == {}
+    draft = drafts.of("profiles", tool("json", {"properties": {"limit": {"default": 5}}}))
+    draft.text = '{"limit": 5}'
+    drafts.of("profiles", tool("json", {"properties": {"limit": {"default": 6}}}))
+    assert draft.text == '{\n  "limit": 6\n}'
+
+
 def test_outcomes_are_remembered_once_and_without_secrets() -> None:
     link = FakeLink()
     drafts = Drafts(link)

@@ -231,7 +231,11 @@ class WorkbenchPane(Vertical):
             wanted = self._opening
             if wanted is None:
                 return
-            await self.item_pane.load(self._drafts.of(self.server, wanted.item))
+            draft = self._drafts.of(self.server, wanted.item)
+            await self.item_pane.load(draft)
+            if draft.kept:
+                self.app.notify(one_line(f"{wanted.item.name}: {draft.kept}"), markup=False)
+                draft.kept = ""
             if wanted.arguments is not UNSET and self._opening is wanted:
                 await self.arguments.put(wanted.arguments)
             if self._opening is not wanted:

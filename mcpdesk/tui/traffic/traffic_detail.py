@@ -29,6 +29,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import (
     Checked,
     HeaderVerdict,
+    changed_request,
     held_messages,
     http,
     http_checked,
@@ -146,7 +147,7 @@ class TrafficDetail(Vertical):
         """When it was looked which line an exchange awaits, of which one, and that line."""
         self._rules = rules
         self._tab = TABS[0]
-        self._frames: dict[str, Status | int | None] = {"request": None, "response": None}
+        self._frames: dict[str, object] = {"request": None, "response": None}
         """What the sides show: a frame, or why there is none."""
         self._stale: set[str] = set()
         """Tabs that show something older than `shown`."""
@@ -300,10 +301,11 @@ class TrafficDetail(Vertical):
             ("request", exchange, exchange.request),
             ("response", last, last.response),
         ):
-            shows = one.status if frame is None else frame
+            changed = changed_request(self.index, one, self._schema_of(one)) if side == "request" else None
+            shows = (one.status if frame is None else frame, changed is not None)
             if self._frames[side] != shows:
                 self._frames[side] = shows
-                self._fill_side(one, side, frame)
+                self._fill_side(one, side, frame, changed)
         self._fill_log(last)
 
     def _fill_log(self, exchange: Exchange) -> None:
@@ -317,12 +319,15 @@ class TrafficDetail(Vertical):
         log.remove_children()
         log.mount_all(logged_lines(logged, "enter, then E opens it"))
 
-    def _fill_side(self, exchange: Exchange, side: str, frame: int | None) -> None:
+    def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any) -> None:
+        """Show a message; of a request that a person changed what went on in its place."""
         box = self.query_one(f".{side}", Vertical)
         value, problem = _missing_text(exchange, side), ""
         if frame is not None:
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
+        if changed is not None:
+            value, problem = changed, "changed at the desk: this went on; the tab held has what it was"
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
         box.query_one(JsonTree).load(telling_first(value), folded=_FOLDED)

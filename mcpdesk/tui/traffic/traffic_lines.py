@@ -572,8 +572,9 @@ class TrafficStrips:
         exchange = self._index.exchange(number)
         is_running = exchange.ended is None or exchange.asked_at is not None
         self.has_clock = self.has_clock or is_running
-        said = NOTHING_SAID if self._has_bars else self._summary(exchange)
-        how = "" if marked else self._how_changed(exchange)
+        changed = self._how_changed(exchange)
+        said = NOTHING_SAID if self._has_bars else self._summary(exchange, changed)
+        how = "" if marked else changed
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
         former = self._index.former_replicas
         look = (exchange, said, cursor, marked, fold, how, rule, self.zero, exchange.replica in former)
@@ -618,10 +619,10 @@ class TrafficStrips:
             return Style(color=self._style(name).color)
         return Style(color=Color.parse(rule.colour).rich_color)
 
-    def _summary(self, exchange: Exchange) -> Summary:
-        """What an exchange says; kept until its answer comes or others are looked at."""
+    def _summary(self, exchange: Exchange, changed: str) -> Summary:
+        """What an exchange says; kept until its answer comes, it is changed, or others are looked at."""
         news = exchange.response if exchange.ended is not None else len(exchange.notifications)
-        key = (exchange.number, exchange.ended, news, self._index.reveals_secrets)
+        key = (exchange.number, exchange.ended, news, changed, self._index.reveals_secrets)
         found = self._summaries.get(key)
         if found is None:
             if len(self._summaries) >= _MOST_SUMMARIES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from mcpdesk.tui.editor import source_place
 from mcpdesk.tui.forms.field_widgets import Ask
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
-from mcpdesk.tui.render.json_text import keeps, same
+from mcpdesk.tui.render.json_text import keeps, pretty, same
 from mcpdesk.tui.workbench.item_requests import completion_for, request_for, schema_of
 from mcpdesk.tui.workbench.past_calls import SAVED_CALLS_FILE, History, PastCall, SavedCalls
 
@@ -64,6 +65,8 @@ class Draft:
     """Whether the running call reads a watched resource again, without a wish of the person."""
     has_no_suggestions: bool = False
     """Whether the server refused to suggest values: it is not asked again."""
+    kept: str = ""
+    """What stayed of what was entered when the schema changed, until that is said."""
     insisted: Any = UNSET
     """The arguments that the person was warned about: when called again, they are sent as they are."""
 
@@ -71,6 +74,18 @@ class Draft:
     def key(self) -> tuple[str, str]:
         """The server, and kind and name of the item, as past and saved calls are found by."""
         return self.server, f"{self.item.kind.value} {self.item.name}"
+
+    def change_schema(self, schema: Schema) -> None:
+        """Take another schema: untouched fields follow it, what a person entered is kept, and said."""
+        before, entered = form_node(self.schema).value(), self.node.value()
+        self.schema, self.node = schema, form_node(schema)
+        if _is_same(entered, before):
+            entered = {}
+        else:
+            self.node.put(carried(before, entered, self.node.value()))
+        if self.text is not None and _is_same(_read(self.text), before):
+            self.text = pretty(self.node.value())
+        self.kept = _told(before, entered, schema)
 
     def fill_form(self, arguments: Any) -> bool:
         """Put arguments into the form; False when the form cannot show all of them."""
@@ -199,6 +214,47 @@ class Draft:
         self.changes, self.is_watched_by_server = None, False
 
 
+def carried(before: Any, entered: Any, fresh: Any) -> Any:
+    """What a form holds with another schema: what a person entered, and else what it holds untouched.
+
+    `before` is what it held untouched, `entered` what it held last, `fresh` what it holds untouched now;
+    each may be `UNSET`.
+    """
+    if _is_same(entered, before):
+        return fresh
+    if not (isinstance(before, dict) and isinstance(entered, dict) and isinstance(fresh, dict)):
+        return entered
+    parts = (before, entered, fresh)
+    names = dict.fromkeys(name for part in (fresh, entered) for name in part)
+    found = {name: carried(*(part.get(name, UNSET) for part in parts)) for name in names}
+    return {name: value for name, value in found.items() if value is not UNSET}
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other if UNSET in (one, other) else same(one, other)
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return UNSET
+
+
+def _told(before: Any, entered: Any, schema: Schema) -> str:
+    """What a person entered and is kept, and which of it no field is for any more."""
+    given, untouched = (
+        entered if isinstance(entered, dict) else {},
+        before if isinstance(before, dict) else {},
+    )
+    touched = [name for name, value in given.items() if not _is_same(value, untouched.get(name, UNSET))]
+    if not touched:
+        return ""
+    gone = [name for name in touched if name not in (schema.get("properties") or {})]
+    more = f"; no longer a parameter: {', '.join(gone)}" if gone else ""
+    return f"the schema changed; what you entered is kept: {', '.join(touched)}{more}"
+
+
 class Drafts:
     """The state of all items. Several items may run at once, each with one call at a time."""
 
@@ -214,15 +270,13 @@ class Drafts:
         self.saved_calls = SavedCalls(None if path is None else path.with_name(SAVED_CALLS_FILE))
 
     def of(self, server: str, item: CatalogueItem) -> Draft:
-        """The state of an item. When its schema has changed, what was entered is kept as far as it fits."""
+        """The state of an item. A changed schema brings its own defaults; what a person entered is kept."""
         key = (server, item.kind, item.name)
         schema, draft = schema_of(item), self._drafts.get(key)
         if draft is None:
             draft = self._drafts[key] = Draft(self._link, server, item, schema, form_node(schema))
         elif draft.schema != schema:
-            entered = draft.node.value()
-            draft.schema, draft.node = schema, form_node(schema)
-            draft.node.put(entered)
+            draft.change_schema(schema)
         draft.item = item
         return draft
 
