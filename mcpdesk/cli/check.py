@@ -29,7 +29,7 @@ from mcpdesk.cli.printing import (
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
-from mcpdesk.protocol.contract import (
+from mcpdesk.protocol.catalogue.contract import (
     LOCK_NAME,
     ContractVerdict,
     Definitions,
@@ -38,7 +38,7 @@ from mcpdesk.protocol.contract import (
     locked,
     read_lock,
 )
-from mcpdesk.protocol.token_cost import Cost, definition_cost
+from mcpdesk.protocol.catalogue.token_cost import Cost, definition_cost
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.version import __version__
 

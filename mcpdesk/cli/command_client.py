@@ -31,8 +31,8 @@ from mcpdesk.errors import (
 )
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.plain_text import clean
+from mcpdesk.protocol.catalogue.skill_entries import MAIN
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.protocol.skill_entries import MAIN
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:

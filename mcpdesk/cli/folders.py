@@ -276,7 +276,7 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     from mcpdesk.hosting.folder.lint import Level, lint
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.hosting.folder.requirements import script_requirements
-    from mcpdesk.protocol.publication import LOCAL, bundle_manifest, download_url, registry_entry
+    from mcpdesk.protocol.catalogue.publication import LOCAL, bundle_manifest, download_url, registry_entry
     from mcpdesk.settings import BY_NAME, SettingKind
 
     place = server_folder(folder)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import InvalidAnswer
+from mcpdesk.protocol.catalogue.skill_entries import entry_fault
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.skill_entries import entry_fault
 
 if TYPE_CHECKING:
     import jsonschema_rs

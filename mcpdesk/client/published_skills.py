@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.errors import InvalidAnswer, RpcError
-from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.skill_entries import (
+from mcpdesk.protocol.catalogue.skill_entries import (
     DYNAMIC,
     EXTENSION,
     MAIN,
@@ -23,6 +22,7 @@ from mcpdesk.protocol.skill_entries import (
     entry_fault,
     fields_fault,
 )
+from mcpdesk.protocol.jsonrpc import JSONObject
 
 
 class SkillServer(Protocol):

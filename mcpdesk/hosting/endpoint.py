@@ -11,9 +11,9 @@ from msgspec import Struct
 from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.hosting.channel import FrameChannel, HostedDialogue, MessageHolds
 from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.catalogue.publication import Publication
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.publication import Publication
 from mcpdesk.recorder.record import Recorder
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.conversation import Conversation

@@ -22,7 +22,7 @@ from mcpdesk.hosting.folder.reload import Changes, apply
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
-from mcpdesk.protocol.contract import LOCK_NAME, Definitions, contract_changes, locked, read_lock
+from mcpdesk.protocol.catalogue.contract import LOCK_NAME, Definitions, contract_changes, locked, read_lock
 from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
 from mcpdesk.server.offer.listing import WIRE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import ItemKind
-from mcpdesk.protocol.token_cost import definition_cost
+from mcpdesk.protocol.catalogue.token_cost import definition_cost
 
 Tokens = dict[tuple[str, str], int]
 """Server and tool -> tokens of the definition."""

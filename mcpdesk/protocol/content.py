@@ -58,11 +58,11 @@ def check_block(block: Block) -> None:
     if block["type"] == "resource":
         check_contents(block["resource"])
     if "annotations" in block:
-        from mcpdesk.protocol.annotations import check_annotations  # few have any
+        from mcpdesk.protocol.catalogue.annotations import check_annotations  # few have any
 
         check_annotations(block["annotations"])
     if "icons" in block:
-        from mcpdesk.protocol.annotations import check_icons
+        from mcpdesk.protocol.catalogue.annotations import check_icons
 
         check_icons(block["icons"])
     size = block.get("size", 0)

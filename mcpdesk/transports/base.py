@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import TransportError
+from mcpdesk.protocol.catalogue.publication import Publication
 from mcpdesk.protocol.outlet import Answer, Outlet
-from mcpdesk.protocol.publication import Publication
 from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, ExchangeWatch, HttpNote, Recorder
 
 if TYPE_CHECKING:

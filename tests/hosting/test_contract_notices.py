@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import definitions
-from mcpdesk.protocol.contract import LOCK_NAME, lock_text
+from mcpdesk.protocol.catalogue.contract import LOCK_NAME, lock_text
 from mcpdesk.testing.connected_server import hosted, isolated_host
 from tests.support.folders import write
 

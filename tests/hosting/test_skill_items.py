@@ -16,8 +16,8 @@ from mcp.client.session import ClientSession
 
 from mcpdesk.hosting.folder.skill_items import read_skills
 from mcpdesk.hosting.hosted_folder import definitions
-from mcpdesk.protocol.contract import LOCK_NAME, lock_text
-from mcpdesk.protocol.skill_entries import EXTENSION, entry_fault
+from mcpdesk.protocol.catalogue.contract import LOCK_NAME, lock_text
+from mcpdesk.protocol.catalogue.skill_entries import EXTENSION, entry_fault
 from mcpdesk.testing.connected_server import hosted, isolated_host
 from mcpdesk.tools.skills import files_of
 from tests.support.desk import RunningDesk, running_desk

@@ -19,16 +19,16 @@ from mcpdesk.errors import DeskUserError, ManifestError, ProtocolError, Registra
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.catalogue.front_matter import read_document
+from mcpdesk.protocol.catalogue.uri_template import UriTemplate
 from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
 from mcpdesk.protocol.framing import LineFramer, event
-from mcpdesk.protocol.front_matter import read_document
 from mcpdesk.protocol.headers import check_parameters, decode_value, mirrored
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.request_state import RequestState, seal, unseal
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import admit
 from mcpdesk.protocol.trace import read_trace
-from mcpdesk.protocol.uri_template import UriTemplate
 from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_line
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.server.offer.listing import OfferListing

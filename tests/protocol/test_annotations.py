@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.annotations import check_annotations, check_hints, check_icons, check_meta_keys
+from mcpdesk.protocol.catalogue.annotations import (
+    check_annotations,
+    check_hints,
+    check_icons,
+    check_meta_keys,
+)
 from tests.support.official_schema import knows, problems
 
 

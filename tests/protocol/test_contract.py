@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.contract import ContractVerdict, contract_changes
+from mcpdesk.protocol.catalogue.contract import ContractVerdict, contract_changes
 
 
 def told(kind: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str]:

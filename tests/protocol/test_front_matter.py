@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.protocol.front_matter import read_document, verbatim_fields
+from mcpdesk.protocol.catalogue.front_matter import read_document, verbatim_fields
 
 
 def test_front_matter_is_split_from_the_body() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.protocol.skill_entries import content_fault, digest_of
+from mcpdesk.protocol.catalogue.skill_entries import content_fault, digest_of
 
 MAIN = "skill://a/SKILL.md"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpdesk.protocol.catalogue.uri_template import UriTemplate
 from mcpdesk.protocol.methods import LONGEST_URI
-from mcpdesk.protocol.uri_template import UriTemplate
 
 VALUES = {"var": "value", "hello": "Hello World!", "path": "/foo/bar", "x": "1024", "y": "768", "empty": ""}
 

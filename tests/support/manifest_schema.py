@@ -9,7 +9,7 @@ import msgspec
 
 from mcpdesk.hosting.commands.command_tools import Command
 from mcpdesk.hosting.folder.manifest import NAME, SCOPE, ManifestFile
-from mcpdesk.protocol.publication import PUBLIC_NAME
+from mcpdesk.protocol.catalogue.publication import PUBLIC_NAME
 from mcpdesk.settings import SETTINGS, Setting, SettingKind
 from mcpdesk.tools import BUILTINS
 

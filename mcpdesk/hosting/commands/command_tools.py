@@ -55,7 +55,7 @@ from mcpdesk.jobs.output import Reports
 from mcpdesk.jobs.process import ProgramEnd, end_remarks, report_end, run
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import content
-from mcpdesk.protocol.annotations import HINTS
+from mcpdesk.protocol.catalogue.annotations import HINTS
 from mcpdesk.protocol.headers import Mirrored, mirrored
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool, ToolResult

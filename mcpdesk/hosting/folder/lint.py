@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.hosting.folder.manifest import Manifest
-from mcpdesk.protocol.annotations import check_annotations, check_hints
+from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints
 from mcpdesk.protocol.headers import mirrored
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry

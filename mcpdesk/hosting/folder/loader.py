@@ -38,7 +38,7 @@ from mcpdesk.hosting.folder.module_items import (
     typed_tool,
 )
 from mcpdesk.hosting.folder.namespace import Namespace
-from mcpdesk.protocol.annotations import check_icons, check_meta_keys
+from mcpdesk.protocol.catalogue.annotations import check_icons, check_meta_keys
 from mcpdesk.protocol.codec import encode_part
 from mcpdesk.server.offer.authoring import Note, note_of
 from mcpdesk.server.offer.prompts import Prompt
@@ -420,7 +420,7 @@ def _check_extras(item: Item) -> None:
         check_meta_keys(item.meta)
         check_icons(item.icons)
         if annotations:
-            from mcpdesk.protocol.annotations import check_annotations, check_hints  # few have any
+            from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints  # few have any
 
             (check_hints if isinstance(item, Tool) else check_annotations)(annotations)
         encode_part([item.meta, annotations])

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from mcpdesk import settings
 from mcpdesk.errors import DeskUserError, ManifestError
-from mcpdesk.protocol.publication import LONGEST_NAME, PUBLIC_NAME
+from mcpdesk.protocol.catalogue.publication import LONGEST_NAME, PUBLIC_NAME
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import GivenValue, converted
 
@@ -380,7 +380,7 @@ def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
 
 
 def _check_icons(icons: list[Icon], refuse: Refuse) -> None:
-    from mcpdesk.protocol.annotations import check_icons  # few have any
+    from mcpdesk.protocol.catalogue.annotations import check_icons  # few have any
 
     for number, icon in enumerate(icons):
         try:

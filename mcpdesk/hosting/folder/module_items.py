@@ -14,8 +14,8 @@ from msgspec import Struct
 from mcpdesk.errors import HandlerError, MissingCapability, RegistrationError
 from mcpdesk.hosting.folder.file_items import digest
 from mcpdesk.hosting.folder.signatures import CallSignature, read_signature
+from mcpdesk.protocol.catalogue.uri_template import UriTemplate
 from mcpdesk.protocol.jsonrpc import invalid_params
-from mcpdesk.protocol.uri_template import UriTemplate
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import Note
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument

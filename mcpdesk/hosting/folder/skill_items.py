@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.folder.file_items import digest
 from mcpdesk.hosting.folder.text_items import TEXT_TYPES, mime_type_of, text_of
-from mcpdesk.protocol import skill_entries
-from mcpdesk.protocol.front_matter import BYTE_ORDER_MARK, read_document, verbatim_fields
+from mcpdesk.protocol.catalogue import skill_entries
+from mcpdesk.protocol.catalogue.front_matter import BYTE_ORDER_MARK, read_document, verbatim_fields
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.offer.resources import Reader, Resource

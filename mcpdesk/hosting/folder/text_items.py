@@ -13,7 +13,7 @@ from urllib.parse import quote
 from mcpdesk.errors import RegistrationError
 from mcpdesk.hosting.folder.file_items import FileItems, digest, why_unreadable
 from mcpdesk.hosting.folder.module_items import check_arguments, choice_completer
-from mcpdesk.protocol.front_matter import TextDocument, read_document
+from mcpdesk.protocol.catalogue.front_matter import TextDocument, read_document
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.resources import Completer, Resource
@@ -91,7 +91,7 @@ def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
 def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
     given = mapping_of(fields, "annotations", place)
     if given:
-        from mcpdesk.protocol.annotations import check_annotations
+        from mcpdesk.protocol.catalogue.annotations import check_annotations
 
         try:
             check_annotations(given)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mcpdesk.protocol.token_cost import result_tokens
+from mcpdesk.protocol.catalogue.token_cost import result_tokens
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63

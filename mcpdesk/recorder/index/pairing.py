@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from mcpdesk.protocol.token_cost import cost_of, has_base64
+from mcpdesk.protocol.catalogue.token_cost import cost_of, has_base64
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
 from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues, RollingColumn, Table, column_of

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from mcpdesk.protocol.catalogue.token_cost import definition_cost
 from mcpdesk.protocol.methods import CALLS, TOOL_CALLS, canonical
-from mcpdesk.protocol.token_cost import definition_cost
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Status
 from mcpdesk.recorder.index.table import NO_FRAME, between
 

@@ -12,11 +12,11 @@ from mcpdesk.auth.principal import until_expired
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, content, shaping, task_shapes
+from mcpdesk.protocol.catalogue.uri_template import match, parsed
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
-from mcpdesk.protocol.uri_template import match, parsed
 from mcpdesk.server.background.protocol_tasks import ProtocolTasks
 from mcpdesk.server.calls.context import make_context
 from mcpdesk.server.calls.running_call import Call

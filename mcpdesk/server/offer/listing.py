@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import orjson
 
 from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.catalogue.skill_entries import CAPABILITY as SKILLS_CAPABILITY
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import SERVED_NAMES, Revision
-from mcpdesk.protocol.skill_entries import CAPABILITY as SKILLS_CAPABILITY
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from mcpdesk.errors import UnknownMode
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.catalogue.publication import CARD_TYPE, catalog_entry, server_card
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.publication import CARD_TYPE, catalog_entry, server_card
 from mcpdesk.transports.base import Endpoint, Rules, Site
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import RequestHead

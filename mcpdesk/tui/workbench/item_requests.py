@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.protocol.uri_template import expand, parsed
+from mcpdesk.protocol.catalogue.uri_template import expand, parsed
 from mcpdesk.tui.forms.schema_fields import Schema
 from mcpdesk.tui.render.json_text import compact
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from mcpdesk.errors import DeskError
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallOutcome, Catalogue, ItemKind, Policy
-from mcpdesk.protocol.contract import ContractChange, Definitions, contract_changes
+from mcpdesk.protocol.catalogue.contract import ContractChange, Definitions, contract_changes
 from mcpdesk.recorder.exchange_summary import REPLAYED_KEY, summary
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.readable_message import unmasked

@@ -16,7 +16,7 @@ from textual.css.query import NoMatches
 from textual.getters import query_one
 from textual.widgets import Static
 
-from mcpdesk.protocol.contract import ContractVerdict
+from mcpdesk.protocol.catalogue.contract import ContractVerdict
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.after_call import differences

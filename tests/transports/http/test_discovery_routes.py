@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.principal import Access
-from mcpdesk.protocol.publication import CARD_SCHEMA, Publication, catalog_entry, server_card
+from mcpdesk.protocol.catalogue.publication import CARD_SCHEMA, Publication, catalog_entry, server_card
 from mcpdesk.protocol.revisions import SERVED_NAMES
 from mcpdesk.transports.base import Rules
 from tests.support.desk import running_desk

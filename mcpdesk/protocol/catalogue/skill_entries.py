@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from mcpdesk.errors import RegistrationError
-from mcpdesk.protocol.front_matter import verbatim_fields
+from mcpdesk.protocol.catalogue.front_matter import verbatim_fields
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 EXTENSION = "io.modelcontextprotocol/skills"
