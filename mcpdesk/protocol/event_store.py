@@ -1,17 +1,20 @@
 """Streams that outlive their connections: numbered events, kept for a while and sent again.
 
-An event id reads `<stream>:<number>`; streams are numbered within their session.
-Source: MCP basic/transports of 2025-11-25.
+An event id reads `<stream>:<number>`; streams are numbered within their session. Where several machines
+serve a session, ids of a stream that answers a call name it too, `<stream>:<number>:<call>`, so that any of
+them can say what became of it. Source: MCP basic/transports of 2025-11-25.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from mcpdesk.protocol.framing import event
+from mcpdesk.protocol.jsonrpc import Id
 
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
@@ -20,13 +23,51 @@ SHARES = 64
 """All sessions together may keep so many times the bytes of one."""
 PRIMED = "2025-11-25"
 """The revision whose clients understand an event that has only an id."""
-_ID = re.compile(r"(\d{1,9}):(\d{1,9})")
+LONGEST_MARK = 200
+"""Characters of an event id that may name a call; a call with a longer id is not named."""
+_ID = re.compile(r"(\d{1,9}):(\d{1,9})(?::([\w=-]{0,200}))?")
 
 
-def stream_number(event_id: str) -> int | None:
-    """The number of the stream of an event; None for what is no id of ours."""
+class EventPlace(NamedTuple):
+    """What an event id says."""
+
+    stream: int
+    number: int
+    mark: str | None
+    """What `call_mark` made of the call's id; None for a stream that answers no call."""
+
+
+def event_place(event_id: str) -> EventPlace | None:
+    """Read an event id; None for what is none of ours."""
     found = _ID.fullmatch(event_id)
-    return int(found[1]) if found else None
+    return EventPlace(int(found[1]), int(found[2]), found[3]) if found else None
+
+
+def call_mark(identifier: Id | None) -> str:
+    """The id of a request as it may stand in event ids; empty for none, and for one that is too long."""
+    if isinstance(identifier, str):
+        encoded = "s" + urlsafe_b64encode(identifier.encode("utf-8", "surrogatepass")).decode()
+    else:
+        encoded = str(identifier) if isinstance(identifier, int) else ""
+    return encoded if len(encoded) <= LONGEST_MARK else ""
+
+
+def marked_call(mark: str) -> Id | None:
+    """The id of the request that event ids name; None when they name none."""
+    try:
+        if mark.startswith("s"):
+            return urlsafe_b64decode(mark[1:]).decode("utf-8", "surrogatepass")
+        return int(mark)
+    except ValueError:
+        return None
+
+
+def numbered(stream: int, number: int, mark: str | None, message: bytes) -> bytes:
+    """A message as an event with its id; an empty one only tells the id."""
+    piece = event(message) if message else b"data: \n\n"
+    if mark is None:
+        return b"id: %d:%d\n%b" % (stream, number, piece)
+    return b"id: %d:%d:%b\n%b" % (stream, number, mark.encode(), piece)
 
 
 class Carrier(Protocol):
@@ -41,6 +82,20 @@ class Carrier(Protocol):
 
 
 C = TypeVar("C", bound=Carrier)
+T = TypeVar("T", bound=Carrier, contravariant=True)
+
+
+class Resumable(Protocol[T]):
+    """A stream that a client comes back to, wherever its events are kept."""
+
+    def attach(self, live: T, let_go: Callable[[], object], after: int | None) -> None:
+        """Send on this connection from now on, beginning behind event `after`.
+
+        `let_go` is called when it is to end: the stream is over, closed for now, or carried by another.
+        """
+
+    def detach(self, live: T) -> None:
+        """A connection ended; another may have taken its place already."""
 
 
 class ResumableStream(Generic[C]):
@@ -49,17 +104,24 @@ class ResumableStream(Generic[C]):
     Thousands are kept when they are over, so they are made of little.
     """
 
-    __slots__ = ("_last", "_let_go", "_sent", "_store", "is_over", "kept", "live", "number")
+    __slots__ = (
+        "_let_go", "_mark", "_sent", "_store", "archived", "is_over", "kept", "last", "live", "number",
+    )  # fmt: skip
 
-    def __init__(self, store: EventStore[C], number: int) -> None:
+    def __init__(self, store: EventStore[C], number: int, mark: str | None = None) -> None:
+        """`mark` names the call that it answers."""
         self.number = number
+        self.archived = -1
+        """The newest event that the archive has; -1: it knows nothing of this stream."""
+        self.last = 0
+        """The number of the newest event."""
         self.live: C | None = None
         self.is_over = False
         self.kept: list[tuple[int, bytes]] = []
         self._store = store
         self._let_go: Callable[[], object] | None = None
         """Ends the connection that carries it; None while there is none."""
-        self._last = 0
+        self._mark = mark
         self._sent = 0
 
     @property
@@ -69,12 +131,16 @@ class ResumableStream(Generic[C]):
 
     def put(self, message: bytes) -> None:
         """Number and keep one message, and send it when a client is connected."""
-        self._last += 1
-        piece = b"id: %d:%d\n%b" % (self.number, self._last, event(message))
-        self._store.keep(self, self._last, piece)
+        self.last += 1
+        piece = numbered(self.number, self.last, self._mark, message)
+        self._store.keep(self, self.last, piece)
         if self.live is not None and self.is_carried:
             self.live.put(piece)
-            self._sent = self._last
+            self._sent = self.last
+            if self._store.is_leaving:
+                self.archive()
+        else:
+            self.archive()
 
     def attach(self, live: C, let_go: Callable[[], object] = lambda: None, after: int | None = None) -> None:
         """Send on this connection from now on, beginning behind event `after`, or with what was never sent.
@@ -84,11 +150,11 @@ class ResumableStream(Generic[C]):
         self.release()
         start = self._sent if after is None else after
         if self._store.primes:
-            live.put(b"id: %d:%d\ndata: \n\n" % (self.number, start))
+            live.put(numbered(self.number, start, self._mark, b""))
         for number, piece in self.kept:
             if number > start:
                 live.put(piece)
-        self._sent = self._last
+        self._sent = self.last
         if self.is_over:
             let_go()
         else:
@@ -98,6 +164,12 @@ class ResumableStream(Generic[C]):
         """A connection ended; another may have taken its place already."""
         if self.live is live:
             self.live = self._let_go = None
+            self.archive()
+
+    def archive(self) -> None:
+        """Have written what is kept, where other machines find it when this one is gone."""
+        if self._store.archive is not None:
+            self._store.archive(self)
 
     def release(self) -> None:
         """End the connection; the stream stays open."""
@@ -108,6 +180,8 @@ class ResumableStream(Generic[C]):
     def end(self) -> None:
         """Mark the stream as complete."""
         self.is_over = True
+        if self.archived >= 0 or self._store.is_leaving or not self.is_carried:
+            self.archive()
         self.release()
         self._store.tidy(self)
 
@@ -150,6 +224,10 @@ class EventStore(Generic[C]):
     ) -> None:
         """`first` is the number of its first stream; lower ones were of processes that have ended."""
         self.primes = False
+        self.archive: Callable[[ResumableStream[C]], object] | None = None
+        """Writes soon what is kept of a stream, for other machines; None: nobody else serves the session."""
+        self.is_leaving = False
+        """Whether everything is written, as this process ends."""
         self._is_closed = False
         self._event_budget = event_budget
         self.size = 0
@@ -168,23 +246,35 @@ class EventStore(Generic[C]):
         # Asked by other threads, too.
         return sum(stream.is_carried for stream in list(self._streams.values()))
 
-    def open(self) -> ResumableStream[C]:
-        """Open a new stream."""
-        stream = ResumableStream[C](self, self._opened)
+    def open(self, mark: str | None = None) -> ResumableStream[C]:
+        """Open a new stream; `mark` names the call that it answers."""
+        stream = ResumableStream[C](self, self._opened, mark)
         self._streams[self._opened] = stream
         self._opened += 1
         return stream
 
     def find(self, last_event_id: str) -> tuple[ResumableStream[C], int] | None:
         """Return the stream of an event and the event's number; None when nothing is known of it."""
-        found = _ID.fullmatch(last_event_id)
-        stream = self._streams.get(int(found[1])) if found else None
-        return None if found is None or stream is None else (stream, int(found[2]))
+        place = event_place(last_event_id)
+        stream = None if place is None else self._streams.get(place.stream)
+        return None if place is None or stream is None else (stream, place.number)
 
     def is_earlier(self, last_event_id: str) -> bool:
         """Whether an event is of a process that has ended, of which nothing is kept."""
-        found = _ID.fullmatch(last_event_id)
-        return found is not None and int(found[1]) < self._first
+        place = event_place(last_event_id)
+        return place is not None and place.stream < self._first
+
+    @property
+    def archived(self) -> list[int]:
+        """The numbers of the streams of which something was written."""
+        return [stream.number for stream in self._streams.values() if stream.archived >= 0]
+
+    def leave(self) -> None:
+        """Have everything written that is kept and that follows: this process ends, others go on."""
+        self.is_leaving = True
+        for stream in list(self._streams.values()):
+            if stream.kept:
+                stream.archive()
 
     def keep(self, stream: ResumableStream[C], number: int, piece: bytes) -> None:
         """Keep one event, unless the session is over."""
@@ -203,6 +293,8 @@ class EventStore(Generic[C]):
         size = len(oldest.kept.pop(0)[1])
         self.size -= size
         self._event_budget.take(self, size)
+        if oldest.archived >= 0:
+            oldest.archive()
         self.tidy(oldest)
 
     def tidy(self, stream: ResumableStream[C]) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcpdesk.auth.principal import Access
+    from mcpdesk.protocol.event_store import Carrier, EventPlace, Resumable, ResumableStream
     from mcpdesk.protocol.handshake import SessionState
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
@@ -389,13 +390,6 @@ class SharedSessions(Protocol):
     async def holder(self, identifier: str, block: int) -> str:
         """The id of the replica that has the streams and requests of a block; empty: none is known."""
 
-    def note_calls(self, identifier: str, calls: Mapping[int, bytes], over: Collection[int]) -> None:
-        """Note soon, by the numbers of their streams, which requests are answered by streams, and which are
-        over. Raises nothing."""
-
-    async def call_of(self, identifier: str, stream: int) -> bytes | None:
-        """The id of the request that a stream answers, encoded."""
-
     async def missed(self, identifier: str) -> list[tuple[str, Mapping[str, Any]]]:
         """Kind and facts of everything that was told since its client last heard something."""
 
@@ -407,6 +401,33 @@ class SharedSessions(Protocol):
 
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
         """Call `listener(kind, identifier, facts)` with what others tell of sessions."""
+
+
+class SharedStreams(Protocol):
+    """Events of the streams of sessions that all replicas serve, for clients that come back to any of them.
+
+    What is to happen soon raises nothing.
+    """
+
+    def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
+        """Write what is kept of a stream and not written yet."""
+
+    def deny_soon(self, session: str, number: int, after: int) -> None:
+        """Write that nothing more will come of a stream behind an event: its replica does not have it."""
+
+    def remove_soon(self, session: str, numbers: Collection[int]) -> None:
+        """Remove streams of a session that has ended."""
+
+    async def kept(self, session: str, place: EventPlace) -> list[bytes]:
+        """The events of a stream behind one, as they are written now. Raises: StorageError."""
+
+    def open(
+        self, session: str, place: EventPlace, is_held: Callable[[], bool], lost: bytes, *, primes: bool
+    ) -> Resumable[Carrier]:
+        """A stream of another replica. When that one holds it no more, it ends with the message `lost`."""
+
+    def let_go(self, session: str) -> None:
+        """End the connections that carry streams of a session of other replicas: it has ended."""
 
 
 class NotTaken(TransportError):
@@ -427,6 +448,10 @@ class Replicas(Protocol):
     @property
     def sessions(self) -> SharedSessions:
         """What they share of sessions."""
+
+    @property
+    def streams(self) -> SharedStreams:
+        """What they share of streams."""
 
     def clock(self) -> float:
         """Unix time, the same on all of them."""

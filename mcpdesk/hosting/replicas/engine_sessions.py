@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -15,8 +14,6 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 from mcpdesk.transports.base import SharedSession
 
-NOTE_S = 0.05
-"""How long a call must have been answered by a stream before that is noted."""
 ATTEMPTS = 20
 TOLD = "session"
 """The kind of events about sessions."""
@@ -66,11 +63,6 @@ class EngineSessions:
     def __init__(self, engine: Engine, bus: EventBus, replica: str, ttl_s: float) -> None:
         self._engine, self._bus, self._replica = engine, bus, replica
         self._ttl_s = int(ttl_s)
-        self._noted: set[tuple[str, int]] = set()
-        """Streams of calls that the engine knows of."""
-        self._calls: dict[tuple[str, int], bytes | None] = {}
-        """Those of which it is to be told; None: they are over."""
-        self._noting_aio: asyncio.Task[None] | None = None
 
     async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
         """Write a session that stood as `base` when it was read, or a new one, of version 0.
@@ -114,23 +106,6 @@ class EngineSessions:
         """The replica that has the streams and requests of a block. Raises: EngineAway."""
         return await self._field(identifier, f"block:{block}")
 
-    def note_calls(self, identifier: str, calls: Mapping[int, bytes], over: Collection[int]) -> None:
-        """Note soon which requests streams answer, and which are over."""
-        for number, call in calls.items():
-            self._calls[identifier, number] = call
-        for number in over:
-            place = (identifier, number)
-            if place in self._noted:
-                self._calls[place] = None
-            else:
-                self._calls.pop(place, None)  # most are over before anybody is told
-        if self._calls and self._noting_aio is None:
-            self._noting_aio = asyncio.get_running_loop().create_task(self._note_calls())
-
-    async def call_of(self, identifier: str, stream: int) -> bytes | None:
-        """The id of the request that a stream answers, encoded. Raises: EngineAway."""
-        return (await self._field(identifier, f"call:{stream}")).encode() or None
-
     async def missed(self, identifier: str) -> list[tuple[str, Mapping[str, Any]]]:
         """Kind and facts of what was told since its client last heard something. Raises: EngineAway."""
         heard = await self._field(identifier, "heard") or "0-0"
@@ -148,11 +123,6 @@ class EngineSessions:
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
         """Call `listener(kind, identifier, facts)` with what others tell of sessions."""
         self._bus.listen(TOLD, lambda facts: listener(facts["what"], facts["session"], facts))
-
-    async def close(self) -> None:
-        """Note what is to be noted."""
-        if self._noting_aio is not None:
-            await asyncio.wait({self._noting_aio}, timeout=1.0)
 
     async def _read(self, identifier: str, replica: str) -> SharedSession | None:
         found = await self._engine.script(JOIN, [self._key(identifier)], [replica])
@@ -174,29 +144,6 @@ class EngineSessions:
         key = self._key(identifier)
         found = await self._engine.run(lambda client: client.hget(key, name))
         return (found or b"").decode()
-
-    async def _note_calls(self) -> None:
-        try:
-            while self._calls:
-                await asyncio.sleep(NOTE_S)
-                calls, self._calls = self._calls, {}
-                try:
-                    await self._engine.run(lambda client, calls=calls: self._write_calls(client, calls))  # type: ignore[misc]
-                except EngineAway:
-                    continue  # who resumes such a stream elsewhere learns nothing of it
-                self._noted |= {place for place, call in calls.items() if call is not None}
-                self._noted -= {place for place, call in calls.items() if call is None}
-        finally:
-            self._noting_aio = None
-
-    async def _write_calls(self, client: Any, calls: Mapping[tuple[str, int], bytes | None]) -> None:
-        pipeline = client.pipeline(transaction=False)
-        for (identifier, number), call in calls.items():
-            if call is None:
-                pipeline.hdel(self._key(identifier), f"call:{number}")
-            else:
-                pipeline.hset(self._key(identifier), f"call:{number}", call)
-        await pipeline.execute()
 
     def _row(self, session: SharedSession, writer: str) -> list[Any]:
         state = msgspec.json.encode(session.state)

@@ -16,6 +16,7 @@ from mcpdesk.server.state.callback_timers import CoreMark
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.engine_jobs import EngineJobTable, living_holder
+from mcpdesk.storage.shared.engine_streams import EngineStreams
 from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import FORWARDED, ForwardedAnswer
 from mcpdesk.transports.figure import Figure, Sample
@@ -46,6 +47,7 @@ class ReplicaGroup:
         self.bus = EventBus(self.engine, self.id)
         self.secrets = SharedSecrets(self.engine)
         self.sessions = EngineSessions(self.engine, self.bus, self.id, session_ttl_s)
+        self.streams = EngineStreams(self.engine, session_ttl_s)
         self._forwarder = Forwarder()
 
     @property
@@ -143,8 +145,8 @@ class ReplicaGroup:
 
     async def close(self) -> None:
         """Leave the others."""
+        await self.streams.close()  # while the lease says that more may come
         await self.living.close()
-        await self.sessions.close()
         await self.bus.close()
         await self.secrets.close()
         await self._forwarder.close()

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -118,10 +118,19 @@ class Engine:
 
     async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
         """Entries of a stream behind an id, waiting up to a second for the first. Raises: EngineAway."""
+        return (await self.read_streams({key: after}, READ_BLOCK_MS)).get(key, [])
+
+    async def read_streams(
+        self, after: Mapping[str, str], block_ms: int, most: int = 1_000
+    ) -> dict[str, list[tuple[str, dict[bytes, bytes]]]]:
+        """Entries of each stream behind an id, waiting so long for the first. Raises: EngineAway."""
         found = await self._attempt(
-            lambda client: client.xread({key: after}, count=1_000, block=READ_BLOCK_MS), self._readers
+            lambda client: client.xread(dict(after), count=most, block=block_ms), self._readers
         )
-        return [(identifier.decode(), fields) for identifier, fields in _entries(found)]
+        return {
+            key.decode(): [(identifier.decode(), fields) for identifier, fields in entries]
+            for key, entries in _streams(found)
+        }
 
     async def entries(self, key: str, after: str, last: str = "+") -> list[tuple[str, dict[bytes, bytes]]]:
         """Entries of a stream behind an id that are there now. Raises: EngineAway."""
@@ -249,15 +258,14 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
     return make(addresses, sentinel_kwargs=options).master_for(service, **options, **more)
 
 
-def _entries(found: Any) -> Sequence[tuple[bytes, dict[bytes, bytes]]]:
-    """The entries of one stream in an answer to XREAD, which is a list or, by RESP3, a mapping."""
-    if not found:
-        return ()
-    if isinstance(found, dict):
-        ((_, batches),) = found.items()
-        return batches[0] if batches and isinstance(batches[0], list) else batches
-    entries: Sequence[tuple[bytes, dict[bytes, bytes]]] = found[0][1]
-    return entries
+def _streams(found: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
+    """The streams of an answer to XREAD, which is a list or, by RESP3, a mapping; each with its entries."""
+    if not isinstance(found, dict):
+        return found or ()
+    return [
+        (key, batches[0] if batches and isinstance(batches[0], list) else batches)
+        for key, batches in found.items()
+    ]
 
 
 def _is_absence(error: Exception) -> bool:

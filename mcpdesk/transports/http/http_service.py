@@ -137,6 +137,9 @@ class HttpService:
     def hang_up(self, connection: int) -> bool:
         """End a session, or a connection without one; False when there is none of that number."""
         session = self.session(connection)
+        if session is not None and session.events.is_leaving and session.shared is not None:
+            self._mcp.sessions.drop(session)  # one of its calls does not end; the session goes on elsewhere
+            return True
         if session is not None:
             self._mcp.sessions.end(session, HUNG_UP)
             return True

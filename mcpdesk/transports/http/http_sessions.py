@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,6 +65,9 @@ class SessionSharing(Protocol):
     def forget(self, session: HttpSession) -> None:
         """This replica serves it no more."""
 
+    def forget_streams(self, session: HttpSession) -> None:
+        """Nobody serves it any more: what is kept of its streams may go."""
+
 
 class HttpSession:
     """One session: its dialogue, and the stream for messages that belong to no request."""
@@ -98,8 +101,6 @@ class HttpSession:
         """The streams opened here have numbers of this block, see `STREAMS`."""
         self.shared: SharedSession | None = None
         """How it stands for all replicas; None while it is this one's alone."""
-        self.note_calls: Callable[[dict[int, bytes], Collection[int]], object] | None = None
-        """Tells the replicas which of its streams answer calls, and which are over."""
         self._sharing = sharing
         self.waiting: set[PostOutlet] = set()
         """Its requests that are being answered."""
@@ -165,6 +166,8 @@ class HttpSession:
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""
         self.is_closed = True
+        if self._sharing is not None:
+            self._sharing.forget_streams(self)
         self.events.close()
         self.dialogue.close(reason)
 
@@ -309,8 +312,12 @@ class HttpSessions:
             records.close(left, self._ended)
 
     def release_streams(self) -> None:
-        """End the connections of standing streams, so that clients open them elsewhere."""
+        """End the connections of standing streams, so that clients open them elsewhere.
+
+        What is kept of streams is written from now on, if others serve the sessions as well.
+        """
         for session in list(self._sessions.values()):
+            session.events.leave()
             session.standing.release()
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 from typing import Any, TypeAlias
 
 from aiohttp import web
@@ -15,9 +14,15 @@ from aiohttp import web
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, TransportError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.event_store import ResumableStream, stream_number
+from mcpdesk.protocol.event_store import (
+    EventPlace,
+    Resumable,
+    call_mark,
+    event_place,
+    marked_call,
+)
 from mcpdesk.protocol.headers import mismatch
-from mcpdesk.protocol.jsonrpc import ErrorCode, Id, invalid, is_id, readable_id
+from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.marked_ids import mark_of
 from mcpdesk.protocol.request_state import round_of
 from mcpdesk.protocol.revisions import BY_NAME
@@ -66,6 +71,7 @@ LAST_EVENT_HEADER = "Last-Event-ID"
 WRITTEN = CHANGING | {"notifications/initialized"}
 """Messages after which a session that replicas share is written."""
 LOST = "the machine that ran this call ended before it answered; it may or may not have run"
+NOTHING_KEPT = f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more"
 LISTEN = "subscriptions/listen"
 INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
@@ -156,7 +162,7 @@ class McpRoutes:
             return await _carry(request, session, caller or OPEN, session.standing, None)
         found = session.events.find(last)
         if found is None:
-            return plain_error(400, f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more")
+            return plain_error(400, NOTHING_KEPT)
         return await _carry(request, session, caller or OPEN, *found)
 
     async def discover_or_get(
@@ -300,41 +306,63 @@ class McpRoutes:
         found = session.events.find(last) if last else None
         if found is not None and found[0] is not session.standing:
             return await _carry(request, session, caller, *found)
-        if found is None and last and (number := stream_number(last)) is not None:
-            answer = await self._other_stream(request, session, caller, number)
-            if answer is not None:
-                return answer
-        after = None if found is None else found[1]
-        return await _carry(request, session, caller, session.standing, after, copies)
+        place = event_place(last) if found is None and last else None
+        if place is None:
+            after = None if found is None else found[1]
+            return await _carry(request, session, caller, session.standing, after, copies)
+        if place.mark is not None:
+            return await self._call_elsewhere(request, session, caller, place, place.mark)
+        return await self._standing_elsewhere(request, session, caller, copies, place)
 
-    async def _other_stream(
-        self, request: web.BaseRequest, session: HttpSession, caller: Principal, number: int
-    ) -> web.StreamResponse | None:
-        """Carry a stream that another replica began; of one that is gone, say how its call ended.
+    async def _call_elsewhere(
+        self, request: web.BaseRequest, session: HttpSession, caller: Principal, place: EventPlace, mark: str
+    ) -> web.StreamResponse:
+        """Carry the stream of a call that another replica runs, or ran.
 
-        None: it was a standing stream, or nothing is known of it. Raises: StorageError.
+        What that one keeps is written once its client is gone, or is wanted here. Raises: StorageError.
         """
-        replicas = self._site.replicas
-        identifier = hashed(session.id)
-        if replicas is None or not may_be_sent_on(request):
-            return None
-        holder = await replicas.sessions.holder(identifier, number // STREAMS)
-        if holder not in ("", replicas.id):
+        replicas, identifier = self._site.replicas, hashed(session.id)
+        assert replicas is not None
+        holder = await replicas.sessions.holder(identifier, place.stream // STREAMS)
+        if holder == replicas.id:
+            return plain_error(400, NOTHING_KEPT)
+        lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
+        # An engine that lost its data knows no holder until it is heard of again.
+        loop = asyncio.get_running_loop()
+        patient_until = loop.time() + PROMPT_S
+
+        def is_held() -> bool:
+            return replicas.is_alive(holder) or loop.time() < patient_until
+
+        primes = session.events.primes
+        stream = replicas.streams.open(identifier, place, is_held, lost, primes=primes)
+        replicas.sessions.tell("wanted", identifier, holder=holder, stream=place.stream, after=place.number)
+        return await _carry(request, session, caller, stream, place.number)
+
+    async def _standing_elsewhere(
+        self,
+        request: web.BaseRequest,
+        session: HttpSession,
+        caller: Principal,
+        copies: SharedCopies,
+        place: EventPlace,
+    ) -> web.StreamResponse:
+        """Carry a standing stream that another replica carried: there, else here with what it left.
+
+        Raises: StorageError.
+        """
+        replicas, identifier = self._site.replicas, hashed(session.id)
+        assert replicas is not None
+        holder = await replicas.sessions.holder(identifier, place.stream // STREAMS)
+        if holder not in ("", replicas.id) and may_be_sent_on(request):
             try:
                 return await send_on(request, replicas, holder, within_s=PROMPT_S)
             except ReplicaSilent as silent:
                 return try_again(silent)
             except TransportError:
                 pass  # it has ended
-        call = await replicas.sessions.call_of(identifier, number)
-        if call is None:
-            return None
-        lost = ProtocolError(ErrorCode.INTERNAL_ERROR, LOST)
-        stream = session.events.open()
-        stream.put(codec.error_response(codec.decode(call), lost))
-        stream.end()
-        replicas.sessions.note_calls(identifier, {}, [number])
-        return await _carry(request, session, caller, stream, 0)
+        left = await replicas.streams.kept(identifier, place)
+        return await _carry(request, session, caller, session.standing, None, copies, left)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
@@ -363,11 +391,9 @@ class McpRoutes:
         if is_listening and not may_stream:
             return plain_error(406, f"{LISTEN} is answered by a stream: Accept must allow text/event-stream")
         if session is not None and session.is_kept:
-            note = None
-            if session.note_calls is not None and isinstance(message, dict) and is_id(message.get("id")):
-                note = partial(_note_call, session.note_calls, message["id"])
+            mark = None if session.shared is None else call_mark(readable_id(message))
             outlet: PostOutlet = SessionOutlet(
-                request, may_stream, recorder.together, connection, session.events, note
+                request, may_stream, recorder.together, connection, session.events, mark
             )
         else:
             outlet = PostOutlet(request, may_stream, recorder.together, connection)
@@ -492,30 +518,25 @@ def _parked_round(message: dict[str, Any]) -> str:
     return round_of(params.get("requestState")) if isinstance(params, dict) else ""
 
 
-def _note_call(
-    note: Callable[[dict[int, bytes], Collection[int]], object], identifier: Id, stream: int, is_over: bool
-) -> None:
-    """Note that a stream answers a call, or that it is over."""
-    if is_over:
-        note({}, [stream])
-    else:
-        note({stream: codec.encode(identifier)}, ())
-
-
 async def _carry(
     request: web.BaseRequest,
     session: HttpSession,
     caller: Principal,
-    events: ResumableStream[EventStream],
+    events: Resumable[EventStream],
     after: int | None,
     copies: SharedCopies | None = None,
+    left: Collection[bytes] = (),
 ) -> web.StreamResponse:
     """Send what follows event `after` on a stream, until the stream, the connection or the token ends.
+
+    Before that comes what another replica `left`.
 
     `copies` are given for the standing stream of a session that replicas share. While the engine is away it
     ends at once, as nobody knows what its client has missed: the client comes back.
     """
     stream = EventStream(request)
+    for piece in left:
+        stream.put(piece)
     done = asyncio.Event()
     events.attach(stream, done.set, after)
     connection = connection_of(request)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 
 from aiohttp import web
 
 from mcpdesk.protocol.event_store import EventStore, ResumableStream
 from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import KEEP_ALIVE, TURN_S, EventStream, PostOutlet
 
 
@@ -23,12 +25,12 @@ class SessionOutlet(PostOutlet):
         record: Callable[[int, Direction, Sequence[bytes]], int],
         connection: int,
         store: EventStore[EventStream],
-        note: Callable[[int, bool], object] | None = None,
+        mark: str | None = None,
     ) -> None:
-        """`note` is called with the number of its stream when it begins and, with True, when it ends."""
+        """`mark` names the call in the ids of its events."""
         super().__init__(request, may_stream, record, connection)
         self._store = store
-        self._note = note
+        self._mark = mark
         self._events: ResumableStream[EventStream] | None = None
 
     @property
@@ -89,18 +91,19 @@ class SessionOutlet(PostOutlet):
         if body is not None:
             events.put(body)
         events.end()
-        if self._note is not None:
-            self._note(events.number, True)
-        return await stream.finish()
+        connection_of(self.request).on_lost(None)
+        answer = await stream.finish()
+        if stream.is_broken:  # perhaps in the middle of the last message
+            events.archive()
+        return answer
 
     def begin(self) -> EventStream:
         """Return the stream over the request's own connection; begin it if need be."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
-            self._events = self._store.open()
-            self._events.attach(self.stream)
-            if self._note is not None:
-                self._note(self._events.number, False)
+            self._events = events = self._store.open(self._mark)
+            events.attach(self.stream)
+            connection_of(self.request).on_lost(partial(events.detach, self.stream))
         return self.stream
 
     def _write(self, messages: Sequence[bytes]) -> None:

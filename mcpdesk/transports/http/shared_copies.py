@@ -158,8 +158,16 @@ class SharedCopies:
 
     def forget(self, session: HttpSession) -> None:
         """The copy is gone."""
-        if session.shared is not None and self._copies.get(session.shared.id) is session:
-            del self._copies[session.shared.id]
+        identifier = hashed(session.id)
+        if self._copies.get(identifier) is session:
+            del self._copies[identifier]
+            self._replicas.streams.let_go(identifier)
+
+    def forget_streams(self, session: HttpSession) -> None:
+        """Nobody serves the session any more: what is written of its streams may go."""
+        if session.events.archive is not None:
+            session.events.archive = None
+            self._replicas.streams.remove_soon(hashed(session.id), session.events.archived)
 
     def push(self, session: HttpSession, message: bytes) -> None:
         """Have the replica send a message that carries the stream of a session; else who carries it next."""
@@ -223,11 +231,13 @@ class SharedCopies:
         if shared is None:
             raise StorageError("the session was ended on another machine")
         session.shared = shared
-        session.note_calls = partial(self._replicas.sessions.note_calls, shared.id)
+        session.events.archive = partial(self._replicas.streams.write_soon, shared.id)
         self._copies[shared.id] = session
 
     def _told(self, kind: str, identifier: str, facts: Mapping[str, Any]) -> None:
         session = self._copies.get(identifier)
+        if kind == "wanted":
+            self._hand_over(session, identifier, facts)
         if session is None or session.shared is None:
             return
         if kind == "changed":
@@ -240,6 +250,19 @@ class SharedCopies:
             session.standing.release()
         elif kind == "said":
             session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {})
+
+    def _hand_over(self, session: HttpSession | None, identifier: str, facts: Mapping[str, Any]) -> None:
+        """Have another replica carry a stream, if it is one of here: its client came there."""
+        number, after = facts["stream"], facts["after"]
+        found = None if session is None else session.events.find(f"{number}:{after}")
+        if found is None:
+            if facts["holder"] == self._replicas.id:
+                self._replicas.streams.deny_soon(identifier, number, after)
+            return
+        stream, _ = found
+        stream.archived = -1  # all of it once more: the engine may have lost what it had
+        stream.release()
+        stream.archive()
 
     async def _read_again(self, session: HttpSession) -> None:
         """Take over what another replica wrote, as soon as the engine tells."""

@@ -188,5 +188,4 @@ async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
         assert joined is not None and joined.block == 1
         await sessions.end("ab")
         assert await sessions.read("ab") is None
-        await sessions.close()
         await engine.close()

@@ -1,0 +1,253 @@
+"""Events of streams in the engine: written when nobody here carries a stream, read where a client comes back.
+
+Each stream is one of the engine's: an entry `<number>-0` for each event, and `<number>-1` behind the last one
+when there will be no more. What its replica forgets is cut there, too, so that both keep the same amount.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+from mcpdesk.protocol.event_store import Carrier, EventPlace, ResumableStream, numbered
+from mcpdesk.storage.shared.engine import Engine, EngineAway
+
+BLOCK_MS = 100
+"""How long one reading of all followed streams waits for news, and a new one for its first event."""
+READ = 100
+"""Events of one stream that are read at a time."""
+PAUSE_S = 0.5
+"""Time between two attempts to write while the engine takes nothing."""
+LAST_ATTEMPT_S = 2.0
+"""How long what is not written yet may hold up the end of a replica."""
+BIGGEST = 4 << 20
+"""Bytes of an event; a stream with a bigger one is not kept from there on."""
+EVENT, OVER, CUT = b"event", b"over", b"cut"
+"""Fields of entries. The stream is complete; or its replica has no more of it though it may not be."""
+
+WRITE = """
+local key, ttl, first, finish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local function newest()
+  local found = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
+  if not found then return -1, '' end
+  local number, part = string.match(found[1], '(%d+)-(%d+)')
+  return tonumber(number), part
+end
+local last, part = newest()
+if part ~= '1' then
+  for at = 5, #ARGV, 2 do
+    if tonumber(ARGV[at]) > last then redis.call('XADD', key, ARGV[at] .. '-0', 'event', ARGV[at + 1]) end
+  end
+  last = newest()
+  if finish ~= '' then
+    redis.call('XADD', key, string.format('%d-1', math.max(last, tonumber(ARGV[4]))), finish, '')
+  end
+end
+redis.call('XTRIM', key, 'MINID', first .. '-0')
+redis.call('EXPIRE', key, ttl)
+"""
+"""Write the events that a stream does not have yet, and that it is over; cut those before `first`."""
+
+log = logging.getLogger(__name__)
+
+
+class EngineStreams:
+    """The streams of all replicas, as one of them writes its own and reads those of others."""
+
+    def __init__(self, engine: Engine, ttl_s: float) -> None:
+        self._engine, self._ttl_s = engine, int(ttl_s)
+        self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
+        """Streams of this replica of which something is to be written, by session and number."""
+        self._unknown: dict[tuple[str, int], int] = {}
+        """Those that others asked for and that are not here, with the event behind which they want more."""
+        self._gone: set[str] = set()
+        """Keys to be removed."""
+        self._followed: dict[str, _Follower] = {}
+        self._writing_aio: asyncio.Task[None] | None = None
+        self._reading_aio: asyncio.Task[None] | None = None
+
+    def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
+        """Write what is kept of a stream and not written yet."""
+        self._changed[session, stream.number] = stream
+        self._write_soon()
+
+    def deny_soon(self, session: str, number: int, after: int) -> None:
+        """Write that nothing more will come of a stream behind an event: its replica does not have it."""
+        self._unknown[session, number] = after
+        self._write_soon()
+
+    def remove_soon(self, session: str, numbers: Collection[int]) -> None:
+        """Remove streams of a session that has ended."""
+        for number in numbers:
+            self._changed.pop((session, number), None)
+        self._gone |= {self._key(session, number) for number in numbers}
+        if self._gone:
+            self._write_soon()
+
+    async def kept(self, session: str, place: EventPlace) -> list[bytes]:
+        """The events of a stream behind one, as they are written now. Raises: EngineAway."""
+        entries = await self._engine.entries(self._key(session, place.stream), f"{place.number}-0")
+        return [fields[EVENT] for _, fields in entries if EVENT in fields]
+
+    def open(
+        self, session: str, place: EventPlace, is_held: Callable[[], bool], lost: bytes, *, primes: bool
+    ) -> EngineStream:
+        """A stream of another replica. When that one holds it no more, it ends with the message `lost`."""
+        key = self._key(session, place.stream)
+        return EngineStream(self._followed, self._read_soon, key, place, is_held, lost, primes)
+
+    def let_go(self, session: str) -> None:
+        """End the connections that carry streams of a session of other replicas: it has ended."""
+        prefix = self._key(session, 0)[:-1]
+        for key in [each for each in self._followed if each.startswith(prefix)]:
+            self._followed.pop(key).let_go()
+
+    async def close(self) -> None:
+        """Write what is to be written, and read nothing more."""
+        if self._reading_aio is not None:
+            self._reading_aio.cancel()
+            await asyncio.gather(self._reading_aio, return_exceptions=True)
+        if self._writing_aio is not None:
+            await asyncio.wait({self._writing_aio}, timeout=LAST_ATTEMPT_S)
+            self._writing_aio.cancel()
+            await asyncio.gather(self._writing_aio, return_exceptions=True)
+
+    def _key(self, session: str, number: int) -> str:
+        return self._engine.key("stream", session, str(number))
+
+    def _write_soon(self) -> None:
+        if self._writing_aio is None or self._writing_aio.done():
+            self._writing_aio = asyncio.get_running_loop().create_task(self._write_all())
+
+    async def _write_all(self) -> None:
+        while self._changed or self._unknown or self._gone:
+            try:
+                await self._write_some()
+            except EngineAway as error:
+                log.info("events for clients that come back are written later: %s", error)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _write_some(self) -> None:
+        """Write one of each kind that waits. What cannot be written waits on. Raises: EngineAway."""
+        if gone := set(self._gone):
+            await self._engine.run(lambda client: client.delete(*gone))
+            self._gone -= gone
+        for place, after in list(self._unknown.items()):
+            await self._engine.script(WRITE, [self._key(*place)], [self._ttl_s, 0, CUT, after])
+            self._unknown.pop(place, None)
+        for place, stream in list(self._changed.items()):
+            if self._changed.pop(place, None) is not None:
+                try:
+                    await self._write(self._key(*place), stream)
+                except EngineAway:
+                    self._changed.setdefault(place, stream)
+                    raise
+
+    async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
+        if stream.is_over and not stream.kept:
+            await self._engine.run(lambda client: client.delete(key))
+            return
+        events = [(number, piece) for number, piece in stream.kept if number > stream.archived]
+        finish = OVER if stream.is_over else b""
+        first = stream.kept[0][0] if stream.kept else stream.last + 1
+        too_big = next((at for at, (_, piece) in enumerate(events) if len(piece) > BIGGEST), None)
+        if too_big is not None:
+            events, finish = events[:too_big], CUT
+        said = [part for each in events for part in each]
+        behind = events[-1][0] if events else max(stream.archived, first - 1)
+        await self._engine.script(WRITE, [key], [self._ttl_s, first, finish, behind, *said])
+        stream.archived = max(stream.archived, behind)
+
+    def _read_soon(self) -> None:
+        if self._reading_aio is None or self._reading_aio.done():
+            self._reading_aio = asyncio.get_running_loop().create_task(self._read_all())
+
+    async def _read_all(self) -> None:
+        while followed := dict(self._followed):
+            unheld = {key for key, each in followed.items() if not each.is_held()}
+            try:
+                after = {key: each.position for key, each in followed.items()}
+                found = await self._engine.read_streams(after, BLOCK_MS, READ)
+            except EngineAway as error:
+                log.info("streams of other machines are not carried on: %s", error)
+                for key, each in followed.items():
+                    self._drop(key, each)
+                continue
+            for key, each in followed.items():
+                if self._followed.get(key) is not each:
+                    continue  # its client has gone, or came back meanwhile
+                entries = found.get(key, [])
+                is_over = each.take(entries)
+                if not entries and key in unheld:
+                    each.tell_lost()
+                    is_over = True
+                if is_over:
+                    self._drop(key, each)
+
+    def _drop(self, key: str, follower: _Follower) -> None:
+        if self._followed.get(key) is follower:
+            del self._followed[key]
+            follower.let_go()
+
+
+class _Follower:
+    """A connection that carries a stream of another replica, and how far it has come."""
+
+    def __init__(self, stream: EngineStream, live: Carrier, let_go: Callable[[], object], after: int) -> None:
+        self.live, self.let_go = live, let_go
+        self.position = f"{after}-0"
+        self.is_held = stream.is_held
+        self._stream = stream
+        self._last = after
+
+    def take(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
+        """Send what is read; says whether that was all."""
+        for self.position, fields in entries:
+            if EVENT not in fields:
+                if CUT in fields:
+                    self.tell_lost()
+                return True
+            self.live.put(fields[EVENT])
+            self._last = int(self.position.partition("-")[0])
+        return False
+
+    def tell_lost(self) -> None:
+        """Send that the rest is lost."""
+        place = self._stream.place
+        self.live.put(numbered(place.stream, self._last + 1, place.mark, self._stream.lost))
+
+
+class EngineStream:
+    """A stream of another replica, for one client that comes back to it."""
+
+    def __init__(
+        self,
+        followed: dict[str, _Follower],
+        read_soon: Callable[[], None],
+        key: str,
+        place: EventPlace,
+        is_held: Callable[[], bool],
+        lost: bytes,
+        primes: bool,
+    ) -> None:
+        """`followed` are the streams of others that connections here carry; `read_soon` has them read."""
+        self.place, self.is_held, self.lost = place, is_held, lost
+        self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
+
+    def attach(self, live: Carrier, let_go: Callable[[], object], after: int | None = None) -> None:
+        """As `Resumable` has it."""
+        start = self.place.number if after is None else after
+        if (earlier := self._followed.pop(self._key, None)) is not None:
+            earlier.let_go()
+        if self._primes:
+            live.put(numbered(self.place.stream, start, self.place.mark, b""))
+        self._followed[self._key] = _Follower(self, live, let_go, start)
+        self._read_soon()
+
+    def detach(self, live: Carrier) -> None:
+        """As `Resumable` has it."""
+        follower = self._followed.get(self._key)
+        if follower is not None and follower.live is live:
+            del self._followed[self._key]

@@ -1,0 +1,274 @@
+"""A client comes back to a stream: in the memory of its process, and through the engine, alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from mcpdesk.protocol.event_store import (
+    EventStore,
+    Resumable,
+    ResumableStream,
+    SharedEventBudget,
+    call_mark,
+    event_place,
+    marked_call,
+    numbered,
+)
+from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.storage.shared.engine_streams import BIGGEST, EngineStreams
+from tests.support.desk import until
+from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
+
+__all__ = ["shared_engine"]
+
+SESSION = "ab12"
+MARK = call_mark("call")
+LOST = b'{"lost":true}'
+
+
+class Connection:
+    """Takes what a stream sends."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        self.pieces: list[bytes] = []
+        self.is_let_go = False
+
+    def put(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+
+    def let_go(self) -> None:
+        self.is_let_go = True
+
+    @property
+    def messages(self) -> list[bytes]:
+        """What came, without ids."""
+        return [piece.partition(b"data: ")[2].strip() for piece in self.pieces]
+
+
+class Place(Protocol):
+    """Where the streams of one session are kept, and reached by who comes back."""
+
+    store: EventStore[Any]
+
+    def reach(self, event_id: str) -> Resumable[Connection]:
+        """A stream, for who got this event last."""
+
+
+class InMemory:
+    def __init__(self, store: EventStore[Any]) -> None:
+        self.store = store
+
+    def reach(self, event_id: str) -> Resumable[Connection]:
+        found = self.store.find(event_id)
+        assert found is not None
+        return found[0]
+
+
+class InEngine:
+    def __init__(self, store: EventStore[Any], owner: EngineStreams, other: EngineStreams) -> None:
+        self.store, self.other, self.is_held = store, other, True
+        store.archive = partial(owner.write_soon, SESSION)
+
+    def reach(self, event_id: str) -> Resumable[Connection]:
+        place = event_place(event_id)
+        assert place is not None
+        return self.other.open(SESSION, place, lambda: self.is_held, LOST, primes=self.store.primes)
+
+
+def new_store(most_events: int = 100) -> EventStore[Any]:
+    return EventStore[Any](1 << 25, most_events, SharedEventBudget(1 << 30))
+
+
+@pytest.fixture(params=["memory", pytest.param("engine", marks=needs_engine)])
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    if request.param == "memory":
+        yield InMemory(new_store(most_events=4))
+        return
+    server: EngineServer = request.getfixturevalue("shared_engine")
+    engines = [Engine(server.url, deployment(tmp_path)) for _ in range(2)]
+    streams = [EngineStreams(each, 60) for each in engines]
+    yield InEngine(new_store(most_events=4), *streams)
+    for each, engine in zip(streams, engines, strict=True):
+        await each.close()
+        await engine.close()
+
+
+def begun(place: Place, *messages: bytes) -> ResumableStream[Any]:
+    """A stream whose client had the first message, and lost its connection then."""
+    stream, first = place.store.open(MARK), Connection()
+    stream.attach(first)
+    stream.put(messages[0])
+    stream.detach(first)
+    for each in messages[1:]:
+        stream.put(each)
+    return stream
+
+
+async def test_what_was_missed_comes_once_and_in_order_and_then_what_follows(place: Place) -> None:
+    stream, connection = begun(place, b"1", b"2", b"3"), Connection()
+    place.reach("0:1").attach(connection, connection.let_go, 1)
+    await until(lambda: connection.messages == [b"2", b"3"])
+    stream.put(b"4")
+    await until(lambda: connection.messages == [b"2", b"3", b"4"])
+    assert not connection.is_let_go
+    stream.put(b"5")
+    stream.end()
+    await until(lambda: connection.is_let_go)
+    assert connection.messages == [b"2", b"3", b"4", b"5"]
+    assert connection.pieces == [numbered(0, each, MARK, b"%d" % each) for each in range(2, 6)]
+
+
+async def test_of_a_stream_that_is_over_the_rest_comes_and_its_connection_ends(place: Place) -> None:
+    begun(place, b"1", b"2").end()
+    for after, expected in ((0, [b"1", b"2"]), (1, [b"2"]), (2, [])):
+        connection = Connection()
+        place.reach(f"0:{after}").attach(connection, connection.let_go, after)
+        await until(lambda connection=connection: connection.is_let_go)  # type: ignore[misc]
+        assert connection.messages == expected
+
+
+async def test_of_several_streams_each_client_gets_its_own(place: Place) -> None:
+    streams = [begun(place, b"first"), begun(place, b"second")]
+    connections = [Connection(), Connection()]
+    for number, each in enumerate(connections):
+        place.reach(f"{number}:1").attach(each, each.let_go, 1)
+    for number, stream in enumerate(streams):
+        stream.put(b"%d" % number)
+    await until(lambda: [each.messages for each in connections] == [[b"0"], [b"1"]])
+
+
+async def test_who_comes_back_again_takes_the_stream_over(place: Place) -> None:
+    stream, earlier, later = begun(place, b"1", b"2"), Connection(), Connection()
+    place.reach("0:1").attach(earlier, earlier.let_go, 1)
+    await until(lambda: earlier.messages == [b"2"])
+    place.reach("0:2").attach(later, later.let_go, 2)
+    assert earlier.is_let_go
+    stream.put(b"3")
+    await until(lambda: later.messages == [b"3"])
+    assert earlier.messages == [b"2"]
+
+
+async def test_a_connection_that_ended_is_sent_nothing_more(place: Place) -> None:
+    stream, gone, later = begun(place, b"1"), Connection(), Connection()
+    reached = place.reach("0:1")
+    reached.attach(gone, gone.let_go, 1)
+    reached.detach(gone)
+    stream.put(b"2")
+    place.reach("0:1").attach(later, later.let_go, 1)
+    await until(lambda: later.messages == [b"2"])
+    assert gone.messages == []
+
+
+async def test_only_the_newest_events_are_kept(place: Place) -> None:
+    begun(place, *(b"%d" % each for each in range(1, 11))).end()
+    connection = Connection()
+    place.reach("0:1").attach(connection, connection.let_go, 1)
+    await until(lambda: connection.is_let_go)
+    assert connection.messages == [b"7", b"8", b"9", b"10"]
+
+
+async def test_a_client_that_knows_ids_without_messages_gets_its_place_first(place: Place) -> None:
+    place.store.primes = True
+    begun(place, b"1", b"2").end()
+    connection = Connection()
+    place.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
+    await until(lambda: connection.is_let_go)
+    assert connection.pieces == [numbered(0, 1, MARK, b""), numbered(0, 2, MARK, b"2")]
+
+
+@pytest.mark.parametrize("identifier", [0, -7, 2**53, "", "call", "4f0c-ünï:\n", "s"])
+def test_event_ids_name_the_call_whatever_its_id_is(identifier: int | str) -> None:
+    piece = numbered(3, 4, call_mark(identifier), b"{}")
+    head = piece.split(b"\n")[0]
+    place = event_place(head.removeprefix(b"id: ").decode())
+    assert place is not None and place[:2] == (3, 4)
+    assert place.mark is not None and marked_call(place.mark) == identifier
+
+
+def test_a_call_with_an_endless_id_is_not_named() -> None:
+    assert call_mark("x" * 1000) == call_mark(None) == ""
+    assert marked_call("") is None is marked_call("x")
+    assert event_place("3:4") == (3, 4, None)
+    assert event_place("3:4:") == (3, 4, "")
+    assert event_place("3:4:" + "x" * 201) is None
+
+
+@pytest.fixture
+async def pair(shared_engine: EngineServer, tmp_path: Path) -> AsyncIterator[InEngine]:
+    engines = [Engine(shared_engine.url, deployment(tmp_path)) for _ in range(2)]
+    streams = [EngineStreams(each, 60) for each in engines]
+    yield InEngine(new_store(), *streams)
+    for each, engine in zip(streams, engines, strict=True):
+        await each.close()
+        await engine.close()
+
+
+@needs_engine
+async def test_when_its_replica_is_gone_a_stream_ends_with_an_error(pair: InEngine) -> None:
+    begun(pair, b"1", b"2")
+    connection = Connection()
+    pair.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
+    await until(lambda: connection.messages == [b"2"])
+    pair.is_held = False
+    await until(lambda: connection.is_let_go)
+    assert connection.pieces[-1] == numbered(0, 3, MARK, LOST)
+
+
+@needs_engine
+async def test_a_stream_that_its_replica_does_not_have_ends_with_an_error(pair: InEngine) -> None:
+    connection = Connection()
+    pair.reach(f"7:3:{MARK}").attach(connection, connection.let_go, 3)
+    pair.other.deny_soon(SESSION, 7, 3)
+    await until(lambda: connection.is_let_go)
+    assert connection.pieces == [numbered(7, 4, MARK, LOST)]
+
+
+@needs_engine
+async def test_an_event_that_is_too_big_for_the_engine_is_told_as_lost(pair: InEngine) -> None:
+    begun(pair, b"1", b"2", b"x" * BIGGEST, b"4").end()
+    connection = Connection()
+    pair.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
+    await until(lambda: connection.is_let_go)
+    assert connection.messages == [b"2", LOST]
+
+
+@needs_engine
+async def test_what_cannot_be_written_is_written_when_the_engine_is_back(tmp_path: Path) -> None:
+    with engine_server() as server:
+        engine = Engine(server.url, deployment(tmp_path))
+        await engine.start()
+        streams = EngineStreams(engine, 60)
+        pair = InEngine(new_store(), streams, streams)
+        server.kill()
+        stream, early, later = begun(pair, b"1", b"2"), Connection(), Connection()
+        await until(lambda: not engine.status.is_up)
+        pair.reach("0:1").attach(early, early.let_go, 1)
+        await until(lambda: early.is_let_go)  # its client comes back and is told to wait
+        stream.end()
+        server.start()
+        await until(lambda: engine.status.is_up)
+        pair.reach("0:1").attach(later, later.let_go, 1)
+        await until(lambda: later.is_let_go)
+        assert (early.messages, later.messages) == ([], [b"2"])
+        await streams.close()
+        await engine.close()
+
+
+@needs_engine
+async def test_streams_of_a_session_that_ended_are_removed(
+    pair: InEngine, shared_engine: EngineServer, tmp_path: Path
+) -> None:
+    begun(pair, b"1", b"2")
+    connection = Connection()
+    pair.reach("0:1").attach(connection, connection.let_go, 1)
+    await until(lambda: connection.messages == [b"2"])
+    pair.other.remove_soon(SESSION, pair.store.archived)
+    pair.other.let_go(SESSION)
+    assert connection.is_let_go
+    await until(lambda: "stream" not in shared_engine.ask("KEYS", f"*{deployment(tmp_path)}*"))
