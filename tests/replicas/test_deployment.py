@@ -27,6 +27,7 @@ __all__ = ["shared_engine"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "many-machines.md"
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin") or ""
+STATISTICS = "/statistics"
 ANALYZE = shutil.which("systemd-analyze") or ""
 
 
@@ -40,7 +41,7 @@ def block(title: str) -> str:
 def balanced(replicas: list[int], port: int) -> str:
     """The page's configuration of HAProxy for replicas at these ports of this machine."""
     text = re.sub(r"(?m)^resolvers docker\n  nameserver .*\n", "", block("haproxy.cfg"))
-    text = text.replace("bind :8080", f"bind 127.0.0.1:{port}")
+    text = text.replace("bind :8080", f"bind 127.0.0.1:{port}\n  stats uri {STATISTICS}")
     (template,) = re.findall(r"(?m)^  server-template replica 3 mcpdesk:3333 (.*) resolvers docker.*\n", text)
     servers = "".join(f"  server r{each} 127.0.0.1:{each} {template}\n" for each in replicas)
     return re.sub(r"(?m)^  server-template .*\n", servers, text)
@@ -53,19 +54,25 @@ async def haproxy(cluster: ReplicaCluster, place: Path) -> AsyncIterator[str]:
     config.write_text(balanced([each.port for each in cluster.replicas], port))
     process = await asyncio.create_subprocess_exec(HAPROXY, "-db", "-f", str(config), stderr=-3)
     try:
-        async with aiohttp.ClientSession() as http, asyncio.timeout(WITHIN_S):
-            while True:
-                try:
-                    async with http.get(f"http://127.0.0.1:{port}/ready") as answer:
-                        if answer.status == 200:
-                            break
-                except aiohttp.ClientError:
-                    pass
+        async with asyncio.timeout(WITHIN_S):
+            while await _ready(port) < len(cluster.replicas):
                 await asyncio.sleep(0.05)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         await process.wait()
+
+
+async def _ready(port: int) -> int:
+    """How many replicas HAProxy has asked whether they are ready, and heard that they are."""
+    try:
+        async with (
+            aiohttp.ClientSession() as http,
+            http.get(f"http://127.0.0.1:{port}{STATISTICS};csv") as answer,
+        ):
+            return (await answer.text()).count(",L7OK,")
+    except aiohttp.ClientError:
+        return 0
 
 
 @needs_engine

@@ -57,7 +57,7 @@ class RequestGuard:
             return plain_error(403, "Another site's page may not load this", hint="see allowed_origins")
         # A target may name whom it is for as well: whichever of the two somebody looks at is no stranger.
         for name in (host, target) if target else (host,):
-            if not check_host(name, rules.allowed_hosts, self._bound):
+            if not (check_host(name, rules.allowed_hosts, self._bound) or _is_probe(request, name)):
                 return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
         if not check_origin(origin, rules.allowed_origins, host, self._bound, self._port):
             return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
@@ -82,6 +82,11 @@ class RequestGuard:
         return plain_error(status, f"{refused}: {state} key in the header {rules.api_key_header}")
 
 
+def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
+    """Whether a balancer asks how we are, and names nobody: it may in HTTP/1.0, and no browser does."""
+    return host is None and request.version == HttpVersion10 and request.path in PROBES
+
+
 def _closing(status: int, message: str) -> web.Response:
     """Refuse and read nothing more: where the next request begins is not certain."""
     answer = plain_error(status, message)
@@ -103,6 +108,8 @@ def _shown(value: str | None) -> str:
 
 FACT_PATHS = ("/health", "/ready", "/status", "/metrics")
 """Where facts about the core are read; `http_service` says what answers each."""
+PROBES = frozenset({"/health", "/ready"})
+"""Those that balancers ask again and again."""
 SHARED = ("/mcp", "/v1/", "/jobs", *FACT_PATHS, "/.well-known/")
 """Paths that pages of listed origins may use. The dashboard is not among them."""
 ASKS_FIRST = "Access-Control-Request-Method"

@@ -107,6 +107,23 @@ async def test_foreign_pages_and_foreign_names_are_refused_as_ever() -> None:
         assert (await asked_first(served, APP, Host="evil.example"))[0] == 403
 
 
+@pytest.mark.parametrize(
+    ("path", "host", "status"),
+    [
+        ("/ready", "", 200),
+        ("/health", "", 200),
+        ("/status", "", 403),
+        ("/ready", "Host: evil.example\r\n", 403),
+    ],
+)
+async def test_a_balancer_may_ask_how_we_are_without_naming_a_host(path: str, host: str, status: int) -> None:
+    async with serving() as served, asyncio.timeout(WITHIN_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+        writer.write(f"GET {path} HTTP/1.0\r\n{host}\r\n".encode())
+        assert int((await reader.read()).split()[1]) == status
+        writer.close()
+
+
 async def test_the_dashboard_is_for_no_other_page() -> None:
     async with serving(LISTED) as served:
         async with served.client.get(f"{served.url}/", headers={"Origin": APP}) as answer:
