@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,24 +55,22 @@ async def haproxy(cluster: ReplicaCluster, place: Path) -> AsyncIterator[str]:
     process = await asyncio.create_subprocess_exec(HAPROXY, "-db", "-f", str(config), stderr=-3)
     try:
         async with asyncio.timeout(WITHIN_S):
-            while await _ready(port) < len(cluster.replicas):
-                await asyncio.sleep(0.05)
+            await _ready(port, len(cluster.replicas))
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         await process.wait()
 
 
-async def _ready(port: int) -> int:
-    """How many replicas HAProxy has asked whether they are ready, and heard that they are."""
-    try:
-        async with (
-            aiohttp.ClientSession() as http,
-            http.get(f"http://127.0.0.1:{port}{STATISTICS};csv") as answer,
-        ):
-            return (await answer.text()).count(",L7OK,")
-    except aiohttp.ClientError:
-        return 0
+async def _ready(port: int, replicas: int) -> None:
+    """Wait until HAProxy has asked that many replicas whether they are ready, and heard that they are."""
+    async with aiohttp.ClientSession() as http:
+        while True:
+            with suppress(aiohttp.ClientError):
+                async with http.get(f"http://127.0.0.1:{port}{STATISTICS};csv") as answer:
+                    if (await answer.text()).count(",L7OK,") == replicas:
+                        return
+            await asyncio.sleep(0.05)
 
 
 @needs_engine
