@@ -83,7 +83,7 @@ class AttachPoint:
             settings.shared_name,
             replica,
             self._welcome,
-            partial(LocalLink, self._host),
+            partial(LocalLink, self._host, shows_others=False),
             masks=settings.shared_mask,
         )
 

@@ -44,7 +44,7 @@ class PersonAnswers:
     def offered(self) -> Questions:
         """What may be asked now: without a person at a screen, roots only."""
         known: Questions = {"roots/list": self._list_roots}
-        if not self._inbox.audience:
+        if not self._inbox.people:
             return known
         return {"elicitation/create": self.elicit, "sampling/createMessage": self.sample, **known}
 

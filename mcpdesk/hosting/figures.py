@@ -137,7 +137,8 @@ def counted(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
 ) -> list[Figure]:
     """The figures that are known at once. On the core's loop."""
-    waiting = sum(question.state is QuestionState.WAITING for question in services.inbox.questions())
+    own = (question for question in services.inbox.questions() if not question.replica)
+    waiting = sum(question.state is QuestionState.WAITING for question in own)
     single: list[tuple[str, str, float]] = [
         ("uptime_seconds", "How long the core has run.", uptime_s),
         ("frames_total", "Frames recorded.", recording.frames),

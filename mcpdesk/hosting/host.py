@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.hosting.telemetry.telemetry import Telemetry
+    from mcpdesk.inbox.answering import Answering
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.programs import Program
     from mcpdesk.recorder.record import CaptureHealth, ExchangeWatch
@@ -157,6 +158,15 @@ class Host:
     def inbox(self) -> Inbox:
         """Questions for a person."""
         return self.services.inbox
+
+    @property
+    def answering(self) -> Answering:
+        """Where they are answered."""
+        if self._sharing is not None:
+            return self._sharing.inbox
+        from mcpdesk.inbox.answering import InboxAnswering
+
+        return InboxAnswering(self.inbox)
 
     @property
     def state_dir(self) -> Path:
@@ -383,8 +393,8 @@ class Host:
         self._loop = asyncio.get_running_loop()
         WORKERS.most = self.settings.max_threads
         self.recording.start()
-        if self.replicas is not None:
-            await self.replicas.start()
+        if self._sharing is not None:
+            await self._sharing.start()
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.heartbeat.start()
@@ -451,8 +461,8 @@ class Host:
                 dialogue.close("the core stops")
         await asyncio.gather(*self._chores, return_exceptions=True)
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
-        if self.replicas is not None:
-            await self.replicas.close()
+        if self._sharing is not None:
+            await self._sharing.close()
         if self._telemetry is not None:
             await self._telemetry.close()
         self.heartbeat.stop()

@@ -1,7 +1,7 @@
 """The inbox: questions wait here for a person, and every one of them ends exactly once.
 
 Owns the states of a question. Deliberately ignorant of who asks and of how an answer reaches it. Everything
-but `questions()`, `version` and `audience` is used on the loop that waits for the answers.
+but `questions()`, `version` and the counts of people is used on the loop that waits for the answers.
 """
 
 from __future__ import annotations
@@ -39,17 +39,37 @@ class Inbox:
         self.version = 0
         """Grows when a question arrives or ends."""
         self.audience = 0
-        """Front ends that could answer now; 0 means nobody would ever see a question."""
+        """Front ends of this core that could answer now."""
+        self.audience_elsewhere = 0
+        """Those at other replicas."""
+        self.mark = ""
+        """The id of this replica, with which origins of questions begin; empty: there are no others."""
         self._waiting: dict[int, _Waiting] = {}
+        self._elsewhere: dict[int, Question] = {}
+        """Questions that wait at other replicas, by their numbers here."""
         self._ended: deque[Question] = deque(maxlen=keep_ended)
         self._snapshot: tuple[Question, ...] = ()
         self._listeners: list[Listener] = []
+        self.on_audience: Callable[[], object] = lambda: None
+        """Called when the first front end comes, or the last one leaves."""
         self._numbers = count(1)
         self._clock = clock
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(question)` whenever a question arrives or ends."""
         self._listeners.append(listener)
+
+    @property
+    def people(self) -> int:
+        """Front ends that could answer now, wherever; 0 means nobody would ever see a question."""
+        return self.audience + self.audience_elsewhere
+
+    def attend(self, count: int) -> None:
+        """So many more front ends could answer, or fewer."""
+        was_empty = not self.audience
+        self.audience += count
+        if was_empty != (not self.audience):
+            self.on_audience()
 
     def questions(self) -> tuple[Question, ...]:
         """Waiting ones first, oldest first, then the ended ones, newest first. Safe from any thread."""
@@ -79,9 +99,9 @@ class Inbox:
         now, number = self._clock(), next(self._numbers)
         question = Question(
             number, server, peer, tool, tuple(pages), now, now + timeout_s, may_cancel,
-            kind=kind, connection=connection,
+            kind=kind, connection=connection, origin=self.mark and f"{self.mark}/{number}",
         )  # fmt: skip
-        timer = loop.call_later(timeout_s, self._end, number, QuestionState.TIMED_OUT)
+        timer = loop.call_later(timeout_s, self.end, number, QuestionState.TIMED_OUT)
         waiting = _Waiting(question, loop.create_future(), timer)
         self._waiting[number] = waiting
         self._changed(question)
@@ -92,6 +112,27 @@ class Inbox:
         kept = replace(ended, id=next(self._numbers))
         self._ended.appendleft(kept)
         self._changed(kept)
+
+    def show(self, question: Question) -> int:
+        """Show a question of another replica as it stands now; returns its number here.
+
+        One with the id 0 is new, any other takes the place of that with this number.
+        """
+        shown = question if question.id else replace(question, id=next(self._numbers))
+        self._elsewhere.pop(shown.id, None)
+        if shown.state is QuestionState.WAITING:
+            self._elsewhere[shown.id] = shown
+        else:
+            others = [each for each in self._ended if each.id != shown.id]
+            self._ended.clear()
+            self._ended.extend((shown, *others))
+        self._changed(shown)
+        return shown.id
+
+    def waiting(self, id: int) -> Question | None:
+        """A question that waits, here or elsewhere."""
+        found = self._waiting.get(id)
+        return self._elsewhere.get(id) if found is None else found.question
 
     def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
         """Answer a question; False when it no longer waits, because the first answer wins.
@@ -104,24 +145,24 @@ class Inbox:
         from mcpdesk.inbox.answers import fitting  # what bounds answers may have is known when there is one
 
         checked = fitting(waiting.question.pages, answers)
-        return self._end(id, QuestionState.ANSWERED, answers=checked, by=by)
+        return self.end(id, QuestionState.ANSWERED, answers=checked, by=by)
 
     def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
         """Refuse to answer; False when it no longer waits."""
-        return self._end(id, QuestionState.DECLINED, reason=reason, by=by)
+        return self.end(id, QuestionState.DECLINED, reason=reason, by=by)
 
     def cancel(self, id: int, by: str = "desk") -> bool:
         """Close a question without saying yes or no; False when it no longer waits, or does not allow it."""
         waiting = self._waiting.get(id)
         if waiting is None or not waiting.question.may_cancel:
             return False
-        return self._end(id, QuestionState.CANCELLED, by=by)
+        return self.end(id, QuestionState.CANCELLED, by=by)
 
     def withdraw(self, id: int, reason: str) -> bool:
         """Take a question back, because nobody waits for the answer any more; False when it had ended."""
-        return self._end(id, QuestionState.WITHDRAWN, reason=reason)
+        return self.end(id, QuestionState.WITHDRAWN, reason=reason)
 
-    def _end(
+    def end(
         self,
         id: int,
         state: QuestionState,
@@ -130,6 +171,7 @@ class Inbox:
         reason: str = "",
         by: str = "",
     ) -> bool:
+        """End a question that waits here; False when it no longer waits. The answers fit it."""
         waiting = self._waiting.pop(id, None)
         if waiting is None:
             return False
@@ -144,7 +186,9 @@ class Inbox:
         return True
 
     def _changed(self, question: Question) -> None:
-        waiting = (each.question for each in self._waiting.values())
+        waiting = [each.question for each in self._waiting.values()]
+        if self._elsewhere:
+            waiting = sorted((*waiting, *self._elsewhere.values()), key=lambda each: each.asked)
         self._snapshot = (*waiting, *self._ended)
         self.version += 1
         for listener in self._listeners:

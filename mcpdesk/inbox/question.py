@@ -107,6 +107,8 @@ class Question(Struct, frozen=True):
     """The number of the connection or session whose end means that its client is gone; 0: there is none."""
     replica: str = ""
     """Of several machines that a desk looks at, the one that asks."""
+    origin: str = ""
+    """What it is known by at every replica; empty where there is one only."""
 
     @property
     def asker(self) -> str:

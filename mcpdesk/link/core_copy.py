@@ -559,7 +559,7 @@ class Raised:
                 one,
                 id=one.id + above,
                 connection=one.connection and one.connection + above,
-                replica=self._replica,
+                replica=one.replica or self._replica,
             )
             for one in value
         )

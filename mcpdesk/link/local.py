@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from mcpdesk.errors import CallError, DeskUserError
+from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import FormerClient, HostedEndpoint
 from mcpdesk.hosting.host import Host
@@ -234,13 +234,17 @@ def _filter(call: Call) -> tuple[str, ...]:
 class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     """Implements `Link` over a `Host`. Snapshots are read in place: the core need not answer for them."""
 
-    def __init__(self, host: Host, present: int = 1) -> None:
-        """`present` people look at this front end now: there is somebody to ask while it is not 0."""
+    def __init__(self, host: Host, present: int = 1, *, shows_others: bool = True) -> None:
+        """`present` people look at this front end now: there is somebody to ask while it is not 0.
+
+        Whether it `shows_others`, questions of other replicas, says who makes it for a desk over all of them.
+        """
         LocalServers.__init__(self, host)
         LocalWork.__init__(self, host)
         LocalClients.__init__(self, host)
         self.traffic = host.recording.index
         self._present = 0
+        self._shows_others = shows_others
         self._desks: dict[str, DeskClient] = {}
         """The desk's own connections, by server."""
         self._lock = threading.Lock()
@@ -328,19 +332,20 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def questions(self) -> tuple[Question, ...]:
         """Waiting ones first, then the ended ones."""
-        return self._host.inbox.questions()
+        every = self._host.inbox.questions()
+        return every if self._shows_others else tuple(each for each in every if not each.replica)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question."""
-        return self._ask_core(lambda: self._host.inbox.answer(question, answers, by))
+        return self._let_core(lambda: self._host.answering.answer(question, answers, by))
 
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """Decline a waiting question."""
-        return self._ask_core(lambda: self._host.inbox.decline(question, reason, by))
+        return self._let_core(lambda: self._host.answering.decline(question, reason, by))
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """Close a waiting question without saying yes or no."""
-        return self._ask_core(lambda: self._host.inbox.cancel(question, by))
+        return self._let_core(lambda: self._host.answering.cancel(question, by))
 
     def held(self) -> HoldView:
         """What is to be held, and what is."""
@@ -412,11 +417,12 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         calls = sum(desk.running for desk in self._desks.values())
         # Those behind pipes go on with a core of their own.
         there = (each for each in self.client_views() if each.transport != "stdio")
+        own = (each for each in self._host.inbox.questions() if not each.replica)
         counted = (
             ("running call", calls),
             ("running job", sum(1 for each in self.jobs() if not each.state.is_final)),
             ("connected client", connected(there, time.time())),
-            ("waiting question", sum(1 for each in self.questions() if each.state == "waiting")),
+            ("waiting question", sum(1 for each in own if each.state == "waiting")),
         )
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
 
@@ -502,9 +508,28 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.call_soon(run)
         return done
 
+    def _let_core(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> Future[bool]:
+        """Have the core's loop do work; its result, or what it raised, comes in the future."""
+        done: Future[bool] = Future()
+
+        async def run() -> None:
+            try:
+                done.set_result(await work())
+            except Exception as error:
+                done.set_exception(error)
+                if not isinstance(error, ValueError | DeskError):
+                    raise  # a mistake of ours, which the loop tells of
+
+        def start() -> None:
+            if done.set_running_or_notify_cancel():
+                self._host.start_chore(run())
+
+        self._host.call_soon(start)
+        return done
+
     def _attend(self, count: int) -> None:
         self._present += count
-        self._host.inbox.audience += count
+        self._host.inbox.attend(count)
 
     def _leave(self) -> None:
         self._host.on_roots.remove(self._tell_roots_changed)

@@ -69,7 +69,7 @@ class EngineServer:
         with socket.create_connection(("127.0.0.1", self.port), WITHIN_S) as connection:
             parts = b"".join(b"$%d\r\n%b\r\n" % (len(word.encode()), word.encode()) for word in words)
             connection.sendall(b"*%d\r\n%b" % (len(words), parts))
-            return connection.recv(1 << 16).decode()
+            return connection.recv(1 << 16).decode("utf-8", "replace")
 
 
 @contextmanager

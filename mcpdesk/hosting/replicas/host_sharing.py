@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.replicas.living import folder_digest
+from mcpdesk.hosting.replicas.living import SAID, folder_digest
 from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+from mcpdesk.hosting.replicas.shared_inbox import SharedInbox
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import RELAYED
 from mcpdesk.settings import Settings
@@ -30,10 +31,6 @@ def reachable(address: str) -> str:
     with suppress(OSError):
         host = socket.gethostbyname(host)
     return f"http://{host}:{address.rpartition(':')[2]}"
-
-
-LISTENS = "listens"
-"""The kind of events that tell that a replica can be reached from now on."""
 
 
 class SharedFolder(Protocol):
@@ -69,6 +66,10 @@ class HostSharing:
         self.group = ReplicaGroup(
             settings.shared, settings.shared_name, settings.session_ttl_s, self._tell_of_engine
         )
+        group = self.group
+        self.inbox = SharedInbox(
+            host.services.inbox, group.engine, group.bus, group.living, masks=settings.shared_mask
+        )
         self._url = settings.replica_url
         self._host, self._journal, self._start_chore = host, host.journal, host.start_chore
         self._differing: set[tuple[str, str]] = set()
@@ -77,17 +78,27 @@ class HostSharing:
         subscriptions.relay = lambda kind, facts: bus.tell(kind, **facts)
         for kind in RELAYED:
             bus.listen(kind, partial(subscriptions.hear, kind))
-        bus.listen(LISTENS, lambda _: self._start_chore(self.group.living.renew()))
+        bus.listen(SAID, lambda _: self._start_chore(self.group.living.renew()))
         bus.listen(CHANGED, lambda facts: self._hear_state(facts["server"]))
         self.group.engine.on_back.append(self._hear_all)
         self.group.living.on_change.append(self._compare_folders)
+
+    async def start(self) -> None:
+        """Join the others. The engine need not be there yet."""
+        await self.group.start()
+        self.inbox.start()
+
+    async def close(self) -> None:
+        """Leave the others."""
+        await self.inbox.close()
+        await self.group.close()
 
     async def describe(self, address: str) -> None:
         """Tell the other replicas where this one listens, and which versions of the folders it serves."""
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
         url = self._url or await asyncio.to_thread(reachable, address)
         await self.group.living.say(name=name, url=url)
-        self.group.bus.tell(LISTENS)
+        self.group.bus.tell(SAID)
         await self.describe_folders()
 
     async def describe_folders(self) -> None:

@@ -22,6 +22,8 @@ LEASE_S = 5.0
 RENEW_S = 1.0
 FORGOTTEN_S = 3600.0
 """How long the list names a replica that ended."""
+SAID = "said"
+"""The kind of events that tell that a replica says something new of itself."""
 MOST_KNOWN = 1_000
 """Replicas that are remembered."""
 MOST_FILES = 2_000
@@ -71,6 +73,8 @@ class ReplicaInfo(Struct, frozen=True):
     """By server: the digest of its folder."""
     is_ending: bool = False
     """Whether it takes no new clients any more."""
+    people: int = 0
+    """Front ends at which somebody could answer a question."""
 
 
 class LivingReplicas:

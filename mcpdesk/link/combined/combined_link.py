@@ -353,7 +353,11 @@ class CombinedLink(Link):
 
     def questions(self) -> tuple[Question, ...]:
         """Those of all replicas."""
-        return merged_questions(one for member in self._members for one in member.copy.questions())
+        own, seen = list[Question](), list[Question]()
+        for member in self._members:
+            for one in member.copy.questions():
+                (own if one.replica == member.copy.replica else seen).append(one)
+        return merged_questions(own, seen)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer on the replica that asks."""

@@ -86,9 +86,12 @@ def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions
     )
 
 
-def merged_questions(asked: Iterable[Question]) -> tuple[Question, ...]:
-    """Waiting ones first, oldest first, then the ended ones, newest first."""
-    every = list(asked)
+def merged_questions(own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:
+    """Waiting ones first, oldest first, then the ended ones, newest first. Each once.
+
+    `own` are those of the replicas that ask them, `seen` what replicas know of the questions of others.
+    """
+    every = list(_distinct((*own, *seen), lambda one: one.origin or one.id))
     waiting = [one for one in every if one.state is QuestionState.WAITING]
     ended = [one for one in every if one.state is not QuestionState.WAITING]
     return (

@@ -73,7 +73,7 @@ async def unasked(
         return ""
     if refusal := approvals.refusal(tool.name):
         return refusal
-    return None if services.inbox.audience else _nobody(server, tool, approvals)
+    return None if services.inbox.people else _nobody(server, tool, approvals)
 
 
 def _complain(server: Server, services: Services, call: Call, tool: Tool, error: StorageError) -> None:

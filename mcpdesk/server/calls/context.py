@@ -132,7 +132,7 @@ class CallContext:
     @property
     def audience(self) -> int:
         """How many front ends could answer a question now."""
-        return self._services.inbox.audience
+        return self._services.inbox.people
 
     def offers(self, needed: Mapping[str, Any]) -> bool:
         """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""

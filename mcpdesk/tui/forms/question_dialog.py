@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 
 from textual import events, on
@@ -84,7 +85,8 @@ class QuestionScreen(Dialog[None]):
         self._at = 0
         self.page = QuestionPage(self._drafts[0])
         """The page that is shown, or about to be."""
-        self._sent = False
+        self._sent: Future[bool] | None = None
+        """What was answered here and is on its way."""
         self._version = -1
         self._declining = declining
         self._waiting: list[Question] = []
@@ -161,9 +163,7 @@ class QuestionScreen(Dialog[None]):
         elif self._is_approval and self.page.draft.answer.selected == (Approval.DENY,):
             self.action_decline()
         else:
-            self._start_sending()
-            self.link.answer(self.question.id, [draft.answer for draft in self._drafts])
-            self._update()
+            self._send(self.link.answer(self.question.id, [draft.answer for draft in self._drafts]))
 
     async def action_previous_page(self) -> None:
         """Go to the previous page."""
@@ -178,9 +178,7 @@ class QuestionScreen(Dialog[None]):
 
     def action_cancel(self) -> None:
         """Cancel the question, which is neither yes nor no."""
-        self._start_sending()
-        self.link.cancel_question(self.question.id)
-        self._update()
+        self._send(self.link.cancel_question(self.question.id))
 
     async def action_open_link(self) -> None:
         """Open the link of the page in a browser."""
@@ -243,9 +241,7 @@ class QuestionScreen(Dialog[None]):
     async def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.input.id == "reason":
-            self._start_sending()
-            self.link.decline(self.question.id, event.value.strip())
-            self._update()
+            self._send(self.link.decline(self.question.id, event.value.strip()))
         else:
             await self.action_next_page()
 
@@ -271,9 +267,10 @@ class QuestionScreen(Dialog[None]):
         around = (3 if low else 7) + note + 2 * declining
         self.page.fit(max(3, self.size.height - around))
 
-    def _start_sending(self) -> None:
-        self._sent = True
+    def _send(self, sent: Future[bool]) -> None:
+        self._sent = sent
         self._note("Sending …")
+        self._update()
 
     def _update(self) -> None:
         """Close when the question has ended, here or elsewhere; else update the title."""
@@ -288,6 +285,10 @@ class QuestionScreen(Dialog[None]):
             if not found or found[0].state is not QuestionState.WAITING:
                 self._close(found[0] if found else None)
                 return
+        sent = self._sent
+        if sent is not None and sent.done() and (problem := sent.exception()):
+            self._sent = None
+            self._note(one_line(f"Not answered: {problem}", 300))
         self._show_title()
 
     def _close(self, ended: Question | None) -> None:

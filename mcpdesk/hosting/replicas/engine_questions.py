@@ -1,0 +1,132 @@
+"""Questions in the engine: those that wait at each replica, and how each ended, decided by one script."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from mcpdesk.errors import StorageError
+from mcpdesk.inbox.question import Question
+from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
+
+ASKED, ENDED = "asked", "ended"
+TOLD = "question"
+"""The kind of events about questions."""
+MOST_BYTES = 256 << 10
+"""A question with more text is answered at its own replica only."""
+SPARE_S = 60
+"""How much longer than a question waits its replica's list is kept."""
+END_KEPT_S = 600
+"""How long an answer waits for the replica that asked."""
+
+WRITE = f"""
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+if redis.call('TTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('EXPIRE', KEYS[1], ARGV[3]) end
+{ANNOUNCE}
+"""
+END = f"""
+local key, number, token, who = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local first = redis.call('HGET', key, 'token')
+if first == token then return 1 end
+if who ~= 'closed' then
+  if first then return 0 end
+  if who == 'another' then
+    local now, lease = redis.call('TIME'), redis.call('ZSCORE', KEYS[4], ARGV[4])
+    if not lease or tonumber(lease) <= now[1] + now[2] / 1000000 then return -1 end
+    if redis.call('HEXISTS', KEYS[3], number) == 0 then return -1 end
+  end
+end
+redis.call('HDEL', KEYS[3], number)
+redis.call('HSET', key, 'token', token, 'end', ARGV[5])
+redis.call('EXPIRE', key, ARGV[6])
+{ANNOUNCE}
+return 1
+"""
+"""End a question unless it has ended. From another replica than its own only while that lives."""
+
+
+class Ending(StrEnum):
+    """Who ends a question."""
+
+    OWN = "own"
+    """A person, at the replica that asks."""
+    ANOTHER = "another"
+    """A person, at another replica."""
+    CLOSED = "closed"
+    """The replica that asks, since nobody waits any more: that is so whatever others answered."""
+
+
+class EngineQuestions:
+    """The questions of all replicas. Every method raises EngineAway."""
+
+    def __init__(self, engine: Engine, bus: EventBus) -> None:
+        self._engine, self._bus = engine, bus
+
+    async def write(self, question: Question, replica: str, number: int, life_s: float) -> None:
+        """Let everybody see a question."""
+        told = self._bus.arguments(TOLD, what=ASKED, replica=replica, number=number)
+        keys = [self._waiting(replica), self._bus.key]
+        packed = msgspec.msgpack.encode(question)
+        if len(packed) <= MOST_BYTES:
+            await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *told])
+
+    async def read(self, replica: str, number: int) -> Question | None:
+        """A question that waits at a replica."""
+        key = self._waiting(replica)
+        return question_of(await self._engine.run(lambda client: client.hget(key, number)))
+
+    async def of(self, replica: str) -> dict[int, Question]:
+        """All that wait at a replica, by their numbers there."""
+        key = self._waiting(replica)
+        found = await self._engine.run(lambda client: client.hgetall(key))
+        read = {int(number): question_of(packed) for number, packed in found.items()}
+        return {number: question for number, question in read.items() if question is not None}
+
+    async def end(
+        self, replica: str, number: int, who: Ending, token: str, ended: Question, shown: Question
+    ) -> bool:
+        """Say how a question ended; False when it had ended. Everybody is told, in the words of `shown`.
+
+        Raises: StorageError when the replica that asks is not heard of, or the engine has lost the question.
+        """
+        said = msgspec.msgpack.encode(shown)
+        told = self._bus.arguments(TOLD, what=ENDED, replica=replica, number=number, question=said)
+        keys = [self._end(replica, number), self._bus.key, self._waiting(replica), self._engine.key("leases")]
+        kept = msgspec.msgpack.encode(ended) if who is Ending.ANOTHER else b""
+        arguments = [number, token, who, replica, kept, END_KEPT_S, *told]
+        found = await self._engine.script(END, keys, arguments)
+        if found < 0:
+            raise StorageError(f"{ended.replica}, which asks, is not heard of at this moment")
+        return bool(found)
+
+    async def ended(self, replica: str, number: int) -> Question | None:
+        """How a question was ended elsewhere; None: it was not."""
+        key = self._end(replica, number)
+        return question_of(await self._engine.run(lambda client: client.hget(key, "end")))
+
+    async def taken(self, replica: str, number: int) -> None:
+        """Let nobody read the answer any more: the replica that asked has it."""
+        key = self._end(replica, number)
+        await self._engine.run(lambda client: client.hdel(key, "end"))
+
+    async def forget(self, replica: str) -> None:
+        """Remove the list of a replica that ends."""
+        key = self._waiting(replica)
+        await self._engine.run(lambda client: client.delete(key))
+
+    def _waiting(self, replica: str) -> str:
+        return self._engine.key("questions", replica)
+
+    def _end(self, replica: str, number: int) -> str:
+        return self._engine.key("question-end", replica, str(number))
+
+
+def question_of(packed: Any) -> Question | None:
+    """A question as the engine has it; None: there is none, or it is of a version that has others."""
+    try:
+        return msgspec.msgpack.decode(packed or b"", type=Question)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,198 @@
+"""Questions of every replica at each: on its desk, on its dashboard, with the first answer for all."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from mcpdesk.inbox.question import Answer, Question, QuestionState
+from mcpdesk.link.remote import RemoteLink, running_cores
+from mcpdesk.tui.forms.question_dialog import QuestionScreen
+from tests.support.dashboard import Events
+from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
+from tests.support.folders import write
+from tests.support.http_client import http_client
+from tests.support.patience import WITHIN_S
+from tests.support.replicas import ReplicaCluster, replica_cluster
+from tests.support.workbench import bench
+
+__all__ = ["shared_engine"]
+pytestmark = needs_engine
+
+FILES = {
+    "mcp.json": '{"name": "shop", "approvals": {"sell": "ask"}}',
+    "tools/shop.py": '''
+        from mcpdesk import Context, Option, Page
+
+
+        async def paint(ctx: Context) -> str:
+            """Ask for a colour."""
+            asked = await ctx.ask([Page("Which colour?", options=(Option("red"), Option("blue")))])
+            return f"{asked.word}: {asked.answers[0].selected[0] if asked.answers else asked.reason}"
+
+
+        async def sell(what: str) -> str:
+            """Sell something."""
+            return f"sold {what}"
+        ''',
+}
+RED = [Answer(("red",))]
+
+
+def folder_at(place: Path) -> Path:
+    return write(place / "shop", FILES)
+
+
+async def called(url: str, tool: str, **arguments: Any) -> Any:
+    """What a client gets for a call, over HTTP."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    message |= {"params": {"name": tool, "arguments": arguments}}
+    async with http_client() as http, http.post(f"{url}/mcp/shop", json=message) as answer:
+        # Plain JSON, or the last message of a stream.
+        last = (await answer.text()).strip().splitlines()[-1].removeprefix("data: ")
+        return orjson.loads(last)["result"]["content"][0]["text"]
+
+
+async def asks(url: str, link: Any) -> asyncio.Task[Any]:
+    """A call whose question waits at a desk; until the replica has heard of that, nobody can be asked."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            call = asyncio.create_task(called(url, "paint"))
+            while not call.done():
+                if waiting(link):
+                    return call
+                await asyncio.sleep(0.01)
+            assert "Nobody can answer" in await call
+
+
+def waiting(link: Any) -> list[Question]:
+    return [each for each in link.questions() if each.state is QuestionState.WAITING]
+
+
+@asynccontextmanager
+async def two_desks(place: Path, url: str) -> AsyncIterator[tuple[RunningDesk, RunningDesk]]:
+    folder = folder_at(place)
+    flags: dict[str, Any] = {"http": True, "shared": url, "shared_name": deployment(place)}
+    async with running_desk(folder, **flags) as one, running_desk(folder, **flags) as two:
+        yield one, two
+
+
+def url_of(desk: RunningDesk) -> str:
+    assert desk.host.http is not None
+    return desk.host.http.address
+
+
+async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
+    tmp_path: Path, shared_engine: EngineServer
+) -> None:
+    async with two_desks(tmp_path, shared_engine.url) as (one, two):
+        two.attend(-1)  # nobody sits there
+        await until(lambda: not two.host.inbox.audience and two.host.inbox.people)
+        call = asyncio.create_task(called(url_of(two), "paint"))
+        await until(lambda: waiting(one))
+        (shown,) = waiting(one)
+        assert shown.replica.endswith(url_of(two).rpartition(":")[2])
+        assert await asyncio.wrap_future(one.answer(shown.id, RED))
+        assert await call == "answered: red"
+        approval = asyncio.create_task(called(url_of(two), "sell", what="tea"))
+        await until(lambda: waiting(one))
+        (shown,) = waiting(one)
+        assert await asyncio.wrap_future(one.answer(shown.id, [Answer(("allow once",))]))
+        assert await approval == "sold tea"
+        assert [each.word for each in one.questions()] == ["allowed", "answered"]
+        assert one.busy() == ()
+
+
+async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> None:
+    with engine_server() as server:
+        async with two_desks(tmp_path, server.url) as (one, two), bench(one, (120, 40)) as screen:
+            call = asyncio.create_task(called(url_of(two), "paint"))
+            await screen.until(lambda: isinstance(screen.app.screen, QuestionScreen))
+            dialog = screen.app.screen
+            assert isinstance(dialog, QuestionScreen)
+            server.kill()
+            await screen.until(lambda: dialog.takes_text)
+            await screen.pilot.press("1", "enter")
+            await screen.until(lambda: "Not answered" in str(dialog.query_one(".note").render()))
+            (own,) = (each for each in waiting(two) if not each.replica)
+            assert await asyncio.wrap_future(two.answer(own.id, RED))
+            assert await call == "answered: red"
+
+
+# Served
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, shared_engine: EngineServer) -> AsyncIterator[ReplicaCluster]:
+    folder = folder_at(tmp_path)
+    async with replica_cluster(2, [folder], shared_engine, tmp_path, MCPDESK_NO_AUTH="true") as made:
+        yield made
+
+
+def attached(cluster: ReplicaCluster, index: int) -> RemoteLink:
+    """A screen attached to one replica, and to no other."""
+    pid = cluster.replicas[index].process.pid
+    for number in range(1, 10):
+        found = running_cores(str(cluster._place / f"state-{number}"))
+        if here := next((each for each in found if each.welcome.pid == pid), None):
+            return RemoteLink(here)
+    raise AssertionError("it is not found")
+
+
+async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
+    cluster: ReplicaCluster,
+) -> None:
+    one, two = cluster.replicas
+    link = await asyncio.to_thread(attached, cluster, 0)
+    try:
+        async with http_client() as client, client.get(f"{one.url}/dashboard/events") as page:
+            events = Events(page)
+            for answers_at in ("screen", "dashboard", "screen"):
+                call = await asks(two.url, link)
+                told = await events.until("questions", lambda told: told["waiting"])
+                (shown,), (question,) = told["waiting"], waiting(link)
+                assert question.replica.endswith(f":{two.port}")
+                if answers_at == "screen":
+                    assert await asyncio.wrap_future(link.answer(question.id, RED))
+                else:
+                    given = {"question": shown["id"], "answers": [{"selected": ["red"], "other": ""}]}
+                    headers = {"Origin": one.url, "Content-Type": "application/json"}
+                    place = f"{one.url}/dashboard/answer"
+                    async with client.post(place, data=orjson.dumps(given), headers=headers) as sent:
+                        assert sent.status == 200, await sent.text()
+                assert await call == "answered: red"
+                await until(lambda: not waiting(link))
+                await events.until("questions", lambda told: not told["waiting"])
+    finally:
+        await asyncio.to_thread(link.close)
+
+
+@pytest.mark.slow
+async def test_those_of_a_killed_replica_go_within_ten_seconds_and_a_paused_one_takes_its_answer(
+    cluster: ReplicaCluster,
+) -> None:
+    two = cluster.replicas[1]
+    link = await asyncio.to_thread(attached, cluster, 0)
+    try:
+        call = await asks(two.url, link)
+        two.send(signal.SIGSTOP)
+        (question,) = waiting(link)
+        assert await asyncio.wrap_future(link.answer(question.id, RED))
+        two.send(signal.SIGCONT)
+        assert await call == "answered: red"
+        lost = await asks(two.url, link)
+        two.send(signal.SIGKILL)
+        await until(lambda: not waiting(link), within_s=10)
+        assert link.questions()[0].reason == "its replica is gone"
+        with pytest.raises(Exception):  # noqa: B017 (however the client's library puts it)
+            await asyncio.wait_for(lost, WITHIN_S)
+    finally:
+        await asyncio.to_thread(link.close)
