@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.hosting.telemetry.telemetry import Telemetry
-    from mcpdesk.inbox.answering import Answering
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.programs import Program
     from mcpdesk.recorder.record import CaptureHealth, ExchangeWatch
@@ -158,15 +157,6 @@ class Host:
     def inbox(self) -> Inbox:
         """Questions for a person."""
         return self.services.inbox
-
-    @property
-    def answering(self) -> Answering:
-        """Where they are answered."""
-        if self._sharing is not None:
-            return self._sharing.inbox
-        from mcpdesk.inbox.answering import InboxAnswering
-
-        return InboxAnswering(self.inbox)
 
     @property
     def state_dir(self) -> Path:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +30,26 @@ class _Waiting(Struct):
     question: Question
     future: asyncio.Future[Question]
     timer: asyncio.TimerHandle
+
+
+class Answering(Protocol):
+    """The first of several people who answer wins. Used on the core's loop."""
+
+    async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
+        """Answer a question; False when it no longer waits.
+
+        Raises: ValueError naming the page when the answers do not fit the question; StorageError when it was
+        asked at another replica that cannot be told now.
+        """
+
+    async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
+        """Refuse to answer; False when it no longer waits. Raises: StorageError."""
+
+    async def cancel(self, id: int, by: str = "desk") -> bool:
+        """Close a question without saying yes or no; False when it no longer waits, or does not allow it.
+
+        Raises: StorageError.
+        """
 
 
 class Inbox:
@@ -52,6 +73,8 @@ class Inbox:
         self._listeners: list[Listener] = []
         self.on_audience: Callable[[], object] = lambda: None
         """Called when the first front end comes, or the last one leaves."""
+        self.answering: Answering = InboxAnswering(self)
+        """Where front ends answer."""
         self._numbers = count(1)
         self._clock = clock
 
@@ -193,3 +216,22 @@ class Inbox:
         self.version += 1
         for listener in self._listeners:
             listener(question)
+
+
+class InboxAnswering:
+    """Implements `Answering` for a core that shares its inbox with nobody."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
+        """As `Answering` has it."""
+        return self._inbox.answer(id, answers, by)
+
+    async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
+        """As `Answering` has it."""
+        return self._inbox.decline(id, reason, by)
+
+    async def cancel(self, id: int, by: str = "desk") -> bool:
+        """As `Answering` has it."""
+        return self._inbox.cancel(id, by)

@@ -337,15 +337,15 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question."""
-        return self._let_core(lambda: self._host.answering.answer(question, answers, by))
+        return self._let_core(lambda: self._host.inbox.answering.answer(question, answers, by))
 
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """Decline a waiting question."""
-        return self._let_core(lambda: self._host.answering.decline(question, reason, by))
+        return self._let_core(lambda: self._host.inbox.answering.decline(question, reason, by))
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """Close a waiting question without saying yes or no."""
-        return self._let_core(lambda: self._host.answering.cancel(question, by))
+        return self._let_core(lambda: self._host.inbox.answering.cancel(question, by))
 
     def held(self) -> HoldView:
         """What is to be held, and what is."""

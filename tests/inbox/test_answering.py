@@ -13,8 +13,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.hosting.replicas.engine_questions import Ending, EngineQuestions
 from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.hosting.replicas.shared_inbox import SharedInbox
-from mcpdesk.inbox.answering import Answering, InboxAnswering
-from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.inbox.inbox import Answering, Inbox
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.event_bus import EventBus
@@ -110,7 +109,7 @@ async def seats(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             yield list(two)
     else:
         inbox = Inbox()
-        seat = Seat(inbox, InboxAnswering(inbox))
+        seat = Seat(inbox, inbox.answering)
         yield [seat, seat]
         for question in inbox.questions():
             inbox.withdraw(question.id, "over")

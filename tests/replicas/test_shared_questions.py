@@ -113,7 +113,10 @@ async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
 
 async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> None:
     with engine_server() as server:
-        async with two_desks(tmp_path, server.url) as (one, two), bench(one, (120, 40)) as screen:
+        async with (
+            two_desks(tmp_path, server.url) as (one, two),
+            bench(one, size=(120, 40)) as screen,  # type: ignore[arg-type]
+        ):
             call = asyncio.create_task(called(url_of(two), "paint"))
             await screen.until(lambda: isinstance(screen.app.screen, QuestionScreen))
             dialog = screen.app.screen

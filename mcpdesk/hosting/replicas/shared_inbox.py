@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -28,6 +29,8 @@ from mcpdesk.storage.shared.event_bus import EventBus
 
 PAUSE_S = 0.5
 """Time between two attempts to write while the engine does not take it."""
+LEAVING_S = 2.0
+"""How long what is under way may take at the end."""
 GRACE_S = 2.0
 """How long a question is shown on that the engine does not have: when it lost its data, it is told again."""
 MOST_SHOWN = 2_000
@@ -66,6 +69,8 @@ class SharedInbox:
         self._known_replicas: frozenset[str] = frozenset()
         self._chores: set[asyncio.Task[None]] = set()
         self._sender_aio: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+        inbox.answering = self
         inbox.subscribe(self._note)
         inbox.on_audience = lambda: self._do(self._tell_of_people())
         bus.listen(TOLD, self._hear)
@@ -78,9 +83,10 @@ class SharedInbox:
 
     async def close(self) -> None:
         """Tell the others that nothing of this replica waits any more."""
-        for chore in [*self._chores, *([self._sender_aio] if self._sender_aio else [])]:
-            chore.cancel()
-            await asyncio.gather(chore, return_exceptions=True)
+        self._over.set()
+        left = [*self._chores, *([self._sender_aio] if self._sender_aio else [])]
+        if left:  # a command that is cancelled would leave its connection open
+            await asyncio.wait(left, timeout=LEAVING_S)
         try:
             await self._questions.forget(self._me)
         except EngineAway as error:
@@ -181,12 +187,12 @@ class SharedInbox:
 
     async def _send(self) -> None:
         try:
-            while self._due:
+            while self._due and not self._over.is_set():
                 number, question = next(iter(self._due.items()))
                 try:
                     await self._tell(number, question)
                 except EngineAway:
-                    await asyncio.sleep(PAUSE_S)
+                    await self._pause(PAUSE_S)
                 else:
                     if self._due.get(number) is question:
                         del self._due[number]
@@ -279,7 +285,7 @@ class SharedInbox:
 
     async def _clear(self) -> None:
         """Show what does not wait any more as over, also if nobody said so."""
-        await asyncio.sleep(GRACE_S)
+        await self._pause(GRACE_S)
         shown = [place for place, number in self._numbers.items() if self._inbox.waiting(number)]
         for replica in {replica for replica, _ in shown}:
             is_alive = replica in self._living.others
@@ -306,6 +312,11 @@ class SharedInbox:
                 self._note(question)
         self._known_replicas = frozenset()
         self._follow_replicas()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not beyond the end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), seconds)
 
     def _do(self, work: Any) -> None:
         """Do something with the engine soon; while it is away, it is done when that is back."""
