@@ -37,6 +37,17 @@ def test_every_mistake_is_told_with_its_place(mcpdesk: Run, folder: Path) -> Non
     assert "greet" in finished.stdout
 
 
+def test_what_is_left_out_as_a_helper_is_told(mcpdesk: Run, folder: Path) -> None:
+    (folder / "tools" / "shared.py").write_text("def double(n): return 2 * n\n")
+    (folder / "tools" / "user.py").write_text(
+        'from shared import double\nasync def twice(n: int) -> int:\n    """Twice."""\n    return double(n)\n'
+    )
+    assert (
+        "tools/shared.py:1: note: double is not offered: tools/user.py"
+        in mcpdesk("check", str(folder)).stdout
+    )
+
+
 def test_findings_come_as_json(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
     looked = json.loads(mcpdesk("check", str(folder), "--json").stdout)

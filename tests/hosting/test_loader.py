@@ -167,6 +167,10 @@ def test_imported_file_of_plain_functions_is_a_helper(load: Load) -> None:
     assert names(load(files).tools) == ["a", "double"]
     helped = load({"tools/a.py": "from shared import double\nasync def a(): return double(2)"})
     assert (names(helped.tools), helped.unavailable, helped.problems) == (["a"], [], ())
+    assert helped.helpers == (
+        "tools/shared.py:1: double is not offered: tools/a.py imports the file, "
+        "so its plain functions are helpers; decorate one with @tool to offer it",
+    )
 
 
 def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
@@ -323,6 +327,26 @@ def test_a_decorator_on_one_function_leaves_the_others_offered(tmp_path: Path) -
         "tools/my_file.py:13: plain is a tool as well as those with a decorator; "
         "name it _plain if it is a helper"
     ]
+
+
+def test_a_plain_function_that_looks_like_a_helper_is_a_tool_and_that_is_said(tmp_path: Path) -> None:
+    code = """
+        async def search(): return parse()
+
+        def parse(): ...
+        def clean(): ...
+        def told():
+            'What it does.'
+        """
+    found = found_in(tmp_path, code)
+    assert [name_of(item) for item in found.items] == ["search", "parse", "clean", "told"]
+    plain = "is a tool, though a plain function without docstring and decorator"
+    assert found.remarks == [
+        f"tools/my_file.py:3: parse {plain} that search calls; "
+        "name it _parse if it is a helper, else describe it",
+        f"tools/my_file.py:4: clean {plain}; name it _clean if it is a helper, else describe it",
+    ]
+    assert found_in(tmp_path, "def one(): ...\ndef two(): ...", "tools/plain.py").remarks == []
 
 
 def test_one_bad_function_leaves_the_others(tmp_path: Path) -> None:

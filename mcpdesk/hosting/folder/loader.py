@@ -6,6 +6,7 @@ its `handler` alone.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import logging
 import os
@@ -24,6 +25,7 @@ from mcpdesk.hosting.folder.file_items import (
     FileItems,
     Item,
     mark_of,
+    name_of,
     unreadable_file,
     why_unreadable,
     without_duplicates,
@@ -84,6 +86,8 @@ class LoadedFolder(Struct):
     around_call: AroundCall | None = None
     problems: tuple[str, ...] = ()
     """Problems that belong to no single item, with their places."""
+    helpers: tuple[str, ...] = ()
+    """Which functions are left out because another file uses theirs, a sentence a file, with their places."""
     files: dict[Path, FileItems] = field(default_factory=dict)
     """The items of each file."""
     modules: dict[Path, object] = field(default_factory=dict)
@@ -113,7 +117,9 @@ def load_folder(
         context_problems = reading.read_context()
     finally:
         namespace.restore_unchanged()
-    whole = without_duplicates(_without_helpers(loaded))
+    used = _helper_files(loaded)
+    whole = without_duplicates(found for path, found in loaded.files.items() if path not in used)
+    loaded.helpers = tuple(_helpers_told(loaded, path, user) for path, user in used.items())
     shelves: dict[type, list[Any]] = {
         Tool: loaded.tools,
         Resource: loaded.resources,
@@ -132,12 +138,21 @@ def load_folder(
     return loaded
 
 
-def _without_helpers(loaded: LoadedFolder) -> Iterator[FileItems]:
-    """The items of all files, except imported files that offer nothing."""
-    imported = {path for source in loaded.namespace.sources.values() for path in source.depends}
-    for path, found in loaded.files.items():
-        if not (found.may_be_helper and path in imported):
-            yield found
+def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
+    """Files of plain functions that another file imports, and which one does: they are no items."""
+    users = {path: each.path for each in loaded.namespace.sources.values() for path in each.depends}
+    return {
+        path: users[path] for path, found in loaded.files.items() if found.may_be_helper and path in users
+    }
+
+
+def _helpers_told(loaded: LoadedFolder, path: Path, user: Path) -> str:
+    folder, found = loaded.manifest.folder, loaded.files[path]
+    names = [name_of(each) for each in found.items] + [each.name for _, each in found.broken]
+    place = found.items[0].source if found.items else path.relative_to(folder).as_posix()
+    told = f"{', '.join(names) or 'what it has'} {'is' if len(names) == 1 else 'are'} not offered"
+    why = f"{user.relative_to(folder).as_posix()} imports the file, so its plain functions are helpers"
+    return f"{place}: {told}: {why}; decorate one with @tool to offer it"
 
 
 class _Reading(Struct):
@@ -346,6 +361,8 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
         yield f"{file.path}: offers nothing; {HOW[kind]}"
         return
     has_decorated = any(note_of(each) is not None for each in offered)
+    if not has_decorated:
+        yield from _probable_helpers(file, kind, offered)
     for each in vars(file.module).values() if has_decorated else ():
         if not _is_own(each, file.module) or each.__name__.startswith("_") or note_of(each) is not None:
             continue
@@ -356,6 +373,25 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
             yield f"{file.place(each)}: {each.__name__} {told}"
         elif inspect.iscoroutinefunction(each):
             yield f"{file.place(each)}: {each.__name__} is not offered: others here are decorated, it is not"
+
+
+def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
+    """Plain functions without a docstring beside `async` ones, or called by others of their file."""
+    has_async = any(_is_async(each) for each in offered)
+    called = {
+        node.func.id: function.name
+        for function in file.tree.body
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id != function.name
+    }
+    for each in offered:
+        name = each.__name__
+        if _is_async(each) or inspect.getdoc(each) or name == "handler" or not (has_async or name in called):
+            continue
+        why = f" that {called[name]} calls" if name in called else ""
+        told = f"is a {kind}, though a plain function without docstring and decorator{why}"
+        yield f"{file.place(each)}: {name} {told}; name it _{name} if it is a helper, else describe it"
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
