@@ -112,6 +112,7 @@ def export_command(
             numbers = export.with_parts(index, view.lines)
             if ending == "cases":
                 numbers = recorded_cases.recordable(index, numbers)
+                _tell_of_servers({index.exchange(number).server for number in numbers})
             if ending == "capture":
                 pieces = redacted(archive, _redactor(), numbers if query else None)
             elif ending in with_logs:
@@ -123,6 +124,12 @@ def export_command(
             print_message(
                 f"{len(numbers) - left:,} exchanges{f'; {left:,} did not pass over HTTP' if left else ''}"
             )
+
+
+def _tell_of_servers(names: set[str]) -> None:
+    if len(names) > 1:
+        told = ", ".join(sorted(names))
+        print_message(f"These are calls of {told}; --filter server:NAME takes those of one.")
 
 
 @contextmanager

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import orjson
 
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
+from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import changed_request, message
 from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.varying_values import has_shapes, known_texts, longest_part, pattern_of
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 _LONGEST = 4_000
 """Characters of a text that a case expects whole."""
+_FEWEST = 4
+"""Characters of an error that say something."""
+_NO_NAME = re.compile(r"\W")
 
 
 def recordable(index: Index, numbers: Iterable[int]) -> list[int]:
@@ -56,12 +62,14 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
     params = _member(_asked(index, exchange), "params")
     target = params.get("uri" if kind == "resource" else "name")
     last = last_round(index, exchange)
-    expect = _expectation(_read(index, last, last.response))
+    given = known_texts([target, params.get("arguments")])
+    known = frozenset(text for text in given if MASK not in text)
+    expect = _expectation(_read(index, last, last.response), known)
     if not isinstance(target, str) or expect is None:
         return None
     case: dict[str, Any] = {"name": f"{kind} {target}", kind: target}
     if kind != "resource" and params.get("arguments"):
-        case["arguments"] = params["arguments"]
+        case["arguments"] = _with_variables(params["arguments"])
     if answers := list(_answers(index, exchange)) or answered(exchange):
         case["answers"] = answers
     return case | {"expect": expect}
@@ -72,9 +80,18 @@ def _asked(index: Index, exchange: Exchange) -> Mapping[str, Any]:
     return changed_request(index, exchange) or _read(index, exchange, exchange.request)
 
 
-def _expectation(response: Mapping[str, Any]) -> dict[str, Any] | None:
+def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments in which a secret is to come from the environment: `${API_KEY}` for `api_key`."""
+    return {
+        name: f"${{{_NO_NAME.sub('_', name).upper()}}}" if isinstance(value, str) and MASK in value else value
+        for name, value in arguments.items()
+    }
+
+
+def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any] | None:
+    """What came. What is another each time is expected by its shape, a secret as anything."""
     if "error" in response:
-        return {"error": str(_member(response, "error").get("message", ""))}
+        return {"error": _words(str(_member(response, "error").get("message", "")), known)}
     if not isinstance(response.get("result"), dict):
         return None
     result = response["result"]
@@ -82,10 +99,21 @@ def _expectation(response: Mapping[str, Any]) -> dict[str, Any] | None:
         return None  # a task, or questions that nobody answered
     text = _text(result)
     if result.get("isError"):
-        return {"error": text[:_LONGEST] or True}
+        return {"error": _words(text, known)}
     if "structuredContent" in result:
-        return {"structured": result["structuredContent"]}
-    return {"text": text} if len(text) <= _LONGEST else {"contains": text[:_LONGEST]}
+        structured = result["structuredContent"]
+        pattern = pattern_of(structured, known)
+        return {"structured_like": pattern} if has_shapes(pattern) else {"structured": structured}
+    if len(text) > _LONGEST:
+        return {"contains": _words(text, known)}
+    pattern = pattern_of(text, known)
+    return {"like": pattern} if has_shapes(pattern) else {"text": text}
+
+
+def _words(text: str, known: Set[str]) -> Any:
+    """Words that are the same each time; True where there are too few."""
+    found = longest_part(pattern_of(text[:_LONGEST], known))
+    return found if len(found) >= _FEWEST or found == text else True
 
 
 def _text(result: Mapping[str, Any]) -> str:

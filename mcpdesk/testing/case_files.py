@@ -35,6 +35,10 @@ class Expectation(Struct, frozen=True):
     structured: Any = None
     has_structured: bool = False
     """Whether `structured` is expected; null can be, too."""
+    like: str | None = None
+    """All of the text, where `{{time}}` and the like stand for what varies."""
+    structured_like: Any = None
+    """The structured content, in the same way; None: nothing is expected."""
     schema: dict[str, Any] | None = None
     """Of the structured content, or else of the text as JSON."""
     error: str | None = None
@@ -184,12 +188,19 @@ def _expectation(entry: dict[str, Any], place: str) -> Expectation:
         matches=patterns,
         structured=given.values.get("structured"),
         has_structured="structured" in given.values,
+        like=given.take("like", str, None),
+        structured_like=given.values.get("structured_like"),
         schema=given.take("schema", dict, None),
         error="" if error is True else error,
         under_ms=given.number("under_ms", None),
     )
-    given.end(("text", "contains", "matches", "structured", "schema", "error", "under_ms"))
+    given.end(_EXPECTED)
     return found
+
+
+_EXPECTED = (
+    "text", "contains", "matches", "structured", "like", "structured_like", "schema", "error", "under_ms",
+)  # fmt: skip
 
 
 _TYPES: dict[type, str] = {str: "a text", dict: "an object", list: "a list"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import os
 import re
 import time
 from collections import deque
@@ -12,8 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mcpdesk.errors import CallError
+from mcpdesk.recorder.varying_values import fits
 from mcpdesk.testing.case_files import DECLINED, Case, Expectation
 
 if TYPE_CHECKING:
@@ -171,6 +174,10 @@ async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAn
 async def make_call(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CallAnswer:
     """Make the call of a case, and answer what it asks. Never raises for what the server does."""
     answers.begin(case.answers)
+    arguments, missing = filled_in(case.arguments)
+    if missing:
+        return CallAnswer(error=f"the case needs the environment variable {missing[0]}, which is not set")
+    case = replace(case, arguments=arguments)
     try:
         async with asyncio.timeout(case.timeout_s):
             return await _answer(case, connection)
@@ -178,6 +185,27 @@ async def make_call(case: Case, connection: ServerConnection, answers: ScriptedA
         return CallAnswer(error=f"no answer within {case.timeout_s:g} s")
     except CallError as error:
         return CallAnswer(error=str(error))
+
+
+_VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+
+
+def filled_in(value: Any) -> tuple[Any, list[str]]:
+    """A value whose texts `${NAME}` are those of the environment, and the names of variables that lack."""
+    missing = list[str]()
+
+    def filled(one: Any) -> Any:
+        if isinstance(one, dict):
+            return {key: filled(each) for key, each in one.items()}
+        if isinstance(one, list):
+            return [filled(each) for each in one]
+        if not isinstance(one, str) or (named := _VARIABLE.fullmatch(one)) is None:
+            return one
+        if (given := os.environ.get(named[1])) is None:
+            missing.append(named[1])
+        return given
+
+    return filled(value), missing
 
 
 async def _answer(case: Case, connection: ServerConnection) -> CallAnswer:
@@ -223,6 +251,12 @@ def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
     if expect.has_structured and expect.structured != answer.structured:
         told = _difference(_pretty(expect.structured), _pretty(answer.structured))
         yield "\n".join(["other structured content (- expected, + came):", *told])
+    if expect.like is not None and not fits(expect.like, text):
+        told = _difference(expect.like, text)
+        yield "\n".join(["another text (- expected, {{shapes}} apart, + came):", *told])
+    if expect.structured_like is not None and not fits(expect.structured_like, answer.structured):
+        told = _difference(_pretty(expect.structured_like), _pretty(answer.structured))
+        yield "\n".join(["other structured content (- expected, {{shapes}} apart, + came):", *told])
     if expect.schema is not None:
         yield from _schema_failures(expect.schema, answer)
 

@@ -13,6 +13,7 @@ import pytest
 
 from mcpdesk.recorder.recorded_cases import cases
 from mcpdesk.testing import ServerUnderTest
+from tests.support.folders import write
 from tests.support.terminal import Desk
 from tests.support.traffic import asking_recording
 
@@ -67,6 +68,64 @@ def test_answers_are_kept_in_both_eras() -> None:
     }
     assert asking["answers"] == [{"elicitation": {"place": "garden"}}]
     assert asking["expect"] == {"text": "A party for 12 in the garden."}
+
+
+VARYING = {
+    "mcp.json": '{"name": "varying"}',
+    "tools/varying.py": '''
+        import os, time, uuid
+        from pathlib import Path
+
+
+        async def facts(name: str, api_key: str = "") -> dict:
+            """Facts that are others each time."""
+            here = str(Path(__file__).resolve())
+            facts = {"name": name, "pid": os.getpid(), "at": time.time(), "path": here}
+            return {**facts, "secret": api_key}
+
+
+        async def told(name: str) -> str:
+            """The same as a text."""
+            return f"{name}: {uuid.uuid4()} in {time.perf_counter():.3f} ms by process {os.getpid()}"
+
+
+        async def broken() -> str:
+            """Fails."""
+            raise ValueError(f"no tea since {time.strftime('%H:%M:%S')}")
+        ''',
+}
+
+
+def test_what_is_another_each_time_is_expected_by_its_shape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
+    folder = write(tmp_path / "varying", VARYING)
+    program = [sys.executable, "-m", "mcpdesk", "stdio", str(folder), "--alone"]
+    with ServerUnderTest(f"-- {shlex.join(program)}") as client:
+        client.call("facts", name="Ada", api_key="hunter2-hunter2")
+        client.call("told", name="Ada")
+        client.call("broken")
+    [capture] = (tmp_path / "state").rglob("*.jsonl")
+    file = folder / "cases" / "recorded.json"
+    file.parent.mkdir()
+    assert mcpdesk("export", str(capture), "--as", "cases", "--output", str(file)).returncode == 0
+    facts, told, broken = json.loads(file.read_text())
+    assert facts["arguments"] == {"name": "Ada", "api_key": "${API_KEY}"} and "••••" not in file.read_text()
+    assert facts["expect"]["structured_like"] == {
+        "name": "Ada",
+        "pid": "{{number}}",
+        "at": "{{number}}",
+        "path": "{{path}}",
+        "secret": "{{any}}",
+    }
+    assert told["expect"] == {"like": "Ada: {{uuid}} in {{duration}} by process {{number}}"}
+    assert "no tea since" in broken["expect"]["error"]
+    lacking = mcpdesk("test", str(folder))
+    assert lacking.returncode == 1 and "needs the environment variable API_KEY" in lacking.stdout
+    monkeypatch.setenv("API_KEY", "hunter2-hunter2")
+    finished = mcpdesk("test", str(folder))
+    assert finished.returncode == 0, finished.stdout
 
 
 @pytest.mark.slow

@@ -67,6 +67,8 @@ def test_what_is_exported_is_for_its_owner_alone(
     write(link_to(busy_recording()), [2], ending)
     (file,) = (each for each in tmp_path.rglob("*") if each.is_file())
     assert file.stat().st_mode & 0o777 == 0o600
+    if ending == "cases":  # those of a server elsewhere are not mixed with others'
+        assert file.parent == tmp_path / "cases" / "profiles"
 
 
 def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:

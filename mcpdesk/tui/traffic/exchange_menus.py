@@ -77,27 +77,48 @@ def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None 
 def write(link: Link, numbers: Sequence[int], ending: str) -> str:
     """Write exchanges with their parts to a new file of the owner alone, in the working folder; say how many.
 
-    Test cases go to the others of their server, where that is a folder here. Raises: OSError.
+    Test cases go to a file for each server. Raises: OSError.
     """
     index = link.traffic
     whole = export.with_parts(index, numbers)
-    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}.{ending}"
     if ending == "cases":
-        whole = recordable(index, whole)
-        if not whole:
-            return "There is no answered call of a client among them to make a case of"
-        path = _case_folder(link, whole) / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
-        path.parent.mkdir(exist_ok=True)
+        return _write_cases(link, recordable(index, whole))
+    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}.{ending}"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
-        if ending == "cases":
-            file.writelines(cases(index, whole, partial(_answered, link.questions())))
-        elif ending == "har":
+        if ending == "har":
             file.writelines(export.har(index, whole))
         else:
             file.writelines(_WITH_LOGS[ending](index, whole, logs_of(link)))
     written = len(export.posted(index, whole)) if ending == "har" else len(whole)
     left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
     return f"{written:,} exchange{'' if written == 1 else 's'} written to {path}{left}"
+
+
+def _write_cases(link: Link, numbers: Sequence[int]) -> str:
+    """Write the calls of each server to a file of test cases, and say how they are run.
+
+    Of a folder they lie in its `cases/`; of a server elsewhere in a folder of its name below `cases/` here.
+    Raises: OSError.
+    """
+    by_server = dict[str, list[int]]()
+    for number in numbers:
+        by_server.setdefault(link.traffic.exchange(number).server, []).append(number)
+    told = [_write_cases_of(link, server, calls) for server, calls in by_server.items()]
+    return "; ".join(told) or "There is no answered call of a client among them to make a case of"
+
+
+def _write_cases_of(link: Link, server: str, numbers: Sequence[int]) -> str:
+    name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
+    shown = next((one for one in link.view().servers if one.name == server), None)
+    is_here = shown is not None and bool(shown.folder) and Path(shown.folder).is_dir()
+    folder = Path(shown.folder) / "cases" if shown is not None and is_here else Path.cwd() / "cases" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
+    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
+        file.writelines(cases(link.traffic, numbers, partial(_answered, link.questions())))
+    target = shown.folder if shown is not None and is_here else f"TARGET --cases {folder}"
+    count = f"{len(numbers):,} exchange{'' if len(numbers) == 1 else 's'}"
+    return f"{count} written to {path} · mcpdesk test {target}"
 
 
 def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
@@ -133,13 +154,6 @@ def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
         given = [*answer.selected, *filter(None, [answer.other])]
         plain = given if page.multi_select else given[0] if given else ""
         yield {"question": page.question, "answer": plain}
-
-
-def _case_folder(link: Link, numbers: Sequence[int]) -> Path:
-    servers = {link.traffic.exchange(number).server for number in numbers}
-    folders = [one.folder for one in link.view().servers if one.name in servers and one.folder]
-    place = Path(folders[0]) if len(servers) == len(folders) == 1 else Path.cwd()
-    return place / "cases" if place.is_dir() else Path.cwd()
 
 
 def comparison(index: Index, first: int, second: int) -> CompareScreen:

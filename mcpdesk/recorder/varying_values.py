@@ -1,0 +1,130 @@
+"""What differs from one run to the next: times, durations, ids, paths. Found and matched by their shape.
+
+A pattern is a text, or JSON with texts, in which `{{time}}` and the like stand for any value of that shape.
+`mcpdesk test` compares with patterns; recorded test cases are written with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+from typing import Any, Final
+
+from mcpdesk.recorder.masking import MASK
+
+_CLOCK = r"\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
+_UNIT = r"(?:ns|us|µs|μs|ms|milliseconds?|s|secs?|seconds?|minutes?|min|hours?|h)"
+SHAPES: Final[dict[str, str]] = {
+    "uuid": r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}",
+    "time": rf"(?:\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_CLOCK}(?:Z|[+-]\d{{2}}:?\d{{2}})?)?|{_CLOCK})",
+    "duration": rf"\d+(?:[.,]\d+)?\s?{_UNIT}",
+    "number": r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?",
+    "path": r"(?:~|[A-Za-z]:)?[/\\][^\s\"'`<>|:;,()\[\]{}]+",
+    "id": r"[A-Za-z0-9][A-Za-z0-9_-]*",
+    "any": r"[\s\S]*?",
+}
+"""What may stand for each name, as a regular expression."""
+_PLACEHOLDER = re.compile(rf"\{{\{{({'|'.join(SHAPES)})\}}\}}")
+_NUMBERS = frozenset({"number", "id", "time", "duration", "any"})
+"""Shapes that a JSON number may have, too."""
+_IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
+    ("any", rf"{MASK}(?:[^\s\"']*{MASK})?"),
+    ("uuid", rf"(?<![\w-]){SHAPES['uuid']}(?![\w-])"),
+    ("time", rf"(?<![\w.:-])(?:\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?:Z|[+-]\d{{2}}:?\d{{2}})?"
+     r"|\d{4}-\d{2}-\d{2}|\d{2}:\d{2}:\d{2}(?:[.,]\d+)?)(?![\w:-])"),
+    ("number", r"(?<![\w.-])1[5-9]\d{8}(?:\d{3}(?:\d{3})?|\.\d+)?(?![\w.])"),  # a Unix time
+    ("duration", rf"(?<![\w.,-])\d+(?:[.,]\d+)?\s?{_UNIT}(?![\w/])"),
+    ("number", r"(?i:(?<=\bpid[ =:])|(?<=\bpid: )|(?<=\bprocess ))\d+\b"),
+    ("path", r"(?<![\w:/.~<}])(?:~|[A-Za-z]:)?/(?:[^\s\"'`<>|:;,()\[\]{}/]+/)+[^\s\"'`<>|:;,()\[\]{}]*"),
+    ("id", r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}(?![\w-])"),
+)  # fmt: skip
+"""Names and where such values are found in a text, those that hold others first."""
+_FOUND = re.compile("|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_IN_TEXT)))
+_VARYING_NAMES = re.compile(
+    r"(?:^|_)(?:pid|ppid|port|id|uuid|guid|etag|nonce|token|duration|elapsed|took|latency|uptime|age|time"
+    r"|timestamp|ts|date|at|started|ended|finished|created|updated|modified|expires|mtime|ctime|now|seconds"
+    r"|secs|ms|us|ns)$"
+)
+"""Names of members whose numbers and ids are others each time, as snake case."""
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def pattern_of(value: Any, known: Set[str], name: str = "") -> Any:
+    """A pattern for a value, in which the texts of `known` stay: what was asked for is the same each time.
+
+    `name` is that of the member which has the value.
+    """
+    if isinstance(value, dict):
+        return {key: pattern_of(each, known, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [pattern_of(each, known, name) for each in value]
+    if isinstance(value, bool) or value is None or str(value) in known:
+        return value
+    varies = _VARYING_NAMES.search(_CAMEL.sub("_", name).lower().replace("-", "_")) is not None
+    if isinstance(value, int | float):
+        return "{{number}}" if varies else value
+    pattern = _in_text(value, known)
+    is_id = varies and pattern == value and re.fullmatch(SHAPES["id"], value) and any(map(str.isdigit, value))
+    return "{{id}}" if is_id else pattern
+
+
+def _in_text(text: str, known: Set[str]) -> str:
+    def named(found: re.Match[str]) -> str:
+        name = _IN_TEXT[int((found.lastgroup or "at0")[2:])][0]
+        return found[0] if found[0] in known else f"{{{{{name}}}}}"
+
+    return _FOUND.sub(named, text)
+
+
+def known_texts(value: Any) -> Iterator[str]:
+    """The texts and numbers in a value, as texts: what was asked for is the same each time."""
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from known_texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from known_texts(each)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def has_shapes(pattern: Any) -> bool:
+    """Whether anything in it stands for a shape."""
+    return any(_PLACEHOLDER.search(each) for each in known_texts(pattern))
+
+
+def longest_part(pattern: str) -> str:
+    """The longest piece of a text that does not vary."""
+    return max((piece.strip() for piece in _PLACEHOLDER.split(pattern)[::2]), key=len)
+
+
+def fits(pattern: Any, value: Any) -> bool:
+    """Whether a value is as a pattern says."""
+    if isinstance(pattern, dict):
+        return (
+            isinstance(value, dict)
+            and pattern.keys() == value.keys()
+            and all(fits(each, value[key]) for key, each in pattern.items())
+        )
+    if isinstance(pattern, list):
+        return isinstance(value, list) and len(pattern) == len(value) and all(map(fits, pattern, value))
+    if isinstance(pattern, str) and (only := _PLACEHOLDER.fullmatch(pattern)) is not None:
+        if only[1] == "any":
+            return True
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and only[1] in _NUMBERS:
+            return True
+    if isinstance(pattern, str) and isinstance(value, str):
+        return re.fullmatch(_expression(pattern), value) is not None
+    return (type(pattern) is type(value) and pattern == value) or _is_same_number(pattern, value)
+
+
+def _is_same_number(one: Any, other: Any) -> bool:
+    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (one, other))
+    return numbers and one == other
+
+
+def _expression(pattern: str) -> str:
+    """A pattern as a regular expression."""
+    pieces = _PLACEHOLDER.split(pattern)
+    return "".join(SHAPES[piece] if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))
