@@ -27,6 +27,10 @@ HIDDEN = "••••"
 """Stands for a secret wherever a value is shown."""
 
 
+LARGEST = 2**53
+"""A number without another limit."""
+
+
 class SettingKind(StrEnum):
     """How a setting is written."""
 
@@ -49,7 +53,7 @@ class Setting(Struct, frozen=True):
     """Names of the environment variables; the first that is set wins."""
     help: str
     least: int = 0
-    most: int = 2**53
+    most: int = LARGEST
     pattern: str = ""
     """A pattern that a text, or each text of a list, must match in full."""
     allowed: str = ""
@@ -482,7 +486,8 @@ def allowed(setting: Setting) -> str:
     """What a setting may be, in words."""
     match setting.kind:
         case SettingKind.INTEGER:
-            return f"a whole number from {setting.least} to {setting.most}"
+            up_to = f" to {setting.most}" if setting.most < LARGEST else " on"
+            return f"a whole number from {setting.least}{up_to}"
         case SettingKind.BYTES:
             return f"a number of bytes, at least {setting.least}, such as 65536, 512K or 16M"
         case SettingKind.SWITCH:

@@ -98,8 +98,7 @@ def commands_page() -> str:
         ctx = click.Context(command, parent=root, info_name=name)
         usage = " ".join(command.collect_usage_pieces(ctx))
         options = [each for each in command.params if isinstance(each, click.Option)]
-        records = (each.get_help_record(ctx) for each in options if not FLAGS.intersection(each.opts))
-        rows = [(code(record[0]), cell(record[1])) for record in records if record]
+        rows = [option_row(each, ctx) for each in options if not FLAGS.intersection(each.opts)]
         parts += [
             f"\n## mcpdesk {name}\n\n```text\nmcpdesk {name} {usage}\n```\n",
             *prose(command.help or ""),
@@ -110,6 +109,18 @@ def commands_page() -> str:
         if command.epilog:
             parts.append(f"\n```text\n{verbatim(command.epilog)}\n```\n")
     return "".join(parts)
+
+
+def option_row(option: click.Option, ctx: click.Context) -> tuple[str, str]:
+    """An option and what it does. What there is to choose from is told in the text: it may be long."""
+    record = option.get_help_record(ctx)
+    assert record is not None
+    written, told = record
+    if isinstance(option.type, click.Choice):
+        choices = [str(each) for each in option.type.choices]
+        written = written.replace(f"[{'|'.join(choices)}]", (option.name or "").upper())
+        told = f"{told} One of {', '.join(choices)}."
+    return code(written), cell(told)
 
 
 def prose(text: str) -> Iterator[str]:
