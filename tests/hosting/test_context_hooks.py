@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from mcpdesk.hosting.host import Host
 from mcpdesk.testing.case_files import Case, Expectation
 from mcpdesk.testing.case_run import CallAnswer, make_call
@@ -88,8 +90,13 @@ def noted(folder: Path) -> list[str]:
     return (folder / "log.txt").read_text().splitlines()
 
 
-async def test_what_lifespan_yields_is_the_state_of_every_handler(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path)
+@pytest.mark.parametrize("above", ["", "@asynccontextmanager\n    "])
+async def test_what_lifespan_yields_is_the_state_of_every_handler(tmp_path: Path, above: str) -> None:
+    context = CONTEXT.replace("async def lifespan", f"{above}async def lifespan")
+    context = context.replace(
+        "    from pathlib", "    from contextlib import asynccontextmanager\n    from pathlib"
+    )
+    folder = folder_with(tmp_path, **{"context.py": context})
     async with running(folder, tmp_path) as (_, call):
         assert (await call("state", word="a")).text == "2 a"
         assert (await call("plain")).text == "2 in a thread"

@@ -324,8 +324,8 @@ def test_a_decorator_on_one_function_leaves_the_others_offered(tmp_path: Path) -
     )
     assert [name_of(item) for item in found.items] == ["a", "x://y", "see", "plain"]
     assert found.remarks == [
-        "tools/my_file.py:13: plain is a tool as well as those with a decorator; "
-        "name it _plain if it is a helper"
+        "tools/my_file.py:13: plain is a tool without a decorator, beside others that have one; "
+        "write @tool above it, or name it _plain if it is a helper"
     ]
 
 

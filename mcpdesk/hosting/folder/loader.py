@@ -217,6 +217,8 @@ class _Reading(Struct):
         create, lifespan, around = found.values()
         loaded, kept = self.loaded, self.before.lifespan
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
+            lifespan = inspect.unwrap(lifespan)  # other frameworks want it under @asynccontextmanager
+        if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
             where = f"{place}:{lifespan.__code__.co_firstlineno}"
             raise RegistrationError("lifespan is an `async def` with one `yield`", where)
         if around is not None and not inspect.iscoroutinefunction(around):
@@ -367,9 +369,8 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
         if not _is_own(each, file.module) or each.__name__.startswith("_") or note_of(each) is not None:
             continue
         if each in offered:
-            told = (
-                f"is a {kind} as well as those with a decorator; name it _{each.__name__} if it is a helper"
-            )
+            told = f"is a {kind} without a decorator, beside others that have one; write @{kind} above it"
+            told += f", or name it _{each.__name__} if it is a helper"
             yield f"{file.place(each)}: {each.__name__} {told}"
         elif inspect.iscoroutinefunction(each):
             yield f"{file.place(each)}: {each.__name__} is not offered: others here are decorated, it is not"
