@@ -115,8 +115,8 @@ def check_command(
     remarks = [_remark(each, strict) for each in report.findings]
     differences = list[_Remark]()
     is_locked = lock or update or lock_file is not None
+    place = lock_file or (server_folder(target) if is_folder else Path()) / LOCK_NAME
     if is_locked:
-        place = lock_file or (server_folder(target) if is_folder else Path()) / LOCK_NAME
         is_faulty = any(each.is_mistake for each in remarks)
         differences = _differences(place, report.items, is_faulty, update)
     if max_tokens is not None:
@@ -129,7 +129,7 @@ def check_command(
     if junit is not None:
         write_report(junit, _junit(told, report.items))
     if sarif is not None:
-        write_report(sarif, _sarif(told, target if is_folder else ""))
+        write_report(sarif, _sarif(told, target if is_folder else "", place if is_locked else None))
     if as_json:
         facts = {"findings": [each.facts("level") for each in remarks]}
         if is_for_clients:
@@ -277,20 +277,45 @@ def _junit(remarks: Sequence[_Remark], items: Sequence[CatalogueItem]) -> str:
     return junit_report("mcpdesk check", cases)
 
 
+HOME = "https://github.com/mcpdesk/mcpdesk"
 _SARIF_LEVELS = {"error": "error", "warning": "warning", ContractVerdict.BREAKING: "error"}
+_SARIF_RULES = {
+    "error": "What is offered has a mistake",
+    "warning": "Models or clients have trouble with it",
+    "note": "It may not be meant so",
+    ContractVerdict.BREAKING: "A client that works today would break",
+    ContractVerdict.COMPATIBLE: "The contract has changed, and clients of today go on working",
+    ContractVerdict.WORDING: "What models and persons read has changed",
+}
 
 
-def _sarif(remarks: Sequence[_Remark], folder: str) -> str:
+def _sarif(remarks: Sequence[_Remark], folder: str, lock: Path | None) -> str:
     """A result for each remark, at its line of a file below `folder`. Source: SARIF 2.1.0."""
-    rules = {each.rule or each.word: each.origin.get("source", "") for each in remarks}
-    listed = [{"id": rule, **({"helpUri": uri} if uri else {})} for rule, uri in sorted(rules.items())]
-    driver = {"name": "mcpdesk", "version": __version__, "rules": listed}
-    run = {"tool": {"driver": driver}, "results": [_sarif_result(each, folder) for each in remarks]}
+    rules = {each.rule or each.word: each for each in remarks}
+    driver = {
+        "name": "mcpdesk",
+        "version": __version__,
+        "informationUri": HOME,
+        "rules": [_sarif_rule(rule, rules[rule]) for rule in sorted(rules)],
+    }
+    run = {"tool": {"driver": driver}, "results": [_sarif_result(each, folder, lock) for each in remarks]}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _sarif_result(remark: _Remark, folder: str) -> dict[str, Any]:
+def _sarif_rule(rule: str, remark: _Remark) -> dict[str, Any]:
+    """What a kind of remark means, in the members that code scanning of GitHub asks for."""
+    origin = remark.origin
+    told = f"{origin['client']}: {origin['effect']}" if origin else _SARIF_RULES[remark.word]
+    help_text = (
+        f"Known since {origin['date']}: {origin['source']}" if origin else f"See mcpdesk check, {HOME}."
+    )
+    texts = {"shortDescription": told, "fullDescription": f"{told}.", "help": help_text}
+    described = {"id": rule, **{member: {"text": text} for member, text in texts.items()}}
+    return described | ({"helpUri": origin["source"]} if origin else {})
+
+
+def _sarif_result(remark: _Remark, folder: str, lock: Path | None) -> dict[str, Any]:
     told = ": ".join(part for part in (remark.subject, remark.message) if part)
     result: dict[str, Any] = {
         "ruleId": remark.rule or remark.word,
@@ -299,12 +324,17 @@ def _sarif_result(remark: _Remark, folder: str) -> dict[str, Any]:
     }
     file, _, line = remark.place.rpartition(":")
     if not line.isdecimal():
-        file, line = remark.place, ""
-    if file and folder and file != "built-in":
-        uri = Path(os.path.relpath(Path(folder).expanduser() / file)).as_posix()
-        where: dict[str, Any] = {"artifactLocation": {"uri": quote(uri)}}
-        if line:
-            where["region"] = {"startLine": max(1, int(line))}
+        file, line = remark.place, "1"
+    if file in ("", "built-in"):
+        file = "mcp.json"  # a report without any place is refused by those who show it beside the code
+    path = Path(folder).expanduser() / file
+    if lock is not None and (not folder or file == lock.name):
+        path = lock
+    if folder or lock is not None:
+        where = {
+            "artifactLocation": {"uri": quote(Path(os.path.relpath(path)).as_posix())},
+            "region": {"startLine": max(1, int(line))},
+        }
         result["locations"] = [{"physicalLocation": where}]
     return result
 

@@ -258,6 +258,27 @@ def test_reports_for_machines_have_the_place_of_each_mistake(
     assert result["level"] == "error"
     assert location["artifactLocation"]["uri"].endswith("/tools/echo.py")
     assert location["region"] == {"startLine": 2}
+    for rule in run["tool"]["driver"]["rules"]:  # code scanning of GitHub wants all of them
+        assert all(rule[member]["text"] for member in ("shortDescription", "fullDescription", "help"))
+
+
+def test_what_has_no_line_of_its_own_is_reported_at_the_manifest_or_at_the_lock_file(
+    mcpdesk: Run, folder: Path, tmp_path: Path
+) -> None:
+    lock, sarif = tmp_path / "old.json", tmp_path / "report.sarif"
+    echo(folder)
+    mcpdesk("check", str(folder), "--lock-file", str(lock))
+    (folder / "tools" / "echo.py").unlink()
+    reports = ("--sarif", str(sarif), "--clients")
+    assert mcpdesk("check", str(folder), "--lock-file", str(lock), *reports).returncode == 1
+    [run] = json.loads(sarif.read_text())["runs"]
+    places = {
+        each["ruleId"]: (where["artifactLocation"]["uri"].rpartition("/")[2], where["region"])
+        for each in run["results"]
+        for where in [each["locations"][0]["physicalLocation"]]
+    }
+    assert places["breaking"] == ("old.json", {"startLine": 1})
+    assert ("mcp.json", {"startLine": 1}) in places.values()
 
 
 def test_any_server_has_a_lock(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
