@@ -319,9 +319,15 @@ class ClientView:
         return Presence.QUIET if is_quiet else Presence.CONNECTED
 
 
+def presences(clients: Iterable[ClientView], now: float) -> tuple[int, int]:
+    """How many clients are connected, and how many are quiet, the desk itself not counted."""
+    seen = [one.presence(now) for one in clients if one.transport != "memory"]
+    return seen.count(Presence.CONNECTED), seen.count(Presence.QUIET)
+
+
 def connected(clients: Iterable[ClientView], now: float) -> int:
     """How many clients are connected, the desk itself not counted."""
-    return sum(one.transport != "memory" and one.presence(now) is Presence.CONNECTED for one in clients)
+    return presences(clients, now)[0]
 
 
 class JobKind(StrEnum):

@@ -74,7 +74,7 @@ class DeskApp(App[None]):
     TITLE = "mcpdesk"
     CSS_PATH = PACKAGE / "tui" / "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall"), (40, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
     main_type: type[MainScreen] = MainScreen
     """The screen behind all dialogs."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from textual.app import App
-from textual.color import Color, ColorParseError
+from textual.color import BLACK, WHITE, Color, ColorParseError
 from textual.theme import Theme
 
 from mcpdesk.paths import config_folder, package_themes, state_folder
@@ -23,6 +23,17 @@ from mcpdesk.tui.render.safe_text import one_line
 DEFAULT = "night"
 ANSI_VARIABLES = {"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"}
 """What the toolkit's own styles ask of a theme of terminal colours."""
+GROUNDS = ("background", "surface", "panel")
+"""What letters stand on, as variables of a theme."""
+LETTERS = (
+    *("foreground", "text-muted", "text-disabled", "footer-key-foreground"),
+    *("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error"),
+)
+LEAST_CONTRAST = 4.5
+"""Of letters to what they stand on, as the accessibility guidelines ask for; a theme may have more."""
+_MIDDLE = 0.23
+"""On what is as bright as this black and white are equally well read; 0.05 is what black has."""
+_STEPS = 20
 _FIELDS = frozenset(field.name for field in fields(Theme))
 _SWITCH, _NUMBER = ((bool,), "true or false"), ((int, float), "a number")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -56,15 +67,19 @@ def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeEr
 def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str, str]:
     """The variables of a theme, so that our lists can be read in it.
 
-    Muted text becomes a colour instead of "auto 60%", which line widgets cannot resolve. The cursor of a list
-    without the focus is seen too: some themes of the toolkit draw it in the colours of the page. Without
-    colour the cursor is told by its style alone.
+    Muted text becomes a colour instead of "auto 60%", which line widgets cannot resolve. Letters that are too
+    faint for what they stand on become darker or brighter. The cursor of a list without the focus is seen
+    too: some themes of the toolkit draw it in the colours of the page. Without colour the cursor is told by
+    its style alone.
     """
     changed = dict(variables)
     page, letters = variables["background"], variables["foreground"]
     for name, share in (("text-muted", 0.64), ("text-disabled", 0.42)):
         if variables[name].startswith("auto"):
             changed[name] = Color.parse(page).blend(Color.parse(letters), share, alpha=1).hex
+    if grounds := list(filter(None, (_known(changed[name]) for name in GROUNDS))):
+        own = {name: colour for name in LETTERS if (colour := _known(changed[name])) is not None}
+        changed |= {name: _legible(colour, grounds).hex for name, colour in own.items()}
     for cursor, style in (("block-cursor", "bold reverse"), ("block-cursor-blurred", "reverse")):
         if not has_colour:
             changed |= {f"{cursor}-background": page, f"{cursor}-foreground": letters}
@@ -72,6 +87,35 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
             continue
         changed[f"{cursor}-text-style"] = style
     return changed
+
+
+def _known(text: str) -> Color | None:
+    """A colour, unless only the terminal knows what it looks like, or what stands below it."""
+    try:
+        colour = Color.parse(text)
+    except ColorParseError:
+        return None
+    return colour if colour.ansi is None and not colour.auto and colour.a == 1 else None
+
+
+def _legible(colour: Color, grounds: Sequence[Color]) -> Color:
+    """A colour, as much nearer to black or white as it takes to be read on all grounds."""
+    lightest, darkest = (end(map(_luminance, grounds)) + 0.05 for end in (max, min))
+    far = WHITE if lightest < _MIDDLE else BLACK
+    for step in range(_STEPS):
+        nearer = colour.blend(far, step / _STEPS, alpha=1)
+        own = _luminance(nearer) + 0.05
+        if max(own / lightest, darkest / own) >= LEAST_CONTRAST:
+            return nearer
+    return far
+
+
+def _luminance(colour: Color) -> float:
+    """How bright a colour is, 0 to 1, by the formula of the accessibility guidelines."""
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def load_theme(path: Path) -> Theme:

@@ -43,21 +43,26 @@ SIZES = ((80, 24), (120, 40), (200, 60))
 QUESTION = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
 EVERY_SCREEN = (
     ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
-    ("traffic", ("2",), ("tools/call", "withdraw-cash", " hold ")),
+    ("error", ("slash", *"crash", "enter", "slash", "escape", "ctrl+r"), ("ZeroDivisionError",)),
+    ("traffic", ("escape", "escape", "2"), ("tools/call", "withdraw-cash", " hold ")),
     ("exchange", ("up", "enter"), ("request", "handler", " hold ")),
     ("waterfall", ("escape", "escape", "w"), ("shaping", "handler")),
     ("hold", ("w", "H"), ("Held messages", "begins to hold")),
-    ("activity", ("escape", "escape", "3"), ("No question was asked yet", "next part")),
+    ("jobs", ("escape", "escape", "3"), ("watching the sea", "kill")),
+    ("activity", ("left_square_bracket",), ("No question was asked yet", "next part")),
     ("clients", ("4",), ("last seen", "notebook 2.1", "capabilities")),
     ("logs", ("5",), ("withdraw", "level debug+")),
     ("statistics", ("6",), ("all calls", "p95", "calls a second")),
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
     ("servers", ("escape", "S"), ("Servers", "add a server")),
+    ("themes", ("escape", "t"), ("Theme", "type to search", "night")),
+    ("news", ("escape", "exclamation_mark"), ("The last news",)),
     ("asking", ("escape", "1", "slash", *"AskUser", "enter"), ("AskUserQuestion", "questions_json")),
     ("question", ("slash", "escape", "enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
 )
 """Of each screen and dialog: name, keys that lead to it from the one before, words it shows at every size."""
+JOB = "echo watching the sea; exec sleep 600"
 EVERYTHING = UpstreamPlan(
     "server-everything", CommandTarget(("npx", "-y", "@modelcontextprotocol/server-everything"))
 )
@@ -116,19 +121,29 @@ async def keep_gallery() -> None:
         (GALLERY / f"{name}.svg").write_text(picture)
 
 
-async def draw_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], str]]:
-    """Names of all screens at one size, the words they have to show, and their pictures."""
+async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], Pilot[None]]]:
+    """Lead through all screens at one size: their names, the words they have to show, and the program."""
     async with running_desk(sample_servers() / "desk", http=True) as link:
         app = DeskApp(link, theme="night")
         async with app.run_test(size=size) as pilot:
-            await asyncio.to_thread(be_a_client, link)
+            headers = await asyncio.to_thread(be_a_client, link)
             await be_a_person(pilot, link, ("3 days in Lisbon",))
+            await asyncio.to_thread(be_busy, link, headers)
             for name, keys, words in EVERY_SCREEN:
                 await press(pilot, *keys)
                 for each in words:
-                    await until(pilot, partial(shows, pilot, each))
-                picture = app.export_screenshot(title=f"mcpdesk, {name}, {size[0]}x{size[1]}")
-                yield name, words, re.sub(r"terminal-\d+", "terminal", picture)
+                    try:
+                        await until(pilot, partial(shows, pilot, each))
+                    except TimeoutError:
+                        raise TimeoutError(f"{name} does not show {each!r}") from None
+                yield name, words, pilot
+
+
+async def draw_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], str]]:
+    """Names of all screens at one size, the words they have to show, and their pictures."""
+    async for name, words, pilot in visit_screens(size):
+        picture = pilot.app.export_screenshot(title=f"mcpdesk, {name}, {size[0]}x{size[1]}")
+        yield name, words, re.sub(r"terminal-\d+", "terminal", picture)
 
 
 async def keep_screens() -> None:
@@ -171,8 +186,8 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     await pilot.pause(0.2)
 
 
-def be_a_client(link: RunningDesk) -> None:
-    """Shake hands, list the tools and call two, over HTTP."""
+def be_a_client(link: RunningDesk) -> dict[str, str]:
+    """Shake hands, list the tools and call two, over HTTP; returns the headers of the session."""
     rules = link.host.rules
     headers = {rules.api_key_header: rules.api_key, "User-Agent": "curl/8.5.0"}
     client = {"name": "notebook", "version": "2.1"}
@@ -182,6 +197,15 @@ def be_a_client(link: RunningDesk) -> None:
     ask(link, headers, 2, "tools/list", {})
     ask(link, headers, 3, "tools/call", {"name": "swatch", "arguments": {}})
     ask(link, headers, 4, "tools/call", {"name": "withdraw-cash", "arguments": {"amount": 5000}})
+    return headers
+
+
+def be_busy(link: RunningDesk, headers: dict[str, str]) -> None:
+    """Call a tool that says how far it is, and start a job that goes on."""
+    coffee = {"name": "brew-coffee", "arguments": {"seconds": 0}, "_meta": {"progressToken": 5}}
+    ask(link, headers, 5, "tools/call", coffee)
+    job = {"name": "BackgroundBash", "arguments": {"command": JOB}}
+    ask(link, headers, 6, "tools/call", job)
 
 
 def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params: dict[str, Any]) -> str:

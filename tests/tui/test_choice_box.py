@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox, TabStrip
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.widgets import staged, until
@@ -32,6 +34,14 @@ async def test_many_labels_are_behind_a_menu() -> None:
         await until(pilot, lambda: isinstance(stage.screen, Menu))
         await pilot.press(*"choice-17", "enter")
         await until(pilot, lambda: box.index == 17)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(20, "● off  ○ unset"), (19, "off ▾")])
+async def test_labels_that_do_not_fit_are_never_cut(width: int, shown: str) -> None:
+    box = ChoiceBox(["on", "off"], 1, optional=True)
+    box.styles.width = width
+    async with staged(box) as (stage, pilot):
+        await until(pilot, lambda: shown in stage.shown())
 
 
 async def test_a_chip_is_pressed_by_key_and_mouse() -> None:

@@ -58,6 +58,17 @@ async def test_header_says_everything_at_once() -> None:
     assert "[red]x␛[0m" in await line(replace(VIEW, servers=(odd,)), server="[red]x\x1b[0m")
 
 
+async def test_clients_that_are_quiet_are_counted_and_called_so() -> None:
+    here = replace(VIEW.clients[0], transport="http", left=None, seen=None)
+    quiet = replace(here, seen=0.0)
+    assert "  2 clients  " in await line(replace(VIEW, clients=(here, here)))
+    assert "  2 clients, 1 quiet  " in await line(replace(VIEW, clients=(here, quiet)))
+    assert "  1 client, quiet  " in await line(replace(VIEW, clients=(quiet,)))
+    assert " 0/1⇄ " in await line(replace(VIEW, clients=(quiet,)), width=60)
+    gone = replace(quiet, left=1.0)
+    assert "  0 clients  " in await line(replace(VIEW, clients=(gone,)))
+
+
 @pytest.mark.parametrize("protection", list(Protection))
 async def test_every_protection_has_a_word_and_a_glyph(protection: Protection) -> None:
     word, style, tip = PROTECTIONS[protection]
@@ -157,7 +168,7 @@ async def test_a_capture_that_is_not_written_is_said_in_red(width: int) -> None:
 
 
 async def test_own_keys_of_the_focused_pane_come_first() -> None:
-    async with running_frame() as (app, pilot):
+    async with running_frame(size=(120, 36)) as (app, pilot):
         await pilot.press("5")
         await pilot.pause()
         footer = app.main.query_one(DeskFooter)
@@ -183,13 +194,18 @@ async def test_palette_and_help_stay_at_any_width(width: int) -> None:
         assert len(text) <= width and "palette" in text and "help" in text
 
 
+VERBS = ("⏎ details", "/ filter", "H hold", "y copy", "r resend", "x export")
+"""The keys of Traffic that its footer names at every size."""
+
+
 async def test_a_wide_footer_names_more_and_a_narrow_one_keeps_what_matters_most() -> None:
     async with running_frame(size=(200, 60), panes=PANES) as (app, pilot):
         footer = app.main.query_one(DeskFooter)
         for size, seen, unseen in (
-            ((200, 60), ("H hold", "e next error", "F filters", "i edit", "m mark"), ()),
-            ((120, 40), ("H hold", "/ filter", "m mark"), ("F filters",)),
-            ((80, 24), ("H hold", "/ filter"), ("m mark", "F filters")),
+            ((200, 60), (*VERBS, "e next error", "F filters", "i edit", "m mark", "M mock"), ()),
+            ((120, 40), (*VERBS, "e next error", "F filters", "i edit", "m mark", "M mock"), ()),
+            ((120, 36), (*VERBS, "m mark", "w waterfall"), ("F filters",)),
+            ((80, 24), VERBS, ("m mark", "F filters")),
         ):
             await pilot.resize_terminal(*size)
             await pilot.press("2")

@@ -91,6 +91,32 @@ def test_search_prefers_labels_and_keeps_order() -> None:
     assert search(FRUIT, "ban")[0].value == 2 and not search(FRUIT, "zzz")
 
 
+def test_words_that_are_not_shown_are_found_after_labels_and_before_scattered_letters() -> None:
+    choices = [
+        Choice("Delay if far", 1),
+        Choice("Compare results", 2, words="diff changed"),
+        Choice("Show the diff", 3),
+        Choice("Copy the configuration", 4, words="api key secret"),
+    ]
+    assert [one.value for one in search(choices, "diff")] == [3, 2, 1]
+    assert [one.value for one in search(choices, "api key")] == [4]
+    assert [one.value for one in search(choices, "chan")] == [2, 4]
+
+
+async def test_a_menu_says_that_nothing_matches_until_something_does() -> None:
+    app: App[None] = App()
+    async with app.run_test(size=(80, 24)) as pilot:
+        menu = Menu("Fruit", FRUIT, filtered=True)
+        await app.push_screen(menu)
+        await pilot.press(*"qq[b")
+        await pilot.pause()
+        told = menu.query_one(".nothing")
+        assert told.display and "Nothing matches “qq[b”. Fewer letters" in str(told.render())
+        await pilot.press("ctrl+u", *"ban")
+        await pilot.pause()
+        assert not told.display and menu.listing.display
+
+
 async def test_two_letters_at_once_jump_once() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("ctrl+o")

@@ -9,12 +9,14 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.values import ItemKind
+from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.screens.logs import LogList
+from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
-from mcpdesk.tui.screens.palette import action_choices, item_choices, theme_choices
+from mcpdesk.tui.screens.palette import action_choices, elsewhere_choices, item_choices, theme_choices
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
 from mcpdesk.tui.traffic.hold_dialog import HoldDialog
-from mcpdesk.tui.widgets.menu import Menu
+from mcpdesk.tui.widgets.menu import Menu, search
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.frame import StubPane, running_frame
@@ -156,6 +158,32 @@ async def test_the_palette_offers_to_hold_messages_on_every_screen(tmp_path: Pat
         await it.pilot.press("ctrl+p", *"hold", "enter")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog))
         assert it.app.main.shown == "traffic"
+
+
+MEANT = (
+    ("1", "changed", "Show what the last save changed"),
+    ("1", "diff", "Compare the last result"),
+    ("2", "diff", "Compare two marked exchanges"),
+    ("2", "latency", "Show where the time went"),
+    ("3", "latency", "Go to the statistics"),
+    ("3", "share", "Export traffic to a file"),
+    ("4", "changed", "Show what the last save changed"),
+    ("4", "breakpoint", "Hold messages that a filter lets pass"),
+    ("5", "api key", "Copy the configuration for a client"),
+    ("5", "approve", "Answer the waiting question"),
+    ("6", "secret", "Copy the configuration for a client"),
+)
+"""Screen, what is typed, and the beginning of what is found among the first three."""
+
+
+async def test_the_palette_finds_what_is_meant_by_other_words() -> None:
+    async with running_frame(panes=PANES) as (app, pilot):
+        for screen, words, wanted in MEANT:
+            await app.main.show_screen(list(SCREENS)[int(screen) - 1])
+            await pilot.pause()
+            choices = [*action_choices(app), *elsewhere_choices(app), *item_choices(app)]
+            found = [one.label for one in search(choices, words)[:3]]
+            assert any(label.startswith(wanted) for label in found), (words, found)
 
 
 async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 from textual.content import Content
 
-from mcpdesk.tui.widgets.part_line import LinePart, PartLine, fit
+from mcpdesk.tui.widgets.part_line import LinePart, PartLine, fit, fit_rows
 
 
 def part(
@@ -26,6 +26,12 @@ def test_low_ranks_are_shortened_first_then_left_out() -> None:
     assert texts(fit(parts, 4)) == ["imp", "d"]
     assert texts(fit(parts, 1)) == ["imp"]
     assert texts(fit([part("日本語", 1), part("ab")], 7)) == ["日本語"]
+
+
+def test_of_two_rows_the_second_has_what_the_first_has_no_room_for_and_the_right_parts() -> None:
+    parts = [part("one", 3), part("two", 1), part("three", 2), part("R", 9, right=True)]
+    assert [texts(row) for row in fit_rows(parts, 9)] == [["one", "three"], ["two", "R"]]
+    assert [texts(row) for row in fit_rows(parts, 6)] == [["one"], ["three", "R"]]
 
 
 class LineApp(App[None]):

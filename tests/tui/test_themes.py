@@ -11,34 +11,14 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from mcpdesk.paths import package_themes
 from mcpdesk.tui.screens.main_screen import PANES
-from mcpdesk.tui.themes import DEFAULT, ThemeError, load_theme, load_themes, readable
+from mcpdesk.tui.themes import DEFAULT, LETTERS, ThemeError, load_theme, load_themes, readable
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from tests.support.contrast import contrast
 from tests.support.frame import running_frame, toasts
 
 OURS, PROBLEMS = load_themes([package_themes()])
 READ_ON = ("background", "surface", "panel")
-TEXTS = (
-    "foreground",
-    "text-muted",
-    "text-primary",
-    "text-error",
-    "text-warning",
-    "text-success",
-    "text-accent",
-)
 MARKS = ("primary", "error", "warning", "success", "accent", "footer-key-foreground")
-
-
-def contrast(one: Color, other: Color) -> float:
-    """The ratio of the accessibility guidelines, 1 to 21."""
-
-    def luminance(colour: Color) -> float:
-        channels = [value / 255 for value in (colour.r, colour.g, colour.b)]
-        red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 def variables_of(theme: Theme) -> dict[str, str]:
@@ -57,7 +37,7 @@ def test_there_are_enough_themes_of_every_kind() -> None:
 def test_theme_can_be_read(name: str) -> None:
     colours, least = variables_of(OURS[name]), 7.0 if name == "contrast" else 4.5
     for ground in READ_ON:
-        for text in TEXTS:
+        for text in LETTERS:
             ratio = contrast(Color.parse(colours[ground]), Color.parse(colours[text]))
             assert ratio >= least, f"{text} on {ground}: {ratio:.1f}"
         for mark in MARKS:
@@ -65,6 +45,26 @@ def test_theme_can_be_read(name: str) -> None:
             assert ratio >= 3.5, f"{mark} on {ground}: {ratio:.1f}"
     ground, text = colours["block-cursor-background"], colours["block-cursor-foreground"]
     assert contrast(Color.parse(ground), Color.parse(text)) >= 4.5
+
+
+@pytest.mark.parametrize("name", [name for name, theme in BUILTIN_THEMES.items() if not theme.ansi])
+def test_themes_of_the_toolkit_can_be_read(name: str) -> None:
+    colours = variables_of(BUILTIN_THEMES[name])
+    for ground in READ_ON:
+        for text in LETTERS:
+            ratio = contrast(Color.parse(colours[ground]), Color.parse(colours[text]))
+            assert ratio >= 4.5, f"{text} on {ground}: {ratio:.1f}"
+
+
+def test_faint_letters_of_a_person_s_theme_are_made_readable(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'primary = "#444444"\nbackground = "#333333"\n\n'
+        '[variables]\ntext-muted = "#3a3a3a"\ntext-error = "auto 80%"\n'
+    )
+    colours = variables_of(load_theme(path))
+    assert contrast(Color.parse(colours["background"]), Color.parse(colours["text-muted"])) >= 4.5
+    assert colours["text-error"] == "auto 80%", "what is mixed as it is drawn is left alone"
 
 
 def test_terminal_theme_uses_the_terminals_own_colours_only() -> None:

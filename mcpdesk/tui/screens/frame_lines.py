@@ -18,7 +18,7 @@ from mcpdesk.link.values import (
     ServerView,
     UpstreamView,
     WorkView,
-    connected,
+    presences,
 )
 from mcpdesk.tui.actions import BY_ID, SCREENS, Action, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
@@ -70,7 +70,7 @@ class DeskHeader(PartLine):
         """Show a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
         now, due = time.time(), view.work.next_callback
         left = "" if due is None else countdown(due - now)
-        peers = connected(view.clients, now)
+        peers = presences(view.clients, now)
         seen = (view, server, tuple(rates), waiting, left, peers, held)
         if seen != self._seen:
             self._seen = seen
@@ -168,10 +168,14 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     yield LinePart(place, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
 
-def _traffic(peers: int, rates: Sequence[float]) -> Iterator[LinePart]:
-    """Who is connected, and how much comes and goes."""
-    action = "screen.show_screen('clients')"
-    yield _part(_count(peers, "client"), "", action, "Who is connected", f"{peers}⇄", 40, right=True)
+def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
+    """Who is connected, and how much comes and goes. `peers`: clients that are connected, and quiet ones."""
+    here, quiet = peers
+    told, short = _count(here + quiet, "client"), f"{here + quiet}⇄"
+    if quiet:
+        told, short = f"{told}, {quiet} quiet" if here else f"{told}, quiet", f"{here}/{short}"
+    action, tip = "screen.show_screen('clients')", f"Who is connected: {here} now, {quiet} quiet"
+    yield _part(told, "", action, tip, short, 40, right=True)
     now = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
     text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
@@ -316,7 +320,7 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
 
     enabled = [each.binding for each in screen.active_bindings.values() if each.enabled]
     spare = [each for each in enabled if not is_shown(each) and each.id in BY_ID and BY_ID[each.id].wide]
-    places, spare_places = {True: 60, False: 90}, {True: 20, False: 0}
+    places, spare_places = {True: 60, False: 40}, {True: 20, False: 0}
     shown = set[tuple[str | None, str]]()
     own = [each for each in enabled if is_shown(each) and _is_own(each)]
     for binding in (*own, *spare, *(each for each in enabled if is_shown(each) and not _is_own(each))):

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 HISTOGRAM_S = 0.5
 """While lines come, the histogram is drawn this often."""
+NARROW, ROOMY, BROAD = 10, 100, 20
+"""Cells of a source, unless the line has so many cells; the most that a source then has."""
 BOUND = 20_000
 """Lines kept; the oldest fifth goes when there are more."""
 _LEVEL_STYLES = {
@@ -98,6 +100,8 @@ class LogList(RowList[LogLine]):
         """Of each row, which line of its entry it shows: 0 is the entry itself."""
         self._has_replicas = False
         """Whether lines come from several machines: which, is told in a column."""
+        self._widest = NARROW
+        """Cells of the longest source so far, within bounds."""
         self._folds: dict[int, bool] = {}
         """Number of an entry -> whether a person unfolded or folded it."""
         self.shown = 0
@@ -113,6 +117,7 @@ class LogList(RowList[LogLine]):
         """Add newer lines."""
         chosen = self.selected
         self._has_replicas = self._has_replicas or any(line.replica for line in lines)
+        self._widest = max([self._widest, *(min(len(line.source), BROAD) for line in lines)])
         self.lines.extend(lines)
         self._add(lines)
         if len(self.lines) > BOUND:
@@ -165,9 +170,10 @@ class LogList(RowList[LogLine]):
         if self._has_replicas:
             yield column(line.replica, REPLICA_CELLS) + " ", "lines--muted"
             width -= REPLICA_CELLS + 1
-        yield column(line.source, 10) + " ", "lines--key"
+        named = NARROW if width < ROOMY else self._widest
+        yield column(line.source, named) + " ", "lines--key"
         where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
-        room = max(10, width - (36 if is_wide else 32) - cell_len(where))
+        room = max(10, width - (26 if is_wide else 22) - named - cell_len(where))
         others = len(_below(line.text))
         more = f" (+{others} line{'s' * (others > 1)})" if others and not self._is_unfolded(line) else ""
         text = one_line(_main_line(line.text), room - len(more)) + more

@@ -26,6 +26,7 @@ NAMES = {
     "workbench.filter": "Filter the catalogue",
     "workbench.copy": "Copy the result",
     "workbench.save": "Save the result to a file",
+    "workbench.compare": "Compare the last result with that of another call",
     "workbench.watch": "Watch this resource, or stop",
     "workbench.back": "Go back to the catalogue",
     "catalogue.fold": "Fold this group of the catalogue",
@@ -48,6 +49,7 @@ NAMES = {
     "json.next_hit(-1)": "Go to the previous hit",
     "json.copy_value": "Copy this value",
     "json.copy_path": "Copy the path of this value",
+    "traffic_list.open": "Show the messages of this exchange",
     "traffic_list.follow": "Follow the newest traffic, or stop",
     "traffic_list.pause": "Pause the traffic, or go on",
     "traffic_list.mark": "Mark this exchange",
@@ -146,6 +148,84 @@ NAMES = {
     "app.interrupt": "Copy the selected text, or quit",
 }
 """Id of an action -> what it is called where nothing around it says what it is about."""
+WORDS = {
+    "workbench.call": "run execute invoke send try test",
+    "workbench.again": "repeat retry rerun redo last",
+    "workbench.replay_recording": "diff difference changes reload regression breaking compare replay",
+    "workbench.cancel": "stop abort kill interrupt",
+    "workbench.toggle_json": "raw text input parameters",
+    "workbench.history": "past previous recent calls",
+    "workbench.saved": "favourites favorites bookmarks presets named store",
+    "workbench.edit_source": "open editor source file line traceback exception code",
+    "workbench.edit_arguments": "open editor parameters input json",
+    "workbench.page_result": "less pager long text open view",
+    "workbench.clear_form": "empty clear undo default",
+    "workbench.filter": "search find tools resources prompts",
+    "workbench.copy": "clipboard curl yank",
+    "workbench.save": "export download write store file",
+    "workbench.compare": "diff difference changed changes previous two",
+    "workbench.watch": "subscribe live updates",
+    "workbench.widen_result(1)": "resize split bigger larger border",
+    "catalogue.choose_policy": "permission approval approve allow deny ask security",
+    "traffic_list.follow": "tail live newest scroll auto",
+    "traffic_list.pause": "stop freeze wait",
+    "traffic_list.next_like('error', 1)": "failure failed exception problem bug",
+    "traffic_list.next_like('slow', 1)": "latency performance time",
+    "traffic_list.waterfall": "timing latency phases performance trace duration profile slow",
+    "traffic_list.zero": "time elapsed since relative",
+    "traffic_list.sort": "order column",
+    "traffic_list.raw": "bytes json wire frames",
+    "traffic.filter": "search find query grep",
+    "traffic.copy": "clipboard curl yank json",
+    "traffic.filters": "saved search presets favourites",
+    "traffic.replay": "resend repeat retry again",
+    "traffic.edit": "change modify resend form",
+    "traffic.logs": "stderr print output",
+    "traffic.hold": "breakpoint intercept pause stop change modify edit drop delay block debug",
+    "traffic.faults": "chaos failure inject latency delay error simulate lost",
+    "traffic.can": "mock stub fake canned reply simulate",
+    "traffic.compare": "diff difference changed changes two",
+    "traffic.export": "save share har markdown report jsonl file send download",
+    "inbox.open": "answer reply approve",
+    "jobs.kill": "stop end cancel terminate",
+    "clients.disconnect": "kick drop end session close",
+    "clients.open": "messages requests filter",
+    "statistics.export": "save csv json file share",
+    "logs.filter": "search find grep",
+    "logs.level": "severity debug info warning error",
+    "main.jump": "focus go letters",
+    "main.show_screen('workbench')": "tools resources prompts call catalogue catalog home",
+    "main.show_screen('traffic')": "messages requests responses network frames wire json rpc",
+    "main.show_screen('activity')": "jobs background questions inbox callbacks tasks plan todo",
+    "main.show_screen('clients')": "sessions connections connected peers who",
+    "main.show_screen('logs')": "stderr print console output traceback",
+    "main.show_screen('statistics')": "latency slow p50 p95 p99 percentile tokens cost errors metrics",
+    "main.open_question": "ask inbox approve elicitation sampling reply",
+    "main.standing_approvals": "permission allow grants always revoke security",
+    "main.zoom": "maximize fullscreen bigger large",
+    "main.copy_url": "address link endpoint http port",
+    "main.client_config": "api key secret token password bearer authorization connect install claude cursor "
+    "vscode setup json",
+    "main.pick_server": "switch change select",
+    "main.add_server": "open connect new folder url",
+    "main.remove_server": "close delete disconnect",
+    "main.log_level": "severity debug verbose",
+    "main.edit_roots": "folders directories paths",
+    "main.about_server": "info version capabilities instructions state",
+    "main.give_token": "api key secret login log oauth jwt bearer authorization auth password sign",
+    "main.reload": "refresh restart reconnect changed",
+    "app.show_help": "shortcuts bindings keyboard manual docs",
+    "app.show_news": "notifications toasts messages clipboard",
+    "app.pick_theme": "color colour dark light appearance settings look",
+    "app.ask_quit": "exit close leave end",
+}
+"""Id of an action -> other words a person may search it by."""
+ELSEWHERE = {
+    "workbench": ("replay_recording",),
+    "traffic": ("hold", "faults", "export", "filter"),
+    "logs": ("filter",),
+}
+"""Screen -> its actions that are offered on the other screens too; the screen is shown first."""
 VERBS = {
     ItemKind.TOOL: "Call",
     ItemKind.RESOURCE: "Read",
@@ -163,6 +243,7 @@ class Palette(Menu):
     Palette ChoiceList { height: 1fr; }
     Palette .help { height: 2; text-wrap: wrap; }
     """
+    on_nothing = "Search by what is to be done, or by the name of a tool; esc, then ? lists the keys."
 
 
 def name_of(action: Action) -> str:
@@ -177,7 +258,7 @@ async def open_palette(app: DeskApp) -> None:
     """Let the person choose a command and run it."""
     choices = [
         *action_choices(app),
-        *traffic_choices(app),
+        *elsewhere_choices(app),
         *item_choices(app),
         *theme_choices(app),
     ]
@@ -193,18 +274,21 @@ def action_choices(app: DeskApp) -> Iterator[Choice]:
             action = found.action
             keys = key_name(action.keys.partition(",")[0])
             told = f"{action.group} · {action.help or action.title}"
-            yield Choice(name_of(action), partial(_run, app, found), action.help or action.group, keys, told)
+            hint, words = action.help or action.group, WORDS.get(action.id, "")
+            yield Choice(name_of(action), partial(_run, app, found), hint, keys, told, words)
 
 
-def traffic_choices(app: DeskApp) -> Iterator[Choice]:
-    """What Traffic does for all that comes, found from the other screens as well: it is shown first."""
+def elsewhere_choices(app: DeskApp) -> Iterator[Choice]:
+    """What other screens do for all that comes."""
     view = app.link.view()
-    if app.main.shown == "traffic" or not (view.servers or view.can_hold):
+    if not (view.servers or view.can_hold):
         return
-    for action in (BY_ID[f"traffic.{name}"] for name in ("hold", "faults", "export")):
-        told = f"{action.group} · {action.help}"
-        keys = f"{SCREENS['traffic'].keys} {key_name(action.keys)}"
-        yield Choice(name_of(action), partial(_run_in_traffic, app, action), action.help, keys, told)
+    for screen in (name for name in ELSEWHERE if name in app.main.panes and name != app.main.shown):
+        for action in (BY_ID[f"{screen}.{name}"] for name in ELSEWHERE[screen]):
+            told = f"{action.group} · {action.help}"
+            keys = f"{SCREENS[screen].keys} {key_name(action.keys)}"
+            run, words = partial(_run_on, app, screen, action), WORDS.get(action.id, "")
+            yield Choice(name_of(action), run, action.help, keys, told, words)
 
 
 def item_choices(app: DeskApp) -> Iterator[Choice]:
@@ -236,8 +320,8 @@ async def _run(app: DeskApp, found: Reachable) -> None:
     await app.run_action(found.action.name, default_namespace=found.owner)
 
 
-async def _run_in_traffic(app: DeskApp, action: Action) -> None:
-    await app.main.show_screen("traffic")
+async def _run_on(app: DeskApp, screen: str, action: Action) -> None:
+    await app.main.show_screen(screen)
     if app.main.pane is not None:
         await app.run_action(action.name, default_namespace=app.main.pane)
 

@@ -160,6 +160,7 @@ class WorkbenchPane(Vertical):
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.update(view, self.server)
         if self._strip is not None and self._strip.is_mounted and self.has_class("-high"):
+            self._strip.show_held(self._link.held().messages)
             self._strip.update_lines()
 
     @property

@@ -7,7 +7,7 @@ layout. It reads the index when `update_lines` is called, never by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic
@@ -15,14 +15,15 @@ from typing import ClassVar
 
 from textual import events, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mcpdesk.recorder.index.exchange import STATUSES, Id, Status
+from mcpdesk.link.values import HeldMessage
+from mcpdesk.recorder.index.exchange import STATUSES, Status
 from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.sorted_lines import SORTABLE, SortedLines
 from mcpdesk.recorder.index.traffic_index import Index
@@ -62,7 +63,6 @@ class TrafficList(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_for("traffic_list"),
         *CURSOR_BINDINGS,
-        Binding("enter", "open", "Open", show=False),
     ]
     DEFAULT_CSS = """
     TrafficList {
@@ -150,8 +150,9 @@ class TrafficList(Widget, can_focus=True):
         self.waterfall = Waterfall(index)
         self._strips = TrafficStrips(self, index, self.waterfall)
 
-    def show_held(self, held: Collection[tuple[int, Id | None]]) -> None:
-        """Mark the exchanges, by connection and id, of which a message waits at the desk."""
+    def show_held(self, messages: Iterable[HeldMessage]) -> None:
+        """Mark the exchanges of which a message waits at the desk."""
+        held = {(one.connection, one.id) for one in messages}
         if held != self._strips.held:
             self._strips.held = held
             self.refresh()

@@ -476,7 +476,7 @@ class TrafficPane(FilterPane):
         """The status line: counts left, what is switched on at the right."""
         listing, width = self.listing, self.size.width - 2
         left, right, held = counts(listing), mode(listing), self.link.held()
-        listing.show_held({(one.connection, one.id) for one in held.messages})
+        listing.show_held(held.messages)
         if held.canned:
             right = f"{len(held.canned)} mocked · {right}"
         if held.faults:

@@ -58,7 +58,7 @@ class ChoiceBox(Widget, can_focus=True):
     @property
     def is_folded(self) -> bool:
         """Whether the labels do not fit side by side."""
-        return sum(cell_len(label) + 4 for label in self._labels) - 2 > max(20, self.size.width)
+        return 0 < self.size.width < sum(cell_len(label) + 4 for label in self._labels) - 2
 
     @property
     def _place(self) -> int | None:

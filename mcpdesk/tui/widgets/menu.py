@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ class PageDialog(Dialog[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-LABEL_CELLS = 36
+LABEL_CELLS = 44
 """Column at which hints begin at the latest."""
 
 
@@ -121,6 +122,8 @@ class Choice:
     """Shown at the right end; in a menu without a filter a single letter chooses the line."""
     help: str = ""
     """One sentence below the list while the cursor is on it."""
+    words: str = ""
+    """What else it may be searched by, words in small letters that are not shown."""
 
 
 class ChoiceList(RowList[Choice]):
@@ -173,9 +176,15 @@ class Menu(Dialog[Any]):
     Menu > .box { width: 70; max-height: 80%; margin: 2 0; padding: 0; }
     Menu > .box > Input { margin-bottom: 1; }
     Menu ChoiceList { max-height: 1fr; }
+    Menu .nothing { display: none; color: $text-warning; padding: 0 1; height: auto; }
+    Menu.-empty .nothing { display: block; }
+    Menu.-empty ChoiceList { display: none; }
     Menu .help { height: 1; color: $text-muted; padding: 0 1; margin-top: 1; text-wrap: nowrap; }
     Menu.-bare .help { display: none; }
     """
+
+    on_nothing = "Fewer letters find more."
+    """What a person is told for whose words there is no line."""
 
     def __init__(
         self,
@@ -203,6 +212,7 @@ class Menu(Dialog[Any]):
             if self.filtered:
                 yield LineField(placeholder="type to search", compact=True)
             yield ChoiceList(self.choices)
+            yield Static("", classes="nothing", markup=False)
             yield Static("", classes="help", markup=False)
 
     def on_mount(self) -> None:
@@ -239,7 +249,13 @@ class Menu(Dialog[Any]):
 
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
-        self.listing.replace(search(self.choices, event.value))
+        found = search(self.choices, event.value)
+        self.set_class(not found, "-empty")
+        if not found:
+            told = f"Nothing matches “{one_line(event.value, LONGEST)}”. {self.on_nothing}"
+            self.query_one(".nothing", Static).update(Content(told))
+            self.query_one(".help", Static).update("")
+        self.listing.replace(found)
 
     @on(Input.Submitted)
     @on(ChoiceList.Opened)
@@ -262,23 +278,30 @@ async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -
     return bool(await app.push_screen_wait(Menu(question, [do, Choice(instead, False, key="n")])))
 
 
-_WORDS_SCORE = 0.01
-"""Of a choice whose hint has the words but whose label does not match: after all that do."""
-
-
 def search(choices: Sequence[Choice], query: str) -> list[Choice]:
-    """Fuzzy search over labels, then words in hints, best first; equally good ones keep their order."""
-    if not query.strip():
-        return list(choices)
+    """What a person may mean, best first; equally good ones keep their order.
+
+    Those stand first in which words begin as the typed ones do, in the label before the words that are not
+    shown; then those whose labels have the letters in this order, then those with the words in hint or help.
+    """
+    typed = re.findall(r"\w+", query.lower())
+    if not typed:
+        return list(choices) if not query.strip() else []
     matcher = Matcher(query.strip())
-    words = query.lower().split()
-    scored = [(matcher.match(one.label) or _WORDS_SCORE * _has_words(one, words), one) for one in choices]
-    return [choice for score, choice in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+    scored = [(_score(one, typed, matcher), one) for one in choices]
+    return [choice for score, choice in sorted(scored, key=lambda pair: pair[0], reverse=True) if any(score)]
 
 
-def _has_words(choice: Choice, words: Sequence[str]) -> bool:
+def _score(choice: Choice, typed: Sequence[str], matcher: Matcher) -> tuple[int, float, bool]:
+    named = 2 * _begin(choice.label, typed) or int(_begin(f"{choice.label} {choice.words}", typed))
     text = f"{choice.label} {choice.hint} {choice.help}".lower()
-    return all(word in text for word in words)
+    return named, matcher.match(choice.label), all(word in text for word in typed)
+
+
+def _begin(text: str, typed: Sequence[str]) -> bool:
+    """Whether of each typed word there is one in the text that begins so."""
+    words = re.findall(r"\w+", text.lower())
+    return all(any(word.startswith(each) for word in words) for each in typed)
 
 
 async def ask_moment(app: App[Any]) -> float | None:

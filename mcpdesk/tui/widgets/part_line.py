@@ -1,4 +1,4 @@
-"""One line made of parts that can be clicked and give way to each other when there is little room."""
+"""A line or two made of parts that can be clicked and give way to each other when there is little room."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LinePart:
 def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
     """The parts that fit into `width` cells: low ranks are shortened, then left out."""
     kept = list(parts)
-    excess = sum(part.text.cell_length for part in kept) - width
+    excess = _cells(kept) - width
     for part in sorted(parts, key=lambda part: part.rank):
         if excess > 0 and part.short is not None:
             kept[kept.index(part)] = replace(part, text=part.short, short=None)
@@ -43,6 +43,19 @@ def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
             kept.remove(part)
             excess -= part.text.cell_length
     return kept
+
+
+def fit_rows(parts: Sequence[LinePart], width: int) -> list[list[LinePart]]:
+    """The parts that fit into two rows: those at the right stand in the second, the others fill both."""
+    right = [part for part in parts if part.right]
+    others = [part for part in parts if not part.right]
+    first = fit(others, width)
+    rest = [part for part in others if part not in first]
+    return [first, fit([*rest, *right], width)]
+
+
+def _cells(parts: Sequence[LinePart]) -> int:
+    return sum(part.text.cell_length for part in parts)
 
 
 def _is_alike(one: LinePart, other: LinePart) -> bool:
@@ -71,13 +84,18 @@ class PartLine(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        """Lay the parts out for the present width."""
-        self._drawn = fit(self.parts, self.size.width)
-        gap = max(0, self.size.width - sum(part.text.cell_length for part in self._drawn))
+        """Lay the parts out for the present width, and for two rows where there are two."""
+        width = self.size.width
+        rows = fit_rows(self.parts, width) if self.size.height > 1 else [fit(self.parts, width)]
+        self._drawn = [part for row in rows for part in row]
+        return Content("\n").join([self._row(row, width) for row in rows])
+
+    def _row(self, parts: Sequence[LinePart], width: int) -> Content:
+        gap = max(0, width - _cells(parts))
         sides: tuple[list[Content], list[Content]] = ([], [])
-        for at, part in enumerate(self._drawn):
+        for part in parts:
             text = part.text.stylize("underline") if part == self._hovered else part.text
-            sides[part.right].append(text.stylize(Style.from_meta({"part": at})))
+            sides[part.right].append(text.stylize(Style.from_meta({"part": self._drawn.index(part)})))
         left, right = sides
         return Content("").join([*left, Content(" " * gap), *right])
 

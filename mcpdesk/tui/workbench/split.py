@@ -10,7 +10,7 @@ from mcpdesk.paths import state_folder
 LEAST, MOST = 20, 85
 """Percent of the room that the result has."""
 STEP = 5
-_DEFAULT = 64
+_DEFAULT = 60
 _FRESH = {False: 50, True: 33}
 """What the result has while there is none, by whether it is below the arguments."""
 
