@@ -1,7 +1,8 @@
-"""Every screen in every theme, to be looked at: `python -m tests.support.contact_sheets FOLDER [SIZE] [THEME ...]`.
+"""Every screen in every theme, to be looked at: `python -m tests.support.contact_sheets FOLDER [WHAT ...]`.
 
-The real program is led through all screens, at three sizes unless one, such as 120x40, is named. Each theme gets a sheet a size,
-of small pictures, each screen one picture in the default theme at full size; what can hardly be read is listed.
+The real program is led through all screens. Each theme gets a sheet of small pictures, each screen one
+picture in the default theme at full size; what can hardly be read is listed. WHAT may be one of three sizes,
+such as 120x40, and names of themes.
 """
 
 from __future__ import annotations

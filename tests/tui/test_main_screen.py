@@ -99,7 +99,7 @@ async def test_zoom_gives_a_pane_the_screen_and_takes_it_back() -> None:
         await pilot.press("5", "z")
         await pilot.pause()
         assert app.main.maximized is not None
-        assert app.main.maximized.size == (120, 38) and app.main.header.region.y == 0
+        assert app.main.maximized.size == (120, 36) and app.main.header.region.y == 0
         await pilot.press("z")
         assert app.main.maximized is None
         await pilot.press("z", "1")

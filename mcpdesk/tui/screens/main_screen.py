@@ -318,7 +318,7 @@ class MainScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("main")
     AUTO_FOCUS = None
-    ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,QuestionBanner"
+    ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
 
     def __init__(
