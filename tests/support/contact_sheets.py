@@ -93,7 +93,9 @@ def uncovered(screen: Screen, app: App[None]) -> Screen:
     boxes = [box.region for box in app.screen.query(".box")]
     if not boxes:
         return screen
-    return {(row, at): cell for (row, at), cell in screen.items() if any((at, row) in box for box in boxes)}
+    return {
+        (row, at): cell for (row, at), cell in screen.items() if any(box.contains(at, row) for box in boxes)
+    }
 
 
 def drawn(screen: Screen, size: tuple[int, int], fonts: Sequence[ImageFont.FreeTypeFont]) -> Image.Image:
