@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAMES = {
     "workbench.call": "Call the tool, read the resource, get the prompt",
     "workbench.again": "Call with the same arguments again",
-    "workbench.replay_recording": "Show what the last save changed, and make the recorded calls again",
+    "workbench.replay_recording": "Show what the last save changed",
     "workbench.cancel": "Cancel the running call",
     "workbench.toggle_json": "Edit the arguments as JSON, or as a form",
     "workbench.history": "Show earlier calls of this item",

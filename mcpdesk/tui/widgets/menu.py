@@ -106,7 +106,7 @@ class PageDialog(Dialog[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
-LABEL_CELLS = 44
+LABEL_CELLS = 46
 """Column at which hints begin at the latest."""
 
 
