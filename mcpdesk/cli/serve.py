@@ -282,6 +282,7 @@ async def _leave_to_others(host: Host, end: float) -> None:
     await host.replicas.living.say(is_ending=True)
     if host.http is not None:
         await host.http.leave()
+        host.services.subscriptions.close()
         while not host.http.is_left and time.monotonic() < end:  # noqa: ASYNC110 (clients tell nobody)
             await asyncio.sleep(POLL_S)
 

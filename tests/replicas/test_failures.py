@@ -12,6 +12,8 @@ import aiohttp
 import orjson
 import pytest
 
+from mcpdesk.protocol.revisions import V2026_07_28
+from mcpdesk.protocol.stateless import request_meta
 from tests.load import faults
 from tests.support.desk import until
 from tests.support.engine import EngineServer, engine_server, needs_engine
@@ -126,6 +128,43 @@ async def test_replicas_are_replaced_one_by_one_without_one_failed_call(
     assert failures == []
     assert calls > 50
     assert (await client.call("add", a=2, b=2))["structuredContent"] == {"result": 4}
+
+
+async def test_a_replica_that_ends_waits_for_nobody_who_only_listens(
+    tmp_path: Path, engine: EngineServer
+) -> None:
+    """A proxy may open a stream again by a connection that it has kept to the replica that ends."""
+    longer_than_the_test = {"MCPDESK_DRAIN_TIMEOUT_S": "600"}
+    async with (
+        replica_cluster(2, [calculator(tmp_path)], engine, tmp_path, **longer_than_the_test) as cluster,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(WITHIN_S)) as http,
+    ):
+        ending = cluster.replicas[0]
+        client = SessionClient(ending.url, http)
+        client.headers.pop("Connection")
+        await client.open()
+        listening = {**client.headers, "Accept": "text/event-stream"}
+        meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"})
+        wanted = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+        listener = SessionClient(ending.url, http)
+        listener.headers |= {
+            "MCP-Protocol-Version": V2026_07_28.name,
+            "Mcp-Method": "subscriptions/listen",
+        }
+        async with (
+            http.get(client.url, headers=listening) as stream,
+            listener.post("subscriptions/listen", wanted) as subscribed,
+            http.ws_connect(f"{ending.url}/mcp/calc/ws"),
+        ):
+            assert stream.status == subscribed.status == 200
+            await client.call("add", a=1, b=1)  # leaves a connection open
+            ending.send(signal.SIGTERM)
+            await stream.read()
+            async with http.get(client.url, headers=listening) as again:
+                assert again.status == 200
+                await again.read()
+            await subscribed.read()
+            assert await asyncio.to_thread(ending.end) == 0
 
 
 async def test_while_the_engine_is_away_calls_go_on_and_the_rest_is_refused_at_once(

@@ -26,7 +26,7 @@ from aiohttp.http import HttpProcessingError
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.transports.base import Dialogue, Endpoint, Rules
 from mcpdesk.transports.http.request_head import HEAD, RequestHeads
-from mcpdesk.transports.http.responses import plain_error
+from mcpdesk.transports.http.responses import STREAM, plain_error
 from mcpdesk.transports.pipe import UNREAD
 
 SWEEP_S = 1.0
@@ -270,6 +270,16 @@ class HttpConnection(asyncio.Protocol):
         """Whether no request is being answered, and the next one has not arrived in full."""
         return self._request is None and (self._is_between or self._request_size is None)
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether its client has a WebSocket or a stream open, which may go on for ever."""
+        request = self._request
+        return (
+            request is not None
+            and request.method == "GET"
+            and ("Upgrade" in request.headers or STREAM in request.headers.get("Accept", ""))
+        )
+
     def begin(self, request: web.BaseRequest, body_size: int | None) -> None:
         """A request is being answered; `body_size` None: its body has no Content-Length."""
         self._request = request
@@ -406,9 +416,11 @@ class HttpConnections:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is being answered, and no client has sent anything for a while."""
+        """Whether nothing is being answered save who listens, and no client has sent anything for a while."""
         since = self.loop.time() - QUIET_S
-        return all(each.is_idle and each.last_used < since for each in self._open.values())
+        return all(
+            each.is_listening or (each.is_idle and each.last_used < since) for each in self._open.values()
+        )
 
     def lost_at(self) -> dict[int, float | None]:
         """When dialogues lost their connection, by their number in the record. Safe from any thread."""

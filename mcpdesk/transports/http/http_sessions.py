@@ -192,6 +192,8 @@ class HttpSessions:
         self._key = key
         self.sharing: SessionSharing | None = None
         """Given where several replicas serve all sessions; none is kept on disk then."""
+        self.is_leaving = False
+        """Whether this process ends, and others go on with its sessions."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         """In order of use, the latest last."""
         self._used: dict[str, HttpSession] = {}
@@ -214,7 +216,10 @@ class HttpSessions:
     ) -> HttpSession:
         """Make a session, with an `identifier` one that goes on here; it counts once `keep` has it."""
         budget, sharing = self.event_budget, self.sharing
-        return HttpSession(endpoint, peer, self._kept_bytes, budget, caller, identifier, block, sharing)
+        session = HttpSession(endpoint, peer, self._kept_bytes, budget, caller, identifier, block, sharing)
+        if self.is_leaving:
+            session.events.leave()
+        return session
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
         """Return the session of that id, if it belongs to that server and that caller."""
@@ -314,8 +319,10 @@ class HttpSessions:
     def release_streams(self) -> None:
         """End the connections of standing streams, so that clients open them elsewhere.
 
-        What is kept of streams is written from now on, if others serve the sessions as well.
+        One that is opened again here ends at once. What is kept of streams is written from now on, if others
+        serve the sessions as well.
         """
+        self.is_leaving = True
         for session in list(self._sessions.values()):
             session.events.leave()
             session.standing.release()

@@ -531,8 +531,9 @@ async def _carry(
 
     Before that comes what another replica `left`.
 
-    `copies` are given for the standing stream of a session that replicas share. While the engine is away it
-    ends at once, as nobody knows what its client has missed: the client comes back.
+    `copies` are given for the standing stream of a session that replicas share. It ends at once where another
+    replica is to carry it, and while the engine is away, as nobody knows what its client has missed: the
+    client comes back.
     """
     stream = EventStream(request)
     for piece in left:
@@ -542,7 +543,7 @@ async def _carry(
     connection = connection_of(request)
     connection.on_lost(done.set)
     try:
-        if copies is not None and not await copies.catch_up_on_stream(session):
+        if copies is not None and (session.events.is_leaving or not await copies.catch_up_on_stream(session)):
             done.set()
         async with until_expired(caller):
             while not done.is_set() and not stream.is_broken:
