@@ -314,6 +314,10 @@ def greeting(host: Host) -> list[str]:
     address = next(iter(named), "").partition("/mcp/")[0]
     if address.startswith("http"):
         lines.append(f"a browser shows it at {address}/")
+    if host.replicas is not None:
+        others = sorted(each.name for each in host.replicas.living.others.values() if each.url)
+        shared = f"{host.replicas.engine.shown} (shared_name {host.settings.shared_name})"
+        lines.append(f"shares {shared} with {', '.join(others) or 'no other replica yet'}")
     if host.protection == "key":
         lines.append(f"callers send the key as {host.rules.api_key_header}; {_where_key_is(host)}")
     elif host.is_exposed:

@@ -33,6 +33,10 @@ def reachable(address: str) -> str:
     return f"http://{host}:{address.rpartition(':')[2]}"
 
 
+SETTLED_S = 2.5
+"""How long folders differ before it is told: replicas that load the same change say so one after another."""
+
+
 class SharedFolder(Protocol):
     """What is needed of a hosted folder."""
 
@@ -74,6 +78,7 @@ class HostSharing:
         self._host, self._journal, self._start_chore = host, host.journal, host.start_chore
         self._differing: set[tuple[str, str]] = set()
         """Replicas and servers whose folders differ from those here."""
+        self._is_comparing = False
         bus = self.group.bus
         subscriptions.relay = lambda kind, facts: bus.tell(kind, **facts)
         for kind in RELAYED:
@@ -81,7 +86,7 @@ class HostSharing:
         bus.listen(SAID, lambda _: self._start_chore(self.group.living.renew()))
         bus.listen(CHANGED, lambda facts: self._hear_state(facts["server"]))
         self.group.engine.on_back.append(self._hear_all)
-        self.group.living.on_change.append(self._compare_folders)
+        self.group.living.on_change.append(self._compare_folders_soon)
 
     async def start(self) -> None:
         """Join the others. The engine need not be there yet."""
@@ -106,7 +111,7 @@ class HostSharing:
         places = {name: hosted.folder for name, hosted in self._host.folders.items()}
         digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
         await self.group.living.say(folders=digests)
-        self._compare_folders()
+        self._compare_folders_soon()
 
     def _tell_of_engine(self, told: str) -> None:
         severity = Severity.INFO if self.group.engine.status.is_up else Severity.ERROR
@@ -120,8 +125,15 @@ class HostSharing:
         for server in self._host.folders:
             self._hear_state(server)
 
-    def _compare_folders(self) -> None:
+    def _compare_folders_soon(self) -> None:
+        if not self._is_comparing:
+            self._is_comparing = True
+            self._start_chore(self._compare_folders())
+
+    async def _compare_folders(self) -> None:
         """Say which folders differ from those of the same servers on other replicas."""
+        await asyncio.sleep(SETTLED_S)
+        self._is_comparing = False
         living = self.group.living
         differing = {
             (each.name, name)
@@ -132,4 +144,7 @@ class HostSharing:
         for replica, name in sorted(differing - self._differing):
             told = f"{name} on {replica} has other files than here: clients get now the one, now the other"
             self._journal.notify(told, Severity.WARNING, "clients")
+        for replica, name in sorted(self._differing - differing):
+            if replica in {each.name for each in living.others.values()}:
+                self._journal.notify(f"{name} on {replica} has the same files as here", Severity.INFO)
         self._differing = differing

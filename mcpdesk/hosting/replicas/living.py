@@ -9,14 +9,17 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcpdesk.auth.http_origin import is_loopback
 from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.version import __version__
 
+HERE = socket.gethostname()
 LEASE_S = 5.0
 """A replica that has not been heard of for so long is taken for dead."""
 RENEW_S = 1.0
@@ -87,9 +90,7 @@ class LivingReplicas:
         """Those that have been seen, also if they are taken for dead now."""
         self.on_change: list[Callable[[], object]] = []
         """Called when `others` changed."""
-        self.me = ReplicaInfo(
-            os.urandom(4).hex(), socket.gethostname(), pid=os.getpid(), began=engine.clock()
-        )
+        self.me = ReplicaInfo(os.urandom(4).hex(), HERE, pid=os.getpid(), began=engine.clock())
         self._engine = engine
         self._keys = _keys(engine)
         self._renewing_aio: asyncio.Task[None] | None = None
@@ -144,9 +145,28 @@ class LivingReplicas:
         for oldest in list(self._known)[:-MOST_KNOWN]:
             del self._known[oldest]
         if others != self.others:
+            self._log_change(others)
             self.others = others
             for listener in list(self.on_change):
                 listener()
+
+    def _log_change(self, others: Mapping[str, ReplicaInfo]) -> None:
+        """Say who has come and who is gone. One that does not listen yet has not come."""
+        served = {key for key, info in self.others.items() if info.url}
+        for key, info in others.items():
+            if info.url and key not in served:
+                log.info("%s serves as well: replicas that live: %d", info.name, len(others) + 1)
+                if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(f"{HERE}:"):
+                    log.warning(
+                        "%s listens at %s, where only its own machine reaches it: "
+                        "what it runs cannot be reached from here. Set host or replica_url there",
+                        info.name,
+                        info.url,
+                    )
+        for key in served - others.keys():
+            gone = self.others[key]
+            why = "has ended" if gone.is_ending else "is taken for dead: nothing was heard of it"
+            log.info("%s %s: replicas that live: %d", gone.name, why, len(others) + 1)
 
 
 def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
