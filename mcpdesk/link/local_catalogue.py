@@ -91,7 +91,7 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
             name=name,
             title=item.title or item.name,
             description=item.description,
-            source=item.source,
+            source=problem.source if problem else item.source,
             problem=problem.reason if problem else "",
             stale=problem is not None,
             changed=name in registry.changed,

@@ -45,7 +45,8 @@ class CatalogueItem:
     """What to display; never empty."""
     description: str = ""
     source: str = ""
-    """`tools/user_profile.py:9`, relative to the server folder; `built-in` for the thirteen."""
+    """`tools/user_profile.py:9`, relative to the server folder; `built-in` for the thirteen. Of one with a
+    problem it is the place of that."""
     problem: str = ""
     """Why it is unavailable or broken; empty when it works."""
     stale: bool = False

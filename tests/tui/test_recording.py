@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,10 +15,24 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.workbench import recording
 from mcpdesk.tui.workbench.recording import RecordingReplay, Saves, recorded_calls
 from mcpdesk.tui.workbench.save_page import SavePage
+from tests.support.desk import running_desk
 from tests.support.fake_link import FakeLink, text_result
+from tests.support.folders import write
 from tests.support.frame import toasts
 from tests.support.workbench import bench, tool
 
+FOLDER = {
+    "mcp.json": '{"name": "shop"}',
+    "tools/price.py": '''
+        from mcpdesk import tool
+
+
+        @tool(read_only=True)
+        async def price() -> str:
+            """The price."""
+            return "3"
+        ''',
+}
 READS = {"annotations": {"readOnlyHint": True}}
 
 
@@ -132,7 +147,8 @@ def test_another_policy_is_no_save() -> None:
         True,
     ]
     less = replace(asks, version=4, items=asks.items[:1])
-    assert saves.has_changed(less) and [str(change) for change in saves.contract] == ["order: is gone"]
+    assert saves.has_changed(less)
+    assert [str(change) for change in saves.latest("profiles").contract] == ["order: is gone"]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -157,6 +173,10 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         await it.until(lambda: "2 not yet …" in it.shown())
         await it.pilot.press("x")
         await it.until(lambda: "2 not made" in it.shown())
+        await it.pilot.press("left_square_bracket")
+        await it.until(lambda: "Before the first save" in it.shown() and "1 same, 1 different" in it.shown())
+        await it.pilot.press("right_square_bracket")
+        await it.until(lambda: "What the last save changed" in it.shown() and "2 not made" in it.shown())
         page = it.app.screen
         assert isinstance(page, SavePage)
         await page.query("#contract").remove()  # as while it closes
@@ -166,3 +186,32 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         link.save()
         told = "recording of profiles: 1 same, 1 different · R shows it"
         await it.until(lambda: toasts(it.app)[-1:] == [told])
+
+
+async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked_at(tmp_path: Path) -> None:
+    folder = write(tmp_path / "shop", FOLDER)
+    price = folder / "tools" / "price.py"
+    async with (
+        running_desk(folder) as desk,
+        bench(desk) as it,  # type: ignore[arg-type]
+    ):
+        called = desk.request("shop", "tools/call", {"name": "price", "arguments": {}})
+        await it.until(called.outcome.done)
+        it.pane.catalogue.rows.focus()
+        await it.pilot.press("R")
+        await it.until(lambda: "1 same" in it.shown())
+        working = price.read_text()
+        for code, told in (
+            (working.replace("3", "4"), "What the last save changed"),
+            (f"{working}    if\n", "✕ not loaded: tools/price.py:8: SyntaxError"),
+        ):
+            price.write_text(code)
+            desk.reload("shop")
+            await it.until(lambda told=told: told in it.shown())  # type: ignore[misc]
+        assert "price: the previous version still serves" in it.shown()
+        assert "contract is as it was" not in it.shown()
+        await it.pilot.press("left_square_bracket")
+        await it.until(lambda: "Save 1 of 2" in it.shown() and "not loaded" not in it.shown())
+        await it.pilot.press("r")
+        await it.until(lambda: "1 different" in it.shown() and "not loaded" in it.shown())
+        await it.pilot.press("escape")

@@ -306,18 +306,18 @@ class WorkbenchPane(Vertical):
         from mcpdesk.tui.workbench.save_page import SavePage
 
         stop = partial(self.workers.cancel_group, self, "recording")
-        self.app.push_screen(SavePage(self._saves, self._replay, stop))
-        replay = self._saves.replay
-        if replay is None or (replay.server != self.server and not replay.is_running):
+        self.app.push_screen(SavePage(self._saves, self.server, self._replay, stop))
+        if self._saves.latest(self.server).replay is None:
             self._replay()
 
     @work(exclusive=True, group="recording")
     async def _replay(self) -> None:
         """Make the recorded calls of the server again, and say how it went where nobody looks."""
-        replay = self._saves.replay = RecordingReplay(self._link, self.server)
+        save = self._saves.latest(self.server)
+        replay = save.replay = RecordingReplay(self._link, self.server)
         await replay.run(self._saves.changed)
         if self._saves.page is None:
-            is_broken = any(change.is_breaking for change in self._saves.contract)
+            is_broken = save.is_broken
             told = f"recording of {replay.server}: {replay.told}{', the contract is broken' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
             self.app.notify(one_line(f"{told} · R shows it"), severity=severity, markup=False)
@@ -505,7 +505,8 @@ class WorkbenchPane(Vertical):
     def _load_catalogue(self, server: ServerView) -> None:
         catalogue = self._link.catalogue(self.server)
         self.catalogue.rows.load(catalogue.items, server.modes)
-        if self._saves.has_changed(catalogue) and self._saves.at_every_save:
+        has_changed = self._saves.has_changed(catalogue) and self._saves.at_every_save
+        if has_changed and not self._saves.latest(self.server).not_loaded:
             self._replay()
         if not catalogue.items:
             self.item_pane.teach(server)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -20,6 +20,8 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.render.json_text import same
 from mcpdesk.tui.workbench.item_requests import repeated
 
+MOST_SAVES = 10
+"""Saves of a server that are kept with what came of them."""
 MOST = 50
 """Calls that are made again: the newest ones, those with the same arguments once."""
 CALL_S = 10.0
@@ -143,20 +145,45 @@ class SaveView(Protocol):
         """Show what came meanwhile."""
 
 
+@dataclass(slots=True, eq=False)
+class Save:
+    """What one save changed: of the contract, and in what comes of the recorded calls."""
+
+    server: str
+    at: float
+    """When it was noticed, Unix time in seconds; 0: this is the code the desk began with."""
+    contract: list[ContractChange] = field(default_factory=list)
+    sources: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Where each item is written, by kind and name."""
+    not_loaded: list[str] = field(default_factory=list)
+    """What of it could not be loaded and why, a sentence each."""
+    replay: RecordingReplay | None = None
+    """The run with the code it made; None: there was none."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it breaks the contract."""
+        return any(change.is_breaking for change in self.contract)
+
+
 class Saves:
-    """What the last save of each server changed in its contract, and the last run of the recording."""
+    """The last saves of each server, and whether the recording is made again after each."""
 
     def __init__(self) -> None:
         self.at_every_save = False
-        """Whether the recording is made again after each save."""
-        self.replay: RecordingReplay | None = None
-        """The run with the code as it is now; None: there was none yet."""
-        self.contract: list[ContractChange] = []
-        self.sources: dict[tuple[str, str], str] = {}
-        """Where each item is written, by kind and name."""
         self.page: SaveView | None = None
         """What shows all this; None while nobody looks."""
+        self._of: dict[str, list[Save]] = {}
+        """By server, the newest last."""
         self._catalogues: dict[str, Catalogue] = {}
+
+    def of(self, server: str) -> Sequence[Save]:
+        """The saves of a server that are kept, the newest last; the code it began with is one."""
+        return self._of.setdefault(server, [Save(server, 0.0)])
+
+    def latest(self, server: str) -> Save:
+        """The save that made the code as it is now."""
+        return self.of(server)[-1]
 
     def has_changed(self, catalogue: Catalogue) -> bool:
         """Whether a server's code or offer changed since it was looked at last, its policies apart."""
@@ -167,10 +194,15 @@ class Saves:
         old, new = _policies(before), _policies(catalogue)
         if any(old[name] != new[name] for name in old.keys() & new.keys()):
             return False
-        self.contract = contract_changes(_definitions(before), _definitions(catalogue))
         items = (*before.items, *catalogue.items)
-        self.sources = {(item.kind.value, item.name): item.source for item in items}
-        self.replay = None
+        save = Save(
+            catalogue.server,
+            time.time(),
+            contract_changes(_definitions(before), _definitions(catalogue)),
+            {(item.kind.value, item.name): item.source for item in items},
+            list(_not_loaded(catalogue)),
+        )
+        self._of[catalogue.server] = [*self.of(catalogue.server), save][-MOST_SAVES:]
         self.changed()
         return True
 
@@ -178,6 +210,17 @@ class Saves:
         """Show what came meanwhile where somebody looks."""
         if self.page is not None:
             self.page.update_rows()
+
+
+def _not_loaded(catalogue: Catalogue) -> Iterator[str]:
+    """The items whose file cannot be used as it is now, those of one file once."""
+    names = dict[tuple[str, str, bool], list[str]]()
+    for item in catalogue.items:
+        if item.problem and not item.is_fit:
+            names.setdefault((item.source, item.problem, item.stale), []).append(item.name)
+    for (source, problem, is_stale), found in names.items():
+        serves = "the previous version still serves" if is_stale else "not offered"
+        yield f"{source}: {problem} · {', '.join(found)}: {serves}"
 
 
 def _policies(catalogue: Catalogue) -> dict[str, Policy]:

@@ -1,8 +1,8 @@
-"""The page of a save: what changed in the contract, and each recorded call with what differs now."""
+"""The page of the last saves: what changed in the contract, and in what comes of each recorded call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import ClassVar
 
@@ -17,12 +17,12 @@ from textual.getters import query_one
 from textual.widgets import Static
 
 from mcpdesk.protocol.catalogue.contract import ContractVerdict
-from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.after_call import differences
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Dialog
-from mcpdesk.tui.workbench.recording import ReplayRow, Saves
+from mcpdesk.tui.workbench.recording import ReplayRow, Save, Saves
 
 MOST_CHANGES = 100
 """Changes of a contract that are shown."""
@@ -56,13 +56,15 @@ class ReplayList(RowList[ReplayRow]):
 
 
 class SavePage(Dialog[None]):
-    """Shows what the last save changed; `start` makes the recorded calls again, `stop` ends that."""
+    """Shows what a save changed, the last first; `start` makes the recorded calls again, `stop` ends that."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", show=False),
         Binding("r,R", "start", "Again", show=False),
         Binding("x,ctrl+x", "stop", "Stop", show=False),
         Binding("s", "toggle_always", "At every save", show=False),
+        Binding("left_square_bracket,left", "step(-1)", "Earlier save", show=False),
+        Binding("right_square_bracket,right", "step(1)", "Later save", show=False),
     ]
     DEFAULT_CSS = """
     SavePage { align: center middle; }
@@ -78,9 +80,13 @@ class SavePage(Dialog[None]):
     """
     rows = query_one(ReplayList)
 
-    def __init__(self, saves: Saves, start: Callable[[], object], stop: Callable[[], object]) -> None:
+    def __init__(
+        self, saves: Saves, server: str, start: Callable[[], object], stop: Callable[[], object]
+    ) -> None:
         super().__init__()
-        self._saves, self._start, self._stop = saves, start, stop
+        self._saves, self._server, self._start, self._stop = saves, server, start, stop
+        self._chosen: Save | None = None
+        """The save that is shown; None: the latest, whichever that is."""
         self._is_ready = False
         saves.page = self
         self._drawn: tuple[object, object] | None = None
@@ -89,7 +95,7 @@ class SavePage(Dialog[None]):
     def compose(self) -> ComposeResult:
         """The contract, the calls, and the difference of one of them."""
         with Vertical(classes="box") as box:
-            box.border_title = "What the last save changed"
+            box.border_title = ""
             with VerticalScroll(id="contract"):
                 yield Static(markup=False)
             yield Static(classes="told", markup=False)
@@ -113,29 +119,24 @@ class SavePage(Dialog[None]):
                 self._show_rows()
 
     def _show_rows(self) -> None:
-        saves, replay = self._saves, self._saves.replay
-        self.query_one("#contract Static", Static).update(self._contract())
-        told = "" if replay is None else f"{replay.told}{' …' if replay.is_running else ''}"
+        saves, kept = self._saves, self._saves.of(self._server)
+        save = self._save
+        replay = save.replay
+        self.query_one(".box").border_title = _title(kept, kept.index(save))
+        self.query_one("#contract Static", Static).update(_contract(save))
+        told = "not made" if replay is None else f"{replay.told}{' …' if replay.is_running else ''}"
         problem = f" · {one_line(replay.problem)}" if replay is not None and replay.problem else ""
         self.query_one(".told", Static).update(f"Calls of read-only tools: {told}{problem}")
         every = "on" if saves.at_every_save else "off"
-        hints = f"r again · x stop · s at every save: {every} · esc close"
+        steps = "[ ] earlier, later · " if len(kept) > 1 else ""
+        hints = f"{steps}r again · x stop · s at every save: {every} · esc close"
         self.query_one(".box").border_subtitle = hints
         self.rows.show(() if replay is None else replay.rows)
 
-    def _contract(self) -> Content:
-        changes = self._saves.contract
-        if not changes:
-            return Content.styled("The contract is as it was.", "$text-muted")
-        lines = []
-        for change in changes[:MOST_CHANGES]:
-            word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
-            source = self._saves.sources.get((change.kind, change.name), "")
-            place = (f"  {one_line(source)}", "$text-muted")
-            lines.append(Content.assemble(word, one_line(str(change)), place))
-        if len(changes) > MOST_CHANGES:
-            lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))
-        return Content("\n").join(lines)
+    @property
+    def _save(self) -> Save:
+        kept = self._saves.of(self._server)
+        return self._chosen if self._chosen in kept and self._chosen is not None else kept[-1]
 
     @on(ReplayList.Moved)
     async def _show_difference(self) -> None:
@@ -149,8 +150,16 @@ class SavePage(Dialog[None]):
         if row is not None and row.now is not None:
             await below.mount_all(differences(row.before, row.now))
 
+    def action_step(self, by: int) -> None:
+        """Show an earlier or a later save."""
+        kept = self._saves.of(self._server)
+        at = max(0, min(len(kept) - 1, kept.index(self._save) + by))
+        self._chosen = None if at == len(kept) - 1 else kept[at]
+        self.update_rows()
+
     def action_start(self) -> None:
-        """Make the calls again."""
+        """Make the calls again with the code as it is now."""
+        self._chosen = None
         self._start()
 
     def action_stop(self) -> None:
@@ -161,3 +170,30 @@ class SavePage(Dialog[None]):
         """Make the calls after each save, or no longer."""
         self._saves.at_every_save = not self._saves.at_every_save
         self.update_rows()
+
+
+def _title(kept: Sequence[Save], at: int) -> str:
+    """`What the last save changed · 13:02:11`, `Save 2 of 4 · 13:01:40`, `Before the first save`."""
+    when = clock(kept[at].at)[:8]
+    if not kept[at].at:
+        return "Before the first save"
+    if at == len(kept) - 1:
+        return f"What the last save changed · {when}"
+    saved = [save for save in kept if save.at]
+    return f"Save {saved.index(kept[at]) + 1} of {len(saved)} · {when}"
+
+
+def _contract(save: Save) -> Content:
+    """What could not be loaded, and what changed of what clients are offered."""
+    lines = [Content.styled(f"✕ not loaded: {one_line(told)}", "$text-error") for told in save.not_loaded]
+    changes = save.contract
+    for change in changes[:MOST_CHANGES]:
+        word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
+        source = save.sources.get((change.kind, change.name), "")
+        place = (f"  {one_line(source)}", "$text-muted")
+        lines.append(Content.assemble(word, one_line(str(change)), place))
+    if len(changes) > MOST_CHANGES:
+        lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))
+    if not lines:
+        lines.append(Content.styled("The contract is as it was.", "$text-muted"))
+    return Content("\n").join(lines)
