@@ -7,8 +7,9 @@ loads for it, would hold up what passes. Imports little of the standard library,
 waits for it.
 
 A desk can have messages held. Then that process takes part in what passes: the gate cuts it into lines, tells
-that process of each, and writes what it is told to write. Until then, and afterwards, the gate is one lock a
-chunk that nobody else wants.
+that process of each, and writes what it is told to write. Until then, and afterwards, no instruction of the
+gate is on the way of a chunk: it takes the source away from the thread that carries (`OneWay.divert`), which
+finds an end there and goes on with the gate.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ PASSED_ON = (
 """Signals that are the program's."""
 AWAITED = (*PASSED_ON, signal.SIGCHLD)
 """Signals that something is to be done about."""
+LOOK_AGAIN = signal.SIGURG
+"""Makes a thread that waits for bytes look at its source again. Nothing else sends it."""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a program does not expect to be ignored."""
 
@@ -137,15 +140,31 @@ LONGEST_SHOWN = 1 << 20
 
 
 class OneWay:
-    """What the gate knows of one direction. Its lock guards that, and what is written to the sink."""
+    """What the gate knows of one direction. Its lock guards that, and what is written to the sink.
+
+    While `is_plain`, a thread carries chunks past all this, and is alone at the sink.
+    """
 
     __slots__ = (
-        "asks", "begun", "is_from_client", "last", "lock", "number", "sink", "unsaid", "waiting", "weight",
+        "asks", "begun", "has_turned", "is_from_client", "is_over", "is_plain", "is_reading", "kept", "last",
+        "lock", "number", "reads", "sink", "source", "thread", "unsaid", "waiting", "weight",
     )  # fmt: skip
 
-    def __init__(self, is_from_client: bool, sink: int) -> None:
-        self.is_from_client, self.sink = is_from_client, sink
+    def __init__(self, is_from_client: bool, source: int, sink: int) -> None:
+        self.is_from_client, self.source, self.sink = is_from_client, source, sink
         self.lock = threading.Lock()
+        self.thread: int | None = None
+        """The one that carries; None before it does."""
+        self.is_plain = True
+        self.is_over = False
+        """Whether nothing more is carried."""
+        self.reads = 0
+        """Reads begun, where `is_reading` tells of them."""
+        self.is_reading = False
+        self.kept = -1
+        """The source while it is diverted, under another number."""
+        self.has_turned = threading.Event()
+        """Set once the thread that carries has noticed that."""
         self.asks = False
         """Whether to ask about lines."""
         self.last = b"\n"
@@ -166,36 +185,99 @@ class OneWay:
         """Whether a line was begun unasked."""
         return not self.last.endswith(b"\n")
 
+    def divert(self) -> None:
+        """Let the thread that carries find an end in place of its source, once it has written what it read.
+
+        Its read, if it waits in one, is interrupted; Python reads again, from what has the number by then.
+        """
+        self.has_turned.clear()
+        self.kept = os.dup(self.source)
+        nothing, end = os.pipe()
+        os.close(end)
+        os.dup2(nothing, self.source)
+        os.close(nothing)
+        if self.thread is not None:
+            signal.pthread_kill(self.thread, LOOK_AGAIN)
+
+    def read(self, source: int) -> bytes:
+        """The next bytes, or none at the end; tells that it waits for them. Raises: OSError."""
+        self.reads += 1
+        self.is_reading = True
+        data = _read(source)
+        self.is_reading = False
+        return data
+
+    def rejoin(self) -> None:
+        """Give the source its number back."""
+        os.dup2(self.kept, self.source)
+        os.close(self.kept)
+        self.kept, self.is_plain = -1, True
+
 
 class Gate:
-    """Where lines wait for a word of the recorder's process. While it need not ask, it carries chunks."""
+    """Where lines wait for a word of the recorder's process. Until it asks, it has no part in what passes."""
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
-        self._input, self._output = OneWay(True, program.stdin), OneWay(False, 1)
+        self._input, self.output = OneWay(True, 0, program.stdin), OneWay(False, program.stdout, 1)
         self._asking = threading.Lock()
 
-    def carry(self, is_from_client: bool, data: bytes) -> None:
-        """Pass a chunk on, or let its lines wait for their word. Raises: OSError."""
-        way = self._input if is_from_client else self._output
-        with way.lock:
-            if not way.asks:
-                self._copies.add(is_from_client, data)
-                way.last = data
-                _write(way.sink, data)
-                return
-            if is_from_client:
-                self._copies.add(True, data)
-            for line in self._lines(way, data):
-                self._ask(way, line)
-        self._wait(way, MOST_WAITING)
+    def carry(self, is_from_client: bool, carry_plain: Callable[[bytes], bytes]) -> None:
+        """Carry one way to its end. Raises: OSError.
 
-    def finish(self, is_from_client: bool) -> None:
-        """Nothing more comes this way: wait until nothing is held of it."""
-        way = self._input if is_from_client else self._output
-        self._wait(way, 0)
+        `carry_plain` passes on what the source has until there is nothing more, and returns the last chunk;
+        it is given the one before.
+        """
+        way = self._input if is_from_client else self.output
+        way.thread = threading.get_ident()
+        try:
+            while True:
+                way.last = carry_plain(way.last)
+                with way.lock:
+                    if way.kept < 0:
+                        break
+                    way.is_plain = False
+                    way.has_turned.set()
+                if not self._carry_asking(way):
+                    break
+            self._wait(way, 0)
+            with way.lock:
+                self._flush(way)
+        finally:
+            with way.lock:
+                way.is_over, way.is_plain = True, False
+                way.has_turned.set()
+                if way.kept >= 0:
+                    os.close(way.kept)  # nobody waits any more for what it has
+
+    def _carry_asking(self, way: OneWay) -> bool:
+        """Let lines wait for their word until nobody asks any more; False when nothing more comes.
+
+        Raises: OSError.
+        """
+        while data := way.read(way.kept):
+            with way.lock:
+                if not way.asks:
+                    way.rejoin()
+                    way.last = data
+                    self._copies.add(way.is_from_client, data)
+                    _write(way.sink, data)
+                    return True
+                if way.is_from_client:
+                    self._copies.add(True, data)
+                for line in self._lines(way, data):
+                    self._ask(way, line)
+            self._wait(way, MOST_WAITING)
+        return False
+
+    def _enter(self, way: OneWay) -> None:
+        """Take part in what is carried one way, if nobody does: what is being written is written first."""
         with way.lock:
-            self._flush(way)
+            if way.is_over or not way.is_plain:
+                return
+            if way.kept < 0:
+                way.divert()
+        way.has_turned.wait()
 
     def close_input(self) -> None:
         """Close the program's input."""
@@ -218,14 +300,16 @@ class Gate:
 
     def _do(self, word: int, number: int, data: bytes) -> None:
         if word == BEGIN:
-            for way in (self._input, self._output):
+            for way in (self._input, self.output):
                 with way.lock:
                     way.asks = True
+                self._enter(way)
             self._tell(TOLD.pack(False, 0, 0))
         elif word == END:
             self._end()
         elif word in (SAY, TELL):
-            way = self._input if word == TELL else self._output
+            way = self._input if word == TELL else self.output
+            self._enter(way)
             with way.lock:
                 if way.is_within_line:
                     way.unsaid.append(data)
@@ -236,7 +320,7 @@ class Gate:
 
     def _decide(self, word: int, number: int, data: bytes) -> None:
         """Do with a line that waits as was decided."""
-        way = self._input if number % 2 else self._output
+        way = self._input if number % 2 else self.output
         with way.lock:
             if number not in way.waiting:
                 return
@@ -249,7 +333,7 @@ class Gate:
 
     def _end(self) -> None:
         """Ask no more: what waits goes on as it came."""
-        for way in (self._input, self._output):
+        for way in (self._input, self.output):
             # One after the other: a program may take no more before its output is read.
             with way.lock:
                 way.asks = False
@@ -372,6 +456,7 @@ def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int
     # Signals stay blocked, and are waited for: a handler would not be called for one that comes just before
     # the wait. Threads inherit the mask. macOS keeps no SIGCHLD for later unless it has a handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(LOOK_AGAIN, lambda *_: None)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     try:
         program = _start(argv, before)
@@ -382,7 +467,7 @@ def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int
     copies = Copies(recorder)
     handing = threading.Thread(target=copies.hand_over, name="copies", daemon=True)
     gate = Gate(program, copies, recorder)
-    carrier = _Carrier(program, gate)
+    carrier = _Carrier(program, gate, copies)
     carrier.start()
     handing.start()
     threading.Thread(target=gate.listen, name="gate", daemon=True).start()
@@ -473,13 +558,10 @@ def _signal_group(group: int, number: int) -> None:
 class _Carrier:
     """Carries both ways between our client and a program."""
 
-    def __init__(self, program: _Program, gate: Gate) -> None:
-        self._program, self._gate = program, gate
+    def __init__(self, program: _Program, gate: Gate, copies: Copies) -> None:
+        self._program, self._gate, self._copies = program, gate, copies
         self._input = threading.Thread(target=self._carry_input, name="input", daemon=True)
         self._output = threading.Thread(target=self._carry_output, name="output", daemon=True)
-        self._reads = 0
-        """Reads of the program's output begun."""
-        self._is_reading = False
 
     def start(self) -> None:
         """Begin to carry."""
@@ -488,42 +570,52 @@ class _Carrier:
 
     def finish(self) -> None:
         """Carry what a program that has ended left in its pipe; what it started is ended."""
+        way = self._gate.output
         while self._output.is_alive():
-            reads = self._reads
+            reads = way.reads
             self._output.join(LINGER_S)
-            if self._is_reading and self._reads == reads:
+            if way.is_reading and way.reads == reads:
                 break
         _signal_group(self._program.pid, signal.SIGKILL)
         self._output.join(LINGER_S)
 
     def _carry_input(self) -> None:
-        gate = self._gate
         try:
-            while data := _read(0):
-                gate.carry(True, data)
-            gate.finish(True)
+            self._gate.carry(True, self._pass_input)
         except OSError:
             _let_go(0)  # The program reads nothing more: the client is told as by a pipe.
-        gate.close_input()
+        self._gate.close_input()
         self._end_when_client_is_gone()
 
+    def _pass_input(self, data: bytes) -> bytes:
+        add, stdin = self._copies.add, self._program.stdin
+        while True:
+            last, data = data, _read(0)
+            if not data:
+                return last
+            add(True, data)
+            _write(stdin, data)
+
     def _carry_output(self) -> None:
-        gate, stdout = self._gate, self._program.stdout
         try:
-            while True:
-                self._reads += 1
-                self._is_reading = True
-                data = _read(stdout)
-                self._is_reading = False
-                if not data:
-                    break
-                gate.carry(False, data)
-            gate.finish(False)
+            self._gate.carry(False, self._pass_output)
         except OSError:
-            self._is_reading = False
+            self._gate.output.is_reading = False
         # The other side learns of it: a client by the end of our output, a program by a broken pipe.
-        os.close(stdout)
+        os.close(self._program.stdout)
         _let_go(1)
+
+    def _pass_output(self, data: bytes) -> bytes:
+        add, stdout, way = self._copies.add, self._program.stdout, self._gate.output
+        while True:
+            way.reads += 1
+            way.is_reading = True
+            last, data = data, _read(stdout)
+            way.is_reading = False
+            if not data:
+                return last
+            add(False, data)
+            _write(1, data)
 
     def _end_when_client_is_gone(self) -> None:
         """A client that ended its input may wait for answers; one that does not read either is gone."""
