@@ -414,7 +414,8 @@ class Host:
         if self.plan.http:
             if self.plan.draws_first:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._drawn.wait(), DRAWING_S)
+                    async with asyncio.timeout(DRAWING_S):
+                        await self._drawn.wait()
             await self._listen()
         for upstream in self.upstreams.values():
             upstream.start()

@@ -63,4 +63,5 @@ class Schedule:
             left = LOOK_S if due is None else min(LOOK_S, due - self._clock())
             if due is None or left > 0:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._poked.wait(), left if due is not None else None)
+                    async with asyncio.timeout(left if due is not None else None):
+                        await self._poked.wait()

@@ -94,7 +94,8 @@ class DeskDriver(LinuxDriver):
         answers = self._answers = TerminalAnswers(partial(loop.call_soon_threadsafe, is_complete.set))
         self.write(QUESTION)
         with suppress(TimeoutError):
-            await asyncio.wait_for(is_complete.wait(), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                await is_complete.wait()
         return answers
 
     def _relay(self, typed: int) -> None:

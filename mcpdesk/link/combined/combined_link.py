@@ -533,7 +533,8 @@ class CombinedLink(Link):
                 else:
                     self._pause()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), LOOK_S)
+                    async with asyncio.timeout(LOOK_S):
+                        await self._wake.wait()
         finally:
             with suppress(OSError):
                 await self.source.close()

@@ -171,7 +171,8 @@ class EnginePublisher:
         """Write what is new as long as somebody is there to read it."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), LOOK_S if self._desks else None)
+                async with asyncio.timeout(LOOK_S if self._desks else None):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 self._look()

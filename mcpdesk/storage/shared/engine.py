@@ -145,7 +145,7 @@ class Engine:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running.add(over)
         try:
-            return await work(client)
+            return await _cancellable(work(client))
         except (RedisError, OSError, TimeoutError) as error:
             reason = _reason(error)
             if _is_absence(error):
@@ -230,6 +230,19 @@ async def close(client: Client) -> None:
     for each in (client, *getattr(manager, "sentinels", ())):
         with contextlib.suppress(OSError, *_redis_errors()):  # one that broke cannot be closed any better
             await each.aclose()
+
+
+async def _cancellable(work: Awaitable[T]) -> T:
+    """Await commands, and end with a cancellation that came meanwhile.
+
+    redis-py awaits `asyncio.wait_for`, which before Python 3.12 loses one that comes when its work is done.
+    """
+    task = asyncio.current_task()
+    asked = task.cancelling() if task is not None else 0
+    result = await work
+    if task is not None and task.cancelling() > asked:
+        raise asyncio.CancelledError
+    return result
 
 
 def _redis_errors() -> tuple[type[Exception], ...]:

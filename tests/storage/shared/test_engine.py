@@ -108,11 +108,23 @@ async def test_events_reach_the_others_in_order_and_not_their_sender(engine: Eng
         one.tell("changed", number=number)
     one.tell("unknown", number=0)
     two.tell("changed", number=-1)
-    await until(lambda: len(heard) == 101)
-    assert [number for name, number in heard if name == "two"] == list(range(100))
-    assert [number for name, number in heard if name == "one"] == [-1]
+    await until(lambda: {("two", 99), ("one", -1)} <= set(heard))
+    # What was told while the engine was slow to answer may be told, and heard, once more.
+    distinct = list(dict.fromkeys(heard))
+    assert [number for name, number in distinct if name == "two"] == list(range(100))
+    assert [number for name, number in distinct if name == "one"] == [-1]
     await one.close()
     await two.close()
+
+
+async def test_a_reader_ends_in_whatever_moment_it_is_closed(engine: Engine) -> None:
+    for turns in range(40):
+        bus = EventBus(engine, "one")
+        await bus.start()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(WITHIN_S):
+            await bus.close()
 
 
 async def test_events_told_while_the_engine_is_away_are_heard_when_it_is_back(
@@ -128,7 +140,7 @@ async def test_events_told_while_the_engine_is_away_are_heard_when_it_is_back(
     one.tell("changed", number=1)
     server.start()
     one.tell("changed", number=2)
-    await until(lambda: heard == [1, 2])
+    await until(lambda: list(dict.fromkeys(heard)) == [1, 2])
     await one.close()
     await two.close()
 
