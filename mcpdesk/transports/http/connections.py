@@ -37,6 +37,8 @@ BODY_BYTES_PER_S = 16 << 10
 """Bytes of a body that give it one second more to arrive."""
 UNREAD_S = 60.0
 """How long a client that was sent too much may read nothing of it."""
+LINGER_S = 10.0
+"""How long a client that was answered before its body was there may go on sending it, and read the answer."""
 MAX_IDLE_DIALOGUES = 64
 """Dialogues of one connection from which on those that do nothing are closed."""
 MAX_ORPHANS = 1_000
@@ -382,6 +384,7 @@ class HttpConnections:
             max_line_size=MAX_LINE,
             max_field_size=MAX_LINE,
             max_headers=MAX_HEADERS,
+            lingering_time=LINGER_S,
         )
         self._open: dict[web.RequestHandler, HttpConnection] = {}
         self._all_lost = asyncio.Event()

@@ -29,6 +29,7 @@ LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SWEEP_S", 0.05)
+    monkeypatch.setattr(connections, "LINGER_S", 0.05)
 
 
 @pytest.mark.parametrize(
