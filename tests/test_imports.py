@@ -124,16 +124,22 @@ class Import(ast.NodeVisitor):
 
 
 @cache
+def trees() -> dict[Path, ast.Module]:
+    """Every module of ours, parsed."""
+    return {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
 def imports() -> list[tuple[str, str, str, bool]]:
     """Package, `file:line`, imported module, and whether it happens inside a function."""
     return list(_imports())
 
 
 def _imports() -> Iterator[tuple[str, str, str, bool]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path, tree in trees().items():
         relative = path.relative_to(PACKAGE)
         visitor = Import()
-        visitor.visit(ast.parse(path.read_text()))
+        visitor.visit(tree)
         package = relative.parts[0].removesuffix(".py")
         for module, line, inside in visitor.found:
             yield package, f"{relative}:{line}", module, inside
@@ -179,8 +185,8 @@ def test_expensive_libraries_are_imported_inside_functions() -> None:
 def test_relative_imports_are_not_used() -> None:
     wrong = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert wrong == []

@@ -174,9 +174,8 @@ def attack(folder: Path, seed: int, count: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_ten_thousand_damaged_captures_are_read_looked_at_and_exported(tmp_path: Path) -> None:
-    assert attack(tmp_path, 2, 10_000) > 7_500
+def test_two_thousand_damaged_captures_are_read_looked_at_and_exported(tmp_path: Path) -> None:
+    assert attack(tmp_path, 2, 2_000) > 1_500
 
 
 def numbered(number: int, at: str = "1.0", connection: str = "1", frame: bytes = CALLED) -> bytes:
