@@ -176,6 +176,8 @@ class HostedFolder:
                 source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
                 where = f" ({source})" if source else ""
                 told = f"{name} breaks {what}: {breaking[0]}{where}{more} · {told.removeprefix(f'{name} ')}"
+            elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
+                told = f"{name}: {why} · {told.removeprefix(f'{name} ')}"
             elif agreed is None and any(change.told != "is new" for change in found):
                 told += "; a compatible contract"
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
@@ -404,6 +406,14 @@ class HostedFolder:
             ("setting approvals", policies_of(self._settings.approvals)), (FILE, manifest.approvals)
         )
         return changes
+
+    def _why_broken(self, name: str) -> str:
+        """Where an item cannot be loaded and why, and whether it is served as it was."""
+        found = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
+        if found is None:
+            return ""
+        serves = "the previous version serves" if found.serving else "not offered"
+        return f"{found.source}: {found.reason}; {serves}"
 
     def _unavailable(self) -> list[Unavailable]:
         server = self.server

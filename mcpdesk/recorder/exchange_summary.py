@@ -22,6 +22,8 @@ LEAST_PROGRESS = 0.001
 """Smaller progress without a total only says that the call goes on."""
 REPLAYED_KEY = "mcpdesk/replayed"
 """In the `_meta` of a recorded call that the desk made again to compare what comes of it."""
+CHANGED_SIGN = "✎"
+"""Stands before what a person made of the arguments at the desk."""
 _HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
 """What stands before the first telling part of a message, the innermost first."""
 _MOST_KEYS = 4
@@ -98,7 +100,7 @@ def _asked(exchange: Exchange, value: Any, is_changed: bool = False) -> str:
     params = value.get("params") if isinstance(value, dict) else None
     name = params.get("name") if isinstance(params, dict) else None
     other = f"{name} " if isinstance(name, str) and exchange.name and name != exchange.name else ""
-    return f"changed: {other}{asked}"
+    return f"{CHANGED_SIGN} {other}{asked}"
 
 
 def _parameters(exchange: Exchange, value: Any) -> str:

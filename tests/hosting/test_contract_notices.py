@@ -44,3 +44,6 @@ async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Pat
         assert "breaks" not in save(folder, host, ', shop: str = "this"')
         (folder / LOCK_NAME).write_text("[")
         assert "breaks clients" in save(folder, host, ", shop: int")
+        broken = save(folder, host, "=")
+        assert broken.startswith("shop: tools/price.py:1: SyntaxError: ")
+        assert "; the previous version serves · reloaded in " in broken and broken.endswith("1 broken: price")
