@@ -80,6 +80,8 @@ class Job(TaskView, eq=False, kw_only=True):
     """Grows each time another replica takes the job over."""
     request: bytes = b""
     """What it takes to run it again on another replica; empty: it is not repeated."""
+    asked: bytes = b""
+    """What a task asks its client, encoded, where other replicas may be asked for it."""
     is_ending: bool = False
     """Whether its end is being written: nothing else can end it any more."""
     is_lost: bool = False

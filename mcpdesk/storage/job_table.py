@@ -69,6 +69,8 @@ class JobRecord(Struct, frozen=True, omit_defaults=True):
     """Grows with every holder."""
     request: bytes = b""
     """What it takes to run it again; empty: it is not repeated."""
+    asked: bytes = b""
+    """What a task asks its client, encoded."""
 
 
 class JobRow(Struct, frozen=True):
@@ -93,8 +95,8 @@ class JobTable(Protocol):
         A record whose state is final is not made an unfinished one again.
         """
 
-    async def row(self, identifier: str) -> JobRow | None:
-        """One record."""
+    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+        """The records of these jobs; None for one that there is none of."""
 
     async def rows(self, owner: str) -> list[JobRow]:
         """The records of an owner, oldest first."""
@@ -122,9 +124,11 @@ class FileJobTable:
 
         return await self._data.run(work)
 
-    async def row(self, identifier: str) -> JobRow | None:
+    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
         """As `JobTable` has it."""
-        return _read(await self._data.run(lambda connection: facts.one_job(connection, identifier)))
+        return await self._data.run(
+            lambda connection: [_read(facts.one_job(connection, each)) for each in identifiers]
+        )
 
     async def rows(self, owner: str) -> list[JobRow]:
         """As `JobTable` has it."""

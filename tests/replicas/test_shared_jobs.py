@@ -12,9 +12,11 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from mcpdesk.protocol.marked_ids import mark_of
 from tests.support.engine import EngineServer, needs_engine, shared_engine
 from tests.support.patience import WITHIN_S
 from tests.support.replicas import ReplicaCluster, replica_cluster
+from tests.support.session_client import events
 
 __all__ = ["shared_engine"]
 
@@ -85,6 +87,11 @@ COMMAND = {
     "resume": True,
 }
 TASKS = "io.modelcontextprotocol/tasks"
+META: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}, "elicitation": {"form": {}}},
+    "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
+}
 
 
 def make_folder(place: Path) -> Path:
@@ -119,13 +126,7 @@ class Caller:
 
     async def stateless(self, method: str, **params: Any) -> Any:
         """The answer to a request of the stateless era."""
-        capabilities: dict[str, Any] = {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": capabilities,
-            "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
-        }
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": meta}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": META}}
         headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
         name = params.get("name") or params.get("taskId")
         if name:
@@ -310,6 +311,41 @@ async def test_a_question_of_a_task_is_answered_through_any_replica(caller: Call
         assert "result" in told, told
         found = await caller.task(task, lambda each: each["status"] == "completed")
         assert f"'name': '{name}'" in found["result"]["content"][0]["text"]
+
+
+async def test_a_listener_is_told_of_tasks_of_every_replica(caller: Caller) -> None:
+    tasks = [
+        (await caller.stateless("tools/call", name="ask-name", arguments={}))["result"]["taskId"]
+        for _ in range(3)
+    ]
+    assert len({mark_of(each) for each in tasks}) == 3
+    told: dict[str, list[str]] = {task: [] for task in tasks}
+    params = {"notifications": {"taskIds": tasks}, "_meta": META}
+    message = {"jsonrpc": "2.0", "id": "ear", "method": "subscriptions/listen", "params": params}
+    headers = {
+        "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+    }  # fmt: skip
+    async with caller.http.post(f"{caller.url}/mcp/work", json=message, headers=headers) as stream:
+        async with asyncio.timeout(WITHIN_S):
+            async for _, event in events(stream):
+                assert event["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "ear"
+                if event["method"] == "notifications/subscriptions/acknowledged":
+                    assert event["params"]["notifications"] == {"taskIds": tasks}
+                    continue
+                assert event["method"] == "notifications/tasks"
+                task, status = event["params"]["taskId"], event["params"]["status"]
+                if status not in told[task]:
+                    told[task].append(status)
+                    if status == "input_required":  # each is answered by what the listener was told
+                        (key,) = event["params"]["inputRequests"]
+                        answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
+                        await caller.stateless("tasks/update", taskId=task, inputResponses=answers)
+                    if status == "completed":
+                        assert "'name': 'Ada'" in event["params"]["result"]["content"][0]["text"]
+                if all("completed" in each for each in told.values()):
+                    break
+    assert all(each[0] == "input_required" and each[-1] == "completed" for each in told.values()), told
 
 
 async def test_rounds_go_on_where_they_are_parked(caller: Caller) -> None:

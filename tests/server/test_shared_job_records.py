@@ -12,7 +12,9 @@ from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding, JobStore
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.background.job_records import SharedJobRecords
+from mcpdesk.server.background.watched_tasks import WatchedTasks
 from mcpdesk.storage.job_table import FIRST_FENCE, JobRow
+from tests.support.desk import until
 
 
 class Table:
@@ -33,8 +35,8 @@ class Table:
             self.kept.pop(each, None)
         return {row.id for row in rows} - set(fresh)
 
-    async def row(self, identifier: str) -> JobRow | None:
-        return self.kept.get(identifier)
+    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+        return [self.kept.get(each) for each in identifiers]
 
     async def rows(self, owner: str) -> list[JobRow]:
         return [row for row in self.kept.values() if row.record.owner == owner]
@@ -160,3 +162,19 @@ async def test_a_job_that_ends_every_replica_is_given_up(replica: Replica) -> No
 async def row_of(replica: Replica, job: Job) -> JobRow:
     await replica.records.begun(job)
     return replica.table.kept[job.id]
+
+
+async def test_a_watched_task_that_another_replica_took_over_is_told_of_by_its_record(
+    replica: Replica,
+) -> None:
+    job, told = replica.begin(), list[TaskStatus]()
+    await replica.store.confirm(job)
+    with WatchedTasks([job], replica.store, replica.records, lambda each: told.append(each.status)):
+        replica.store.wait_for_input(job, waits=True)
+        replica.store.lose(job.id)
+        assert told == [TaskStatus.WORKING, TaskStatus.INPUT_REQUIRED]
+        row = replica.table.kept[job.id]
+        record = replace(row.record, status=TaskStatus.COMPLETED, result=b"{}", fence=2)
+        replica.table.kept[job.id] = JobRow(job.id, "b", record)
+        await until(lambda: len(told) == 3)
+    assert told[-1] is TaskStatus.COMPLETED

@@ -154,6 +154,7 @@ class JobRecords:
             ),
             fence=record.fence,
             request=record.request,
+            asked=record.asked,
         )
 
 
@@ -220,9 +221,15 @@ class SharedJobRecords(JobRecords):
 
     async def find(self, identifier: str, owner: str) -> Job | None:
         """A job of that id and owner as it was written last, by whichever replica. Raises: StorageError."""
-        row = await self._table.row(identifier)
-        job = None if row is None or row.record.owner != owner else self._restored(row)
-        return None if job is None or job.is_expired(self._clock()) else job
+        return (await self.found([identifier], owner))[0]
+
+    async def found(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
+        """Jobs of an owner as they were written last, in the order of their ids. Raises: StorageError."""
+        now, found = self._clock(), list[Job | None]()
+        for row in await self._shared_table.known(identifiers):
+            job = None if row is None or row.record.owner != owner else self._restored(row)
+            found.append(None if job is None or job.is_expired(now) else job)
+        return found
 
     async def listed(self, owner: str, is_task: bool) -> list[Job]:
         """The jobs of an owner as they were written last, oldest first. Raises: StorageError."""
@@ -341,4 +348,5 @@ def _record(job: Job, tail: int = 0) -> JobRecord:
         is_task=feed is None,
         fence=job.fence,
         request=b"" if job.is_over else job.request,
+        asked=b"" if job.is_over or len(job.asked) > RESULT_BYTES else job.asked,
     )

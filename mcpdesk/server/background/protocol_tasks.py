@@ -16,6 +16,7 @@ from mcpdesk.protocol import client_questions, codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.request_state import RequestState
 from mcpdesk.protocol.task_shapes import TaskStatus
+from mcpdesk.server.background.watched_tasks import WatchedTasks
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.offer.listing import OfferListing
@@ -23,7 +24,7 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mcpdesk.server.asks.rounds import Round
     from mcpdesk.server.background.job_records import SharedJobRecords
@@ -179,10 +180,11 @@ class ProtocolTasks:
         body: JSONObject = {"tasks": [task_shapes.core(job) for job in page]}
         return body | {"nextCursor": _cursor(page[-1])} if len(page) < len(rest) else body
 
-    def watched(self, call: Call, asked: JSONObject) -> list[Job]:
+    async def watched(self, call: Call, asked: JSONObject) -> list[Job]:
         """The tasks a listener is notified of, out of the ids it names.
 
-        Raises: RemoteProtocolError (-32602, -32021) for ids that are none, and without the extension.
+        Raises: RemoteProtocolError (-32602, -32021) for ids that are none, and without the extension;
+        StorageError.
         """
         named = asked.get("taskIds")
         if not named or not self._offers.is_offered("tasks"):
@@ -191,13 +193,21 @@ class ProtocolTasks:
             raise invalid_params("notifications.taskIds must be a list of task ids")
         if not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension("notifications.taskIds")
-        found = (self._jobs.get(each, self._server.name, call.owner) for each in dict.fromkeys(named))
-        return [job for job in found if job is not None]
+        names = list(dict.fromkeys(named))
+        found = {each: self._jobs.get(each, self._server.name, call.owner) for each in names}
+        elsewhere = [each for each, job in found.items() if job is None]
+        if elsewhere and self._records is not None:
+            found |= zip(elsewhere, await self._records.found(elsewhere, call.owner), strict=True)
+        return [job for job in found.values() if job is not None]
+
+    def watch(self, jobs: Sequence[Job], tell: Callable[[JSONObject], None]) -> WatchedTasks:
+        """Tell how tasks stand, for a block."""
+        return WatchedTasks(jobs, self._jobs, self._records, lambda job: tell(self.detailed(job)))
 
     def detailed(self, job: Job) -> JSONObject:
         """A task of the extension with everything about it."""
         work = self._works.get(job.id)
-        requests = work.requests if work is not None else {}
+        requests: JSONObject = work.requests if work is not None else codec.decode(job.asked or b"{}")
         return task_shapes.detailed(job, job.ending.result, job.ending.error, requests)
 
     def _begin(self, call: Call, tool: Tool) -> None:

@@ -70,6 +70,8 @@ class TaskWork:
 
     def asked(self) -> None:
         """What the handler waits for changed."""
+        if self._store.shared is not None and not self._is_core:
+            self.job.asked = codec.encode(self.requests)
         self._store.wait_for_input(self.job, waits=bool(self._round.questions()))
 
     def said(self, message: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sized
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.auth.principal import until_expired
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
-from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, content, shaping, task_shapes
 from mcpdesk.protocol.catalogue.uri_template import match, parsed
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
@@ -125,7 +125,7 @@ class Handlers:
         check_count(len(uris), self._server.limits.subscriptions)
         for uri in uris:
             check_uri(uri, "notifications.resourceSubscriptions")
-        watched = self._tasks.watched(call, asked)
+        watched = await self._tasks.watched(call, asked)
         honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
         if uris:
             honoured["resourceSubscriptions"] = uris
@@ -140,8 +140,8 @@ class Handlers:
         subscriptions.add(subscriber)
         with ExitStack() as stack:
             stack.callback(subscriptions.remove, subscriber)
-            for job in watched:
-                stack.callback(self._report_task(job, call.outlet.send, tag))
+            if watched:
+                stack.enter_context(self._tasks.watch(watched, partial(_report_task, call.outlet.send, tag)))
             async with until_expired(call.principal):
                 await subscriptions.until_closed()
         if call.headers is None:
@@ -151,14 +151,10 @@ class Handlers:
             asyncio.get_running_loop().call_soon(call.outlet.send, over)
         return {"_meta": tag}
 
-    def _report_task(self, job: Job, send: Callable[[bytes], None], tag: JSONObject) -> Callable[[], None]:
-        """Send a listener the state of a task, now and whenever it changes; what is returned ends that."""
 
-        def report() -> None:
-            send(codec.notification(task_shapes.EXTENSION_STATUS, self._tasks.detailed(job) | {"_meta": tag}))
-
-        report()
-        return job.listen(report)
+def _report_task(send: Callable[[bytes], None], tag: JSONObject, task: JSONObject) -> None:
+    """Tell a listener how a task stands."""
+    send(codec.notification(task_shapes.EXTENSION_STATUS, task | {"_meta": tag}))
 
 
 class _Found(NamedTuple):

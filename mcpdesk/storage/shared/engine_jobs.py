@@ -123,16 +123,12 @@ class EngineJobTable:
             await self._engine.script(REMOVE, keys, [self._replica, *gone])
         return refused
 
-    async def row(self, identifier: str) -> JobRow | None:
-        """As `JobTable` has it."""
-        return (await self._rows([identifier]))[0]
-
     async def rows(self, owner: str) -> list[JobRow]:
         """As `JobTable` has it."""
         index = self._owned(owner)
         found = await self._engine.run(lambda client: client.zrange(index, -LISTED, -1))
         identifiers = [each.decode() for each in found]
-        rows = await self._rows(identifiers) if identifiers else []
+        rows = await self.known(identifiers) if identifiers else []
         lost = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
         if lost:
             await self._engine.run(lambda client: client.zrem(index, *lost))
@@ -173,7 +169,9 @@ class EngineJobTable:
             return None
         return JobRow(identifier, self._replica, replace(record, fence=int(found[0])))
 
-    async def _rows(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+        """As `JobTable` has it."""
+
         async def read(client: Any) -> Any:
             pipeline = client.pipeline(transaction=False)
             for each in identifiers:

@@ -60,6 +60,12 @@ def row(identifier: str, holder: str, status: TaskStatus = TaskStatus.WORKING, f
     return JobRow(identifier, holder, record)
 
 
+async def one(table: JobTable, identifier: str) -> JobRow | None:
+    """The record of one job."""
+    (found,) = await table.known([identifier])
+    return found
+
+
 async def test_a_record_is_found_as_it_was_written(place: tuple[Tables, Holders]) -> None:
     table = place[0]("a")
     full = row("j1", "a", TaskStatus.FAILED)
@@ -67,11 +73,11 @@ async def test_a_record_is_found_as_it_was_written(place: tuple[Tables, Holders]
     record = replace(full.record, stdout="deep", error=error, progress=(1.0, 2.0, "half"), request=b"x")
     full = JobRow("j1", "a", record)
     assert await table.write([full, row("j2", "a")], ()) == set()
-    assert await table.row("j1") == full
-    assert await place[0]("b").row("j1") == full
-    assert await table.row("none") is None
+    assert await one(table, "j1") == full
+    assert await one(place[0]("b"), "j1") == full
+    assert await table.known(["none", "j1"]) == [None, full]
     assert await table.write([], ["j1"]) == set()
-    assert await table.row("j1") is None
+    assert await one(table, "j1") is None
 
 
 async def test_those_of_an_owner_are_listed_oldest_first(place: tuple[Tables, Holders]) -> None:
@@ -96,7 +102,7 @@ async def test_what_a_dead_holder_left_is_taken_over_once(place: tuple[Tables, H
     (claimed,) = [each for found in claims for each in found]
     assert (claimed.id, claimed.record.fence) == ("runs", 2)
     assert await tables("c").claim() == [] == await tables("b").claim()
-    found = await tables("c").row("runs")
+    found = await one(tables("c"), "runs")
     assert found is not None and (found.holder, found.record.fence) == (claimed.holder, 2)
 
 
@@ -108,11 +114,11 @@ async def test_who_was_taken_for_dead_cannot_write_its_job_any_more(place: tuple
     (claimed,) = await tables("b").claim()
     ended = row("runs", "a", TaskStatus.COMPLETED)
     assert await late.write([ended, row("mine", "a")], ()) == {"runs"}
-    assert await late.row("mine") is not None
+    assert await one(late, "mine") is not None
     final = JobRow("runs", "b", replace(claimed.record, status=TaskStatus.COMPLETED, stdout="of b"))
     assert await tables("b").write([final], ()) == set()
     assert await late.write([ended], ()) == {"runs"}
-    assert await late.row("runs") == final
+    assert await one(late, "runs") == final
 
 
 async def test_an_end_that_is_written_stays_one(place: tuple[Tables, Holders]) -> None:
@@ -121,7 +127,7 @@ async def test_an_end_that_is_written_stays_one(place: tuple[Tables, Holders]) -
     await table.write([row("j", "a")], ())
     await table.write([final], ())
     assert await table.write([row("j", "a")], ()) == set()
-    assert await table.row("j") == final
+    assert await one(table, "j") == final
 
 
 async def test_a_job_changes_hands_as_often_as_holders_die(place: tuple[Tables, Holders]) -> None:

@@ -1,0 +1,82 @@
+"""Tasks that a listener is told of, whether they run here or on another replica."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from mcpdesk.errors import StorageError
+from mcpdesk.jobs.job import Job, JobStore
+
+if TYPE_CHECKING:
+    from mcpdesk.server.background.job_records import SharedJobRecords
+
+LOOK_S = 0.5
+"""Time between two looks at the records of tasks of other replicas."""
+
+
+class WatchedTasks:
+    """Tells how tasks stand, at the beginning of its block and whenever that changes."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        store: JobStore,
+        records: SharedJobRecords | None,
+        tell: Callable[[Job], None],
+    ) -> None:
+        """`jobs` that are not in the store are as their records in `records` have them."""
+        self._jobs, self._store, self._records, self._tell = jobs, store, records, tell
+        self._elsewhere: dict[str, Job] = {}
+        """Those whose records are looked at, as they were told last."""
+        self._stack = ExitStack()
+        self._looking_aio: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> None:
+        for job in self._jobs:
+            if self._store.by_id(job.id) is job:
+                self._stack.callback(job.listen(lambda job=job: self._changed(job)))  # type: ignore[misc]
+            else:
+                self._look_at(job)
+            self._tell(job)
+
+    def __exit__(self, *problem: object) -> None:
+        self._stack.close()
+        if self._looking_aio is not None:
+            self._looking_aio.cancel()
+
+    def _changed(self, job: Job) -> None:
+        if job.is_lost:
+            self._look_at(job)  # another replica has taken it over
+        else:
+            self._tell(job)
+
+    def _look_at(self, job: Job) -> None:
+        if self._records is None or job.is_over:
+            return
+        self._elsewhere[job.id] = job
+        if self._looking_aio is None or self._looking_aio.done():
+            self._looking_aio = asyncio.get_running_loop().create_task(self._look(self._records))
+
+    async def _look(self, records: SharedJobRecords) -> None:
+        while self._elsewhere:
+            await asyncio.sleep(LOOK_S)
+            told = list(self._elsewhere.values())
+            try:
+                found = await records.found([each.id for each in told], told[0].owner)
+            except StorageError:
+                continue  # they are told of when the engine is back
+            for before, now in zip(told, found, strict=True):
+                if now is not None and _seen(now) != _seen(before):
+                    self._tell(now)
+                if now is None or now.is_over:
+                    del self._elsewhere[before.id]
+                else:
+                    self._elsewhere[before.id] = now
+
+
+def _seen(job: Job) -> tuple[object, ...]:
+    """What a listener is told of a task that may change."""
+    return job.status, job.message, job.updated, job.asked
