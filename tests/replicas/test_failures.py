@@ -134,9 +134,14 @@ async def test_a_replica_that_ends_waits_for_nobody_who_only_listens(
     tmp_path: Path, engine: EngineServer
 ) -> None:
     """A proxy may open a stream again by a connection that it has kept to the replica that ends."""
-    longer_than_the_test = {"MCPDESK_DRAIN_TIMEOUT_S": "600"}
     async with (
-        replica_cluster(2, [calculator(tmp_path)], engine, tmp_path, **longer_than_the_test) as cluster,
+        replica_cluster(
+            2,
+            [calculator(tmp_path)],
+            engine,
+            tmp_path,
+            MCPDESK_DRAIN_TIMEOUT_S="600",  # longer than this test may take
+        ) as cluster,
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(WITHIN_S)) as http,
     ):
         ending = cluster.replicas[0]
