@@ -37,6 +37,8 @@ CALL_LIMIT_S = 60.0
 HEAL_S = 60.0
 MARKS = "marks.txt"
 """File in which each job leaves a line."""
+COUNTED = 12
+"""Events of a call whose client loses its connection again and again."""
 WORKERS = 4
 """Clients of each kind."""
 
@@ -160,7 +162,7 @@ class Clients:
 
     async def run(self) -> None:
         """Go on until it is done."""
-        kinds = (self._add, self._ask, self._write, self._start_job)
+        kinds = (self._add, self._ask, self._write, self._start_job, self._come_back)
         listeners = [asyncio.create_task(self._listen(number)) for number in range(WORKERS)]
         try:
             await asyncio.gather(*(self._work(kind) for kind in kinds for _ in range(WORKERS)))
@@ -235,6 +237,33 @@ class Clients:
                         self._found.wrong.append(f"ask {name}: {message}"[:200])
                     return
         raise ConnectionError("the stream ended without an answer")
+
+    async def _come_back(self, client: SessionClient) -> None:
+        """Lose the connection of a call after each third event, and come back to whichever replica."""
+        seen: list[int] = []
+        arguments = {"name": "count", "arguments": {"to": COUNTED}, "_meta": {"progressToken": "p"}}
+        async with client.post("tools/call", arguments) as answer:
+            assert answer.status == 200
+            last, message = await anext(events(answer))
+            seen.append(message["params"]["progress"])
+        while "method" in message:
+            await asyncio.sleep(0.05)
+            headers = {**client.headers, "Accept": "text/event-stream", "Last-Event-ID": last}
+            with suppress(aiohttp.ClientError):
+                async with client.http.get(client.url, headers=headers) as answer:
+                    if answer.status == 404:
+                        raise ConnectionError("the engine has lost the session")
+                    async for identifier, message in events(answer):
+                        last = identifier
+                        if "method" not in message:
+                            break
+                        seen.append(message["params"]["progress"])
+                        if len(seen) % 3 == 0:
+                            break
+        is_lost = message.get("error", {}).get("code") == -32603
+        if seen != list(range(1, len(seen) + 1)) or (len(seen) != COUNTED and not is_lost):
+            self._found.wrong.append(f"came back to {seen}: {message}"[:200])
+        assert not is_lost
 
     async def _start_job(self, client: SessionClient) -> None:
         name = f"job-{next(self._numbers)}"

@@ -28,6 +28,13 @@ async def slow(seconds: float, ctx: Context) -> str:
     await ctx.progress(2, 2, "done")
     return "slept"
 
+async def count(to: int, ctx: Context) -> str:
+    """Report progress again and again."""
+    for number in range(1, to + 1):
+        await ctx.progress(number, to)
+        await asyncio.sleep(0.05)
+    return "counted"
+
 async def leave_mark(name: str, place: str) -> str:
     """Add a line to a file, in a moment."""
     await asyncio.sleep(0.3)
