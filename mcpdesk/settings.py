@@ -290,7 +290,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
             "Valkey or Redis in which several machines with the same servers share sessions, jobs and state: "
             "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",
-            pattern=r"(rediss?|unix|redis\+sentinel|redis\+cluster)://\S+", allowed="the URL of an engine",
+            pattern=r"(rediss?(\+sentinel|\+cluster)?|unix)://\S+", allowed="the URL of an engine",
             from_folder=False),
     Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),
             "Those that share have the same name; another name is for another deployment on the same engine.",

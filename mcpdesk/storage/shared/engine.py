@@ -29,7 +29,9 @@ WATCH_S = 0.5
 """Time between two looks at whether the engine answers."""
 READ_BLOCK_MS = 1_000
 """How long a blocking read of a stream waits for an entry."""
-SHARED_URL = re.compile(r"(rediss?|unix|redis\+sentinel|redis\+cluster)://.+")
+FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+"""Options of an URL that name files."""
+DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
@@ -193,7 +195,7 @@ def shown(url: str) -> str:
 
 def connect(url: str, timeout_s: float) -> Client:
     """A client of the engine: `redis://`, `rediss://`, `unix://` as redis-py takes them, `redis+cluster://`
-    the same for a cluster, and `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE[/DB]`.
+    the same for a cluster, and `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE[/DB]`; with `rediss` over TLS.
 
     Raises: DeskUserError.
     """
@@ -212,15 +214,32 @@ def connect(url: str, timeout_s: float) -> Client:
         "protocol": 2,
     }
     try:
-        if url.startswith("redis+sentinel://"):
+        _check_files(url)
+        scheme = url.partition("://")[0]
+        if scheme.endswith("+sentinel"):
             return _by_sentinel(url, options)
-        if url.startswith("redis+cluster://"):
+        if scheme.endswith("+cluster"):
             from redis.asyncio.cluster import RedisCluster
 
-            return RedisCluster.from_url("redis://" + url.partition("://")[2], **options)
-        return Redis.from_url(url, **options)
+            return RedisCluster.from_url(url.replace("+cluster", "", 1), **options)
+        client: Any = Redis.from_url(url, **options)
+        client.connection_pool.make_connection()  # connects to nothing, but knows which options there are
+        return client
     except ValueError as error:
         raise DeskUserError(f"shared: {shown(url)} cannot be used: {error}.") from None
+    except TypeError as error:
+        option = str(error).rpartition("argument ")[2]
+        raise DeskUserError(f"shared: {shown(url)} has an option that redis-py lacks: {option}.") from None
+
+
+def _check_files(url: str) -> None:
+    """Raises: ValueError for a file of certificates or keys that cannot be read."""
+    for name, path in parse_qsl(urlsplit(url).query):
+        if name in FILES:
+            try:
+                open(path, "rb").close()
+            except OSError as error:
+                raise ValueError(f"{name}: {path}: {error.strerror}") from None
 
 
 async def close(client: Client) -> None:
@@ -263,6 +282,8 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
     places = [each.rpartition(":") for each in hosts.split(",")]
     addresses = [(host or port, int(port) if host else 26379) for host, _, port in places]
     more: dict[str, Any] = dict(parse_qsl(parts.query))
+    if parts.scheme.startswith("rediss"):
+        options = options | {"ssl": True, **{name: more.pop(name) for name in list(more) if name in FILES}}
     if account:
         more |= {"username": unquote(user) or None, "password": unquote(password) or None}
     if number:
@@ -296,4 +317,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError | exceptions.TimeoutError):
         return f"it did not answer within {PATIENCE_S:g} s"
     text = str(error).replace("\n", " ")
+    if told := DISTRUSTED.search(text):
+        hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names whom to trust"
+        return f"its certificate is not accepted: {told[1]}{hint}"
     return text[:300] or type(error).__name__
