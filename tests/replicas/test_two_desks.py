@@ -11,9 +11,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.server.asks.approval_policies import Policy
+from mcpdesk.storage.shared.engine import Engine
 from tests.support.desk import RunningDesk, running_desk, until
-from tests.support.engine import EngineServer, deployment, needs_engine, shared_engine
+from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
 from tests.support.session_client import calculator
 
 __all__ = ["shared_engine"]
@@ -96,3 +98,25 @@ async def test_the_list_of_replicas_is_in_the_status(desks: tuple[RunningDesk, R
         while await names() < 2:  # noqa: ASYNC110 (a page tells nobody)
             await asyncio.sleep(0.1)
     assert two.host.replicas is not None and two.host.replicas.is_alive(two.host.replicas.id)
+
+
+async def test_nobody_is_taken_for_dead_by_who_hears_first_that_the_engine_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with engine_server() as server:
+        engine = Engine(server.url, deployment(tmp_path))
+        await engine.start()
+        early, late = LivingReplicas(engine), LivingReplicas(engine)
+        await late.renew()
+        await early.renew()
+        assert set(early.others) == {late.me.id}
+        server.kill()
+        await early.renew()
+        server.start()  # with nothing of what it had, or with leases that are over
+        await until(lambda: engine.status.is_up)
+        await early.renew()
+        assert set(early.others) == {late.me.id}, "it could not renew its lease, either"
+        monkeypatch.setattr(early, "_lenient_until", 0.0)
+        await early.renew()
+        assert early.others == {}
+        await engine.close()

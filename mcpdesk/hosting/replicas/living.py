@@ -23,6 +23,8 @@ HERE = socket.gethostname()
 LEASE_S = 5.0
 """A replica that has not been heard of for so long is taken for dead."""
 RENEW_S = 1.0
+LENIENT_S = 3.0
+"""How long nobody is taken for dead after leases could not be renewed: others are about to renew theirs."""
 FORGOTTEN_S = 3600.0
 """How long the list names a replica that ended."""
 SAID = "said"
@@ -94,6 +96,10 @@ class LivingReplicas:
         self._engine = engine
         self._keys = _keys(engine)
         self._renewing_aio: asyncio.Task[None] | None = None
+        self._was_refused = False
+        """Whether the lease could not be renewed last time."""
+        self._lenient_until = 0.0
+        """Until when nobody is taken for dead, by the loop's clock."""
 
     async def start(self) -> None:
         """Take the lease, and renew it from now on."""
@@ -136,8 +142,12 @@ class LivingReplicas:
         try:
             found = await self._engine.script(RENEW, self._keys, [self.me.id, said, LEASE_S, FORGOTTEN_S])
         except EngineAway:
+            self._was_refused = True
             return  # nobody can say now who lives: what was known stays
-        others = {}
+        now = asyncio.get_running_loop().time()
+        if self._was_refused:
+            self._was_refused, self._lenient_until = False, now + LENIENT_S
+        others = dict(self.others) if now < self._lenient_until else {}
         for info in map(_decoded, found):
             if info is not None and info.id != self.me.id:
                 others[info.id] = info

@@ -316,7 +316,9 @@ def _reason(error: Exception) -> str:
 
     if isinstance(error, TimeoutError | exceptions.TimeoutError):
         return f"it did not answer within {PATIENCE_S:g} s"
-    text = str(error).replace("\n", " ")
+    text = str(error).replace("\n", " ").partition(" script: ")[0]
+    if text.startswith(("OOM ", "command not allowed when used memory")):
+        return "its memory is full (OOM command not allowed)"
     if told := DISTRUSTED.search(text):
         hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names whom to trust"
         return f"its certificate is not accepted: {told[1]}{hint}"
