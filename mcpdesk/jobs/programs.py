@@ -138,16 +138,22 @@ class Program:
 
 
 class Programs:
-    """The programs of one server. `folder` is for their output files, `on_over` is told of each end."""
+    """The programs of one server. `folder` is for their output files, `on_over` is told of each end.
 
-    def __init__(self, folder: Path, on_over: Callable[[Program], None] = lambda program: None) -> None:
+    They are numbered from `first` on.
+    """
+
+    def __init__(
+        self, folder: Path, on_over: Callable[[Program], None] = lambda program: None, first: int = 1
+    ) -> None:
         self.version = 0
         """Grows when a program starts or ends."""
         self._folder = folder
         self._on_over = on_over
         self._programs: dict[int, Program] = {}
         self._running: dict[int, Program] = {}
-        self._numbers = count(1)
+        self._first = first
+        self._numbers = count(first)
         self._is_closed = False
 
     def all(self) -> tuple[Program, ...]:
@@ -179,7 +185,7 @@ class Programs:
                 f"{MOST_RUNNING} programs run already, which is the most; one has to end first"
             )
         number = next(self._numbers)
-        output = _output(self._folder, number)
+        output = _output(self._folder, number, number == self._first)
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         program: Program
@@ -243,16 +249,16 @@ class Programs:
         self._programs.pop(number).output.remove()
 
 
-def _output(folder: Path, number: int) -> Output:
+def _output(folder: Path, number: int, is_first: bool) -> Output:
     try:
-        return Output(file=_output_file(folder, number))
+        return Output(file=_output_file(folder, number, is_first))
     except OSError as error:
         raise RuntimeError(f"no file for its output can be made in {folder}: {error.strerror}") from error
 
 
-def _output_file(folder: Path, number: int) -> Path:
-    """The path of a new output file. Files of ended processes are removed."""
-    for path in folder.glob("program-*.txt") if number == 1 else ():
+def _output_file(folder: Path, number: int, is_first: bool) -> Path:
+    """The path of a new output file. Before the first one, files of ended processes are removed."""
+    for path in folder.glob("program-*.txt") if is_first else ():
         owner = path.name.split("-")[1]
         if owner.isdigit() and int(owner) != os.getpid() and not _lives(int(owner)):
             path.unlink(missing_ok=True)

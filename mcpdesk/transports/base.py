@@ -466,6 +466,9 @@ class Replicas(Protocol):
     def is_alive(self, replica: str) -> bool:
         """Whether a replica lives, as far as known; a second old at most while the engine answers."""
 
+    def holder_of(self, number: int) -> str:
+        """The living replica that gives such numbers, as far as known; empty: none."""
+
     async def job_holder(self, identifier: str) -> str:
         """The other living replica that has a job by its record; empty: none. Raises: StorageError."""
 

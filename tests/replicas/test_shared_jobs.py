@@ -97,7 +97,9 @@ META: dict[str, Any] = {
 def make_folder(place: Path) -> Path:
     made = place / "work"
     (made / "tools").mkdir(parents=True)
-    (made / "mcp.json").write_text(orjson.dumps({"name": "work", "commands": [COMMAND]}).decode())
+    builtins = ["BackgroundBash", "ReadBgOutput", "KillBgTask"]
+    manifest = {"name": "work", "commands": [COMMAND], "builtins": builtins}
+    (made / "mcp.json").write_text(orjson.dumps(manifest).decode())
     (made / "tools" / "work.py").write_text(TOOLS)
     return made
 
@@ -215,6 +217,26 @@ async def steady(
 async def caller(steady: ReplicaCluster) -> AsyncIterator[Caller]:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
         yield Caller(steady, http)
+
+
+async def test_programs_in_the_background_are_read_and_ended_through_any_replica(caller: Caller) -> None:
+    async def called(name: str, **arguments: Any) -> Any:
+        return (await caller.stateless("tools/call", name=name, arguments=arguments))["result"]
+
+    numbers = []
+    for name in ("one", "two", "three"):
+        begun = await called("BackgroundBash", command=f"echo {name}; exec sleep 600")
+        numbers.append(begun["structuredContent"]["task_id"])
+    assert len(set(numbers)) == 3
+    for number, name in zip(numbers, ("one", "two", "three"), strict=True):
+        said = ""
+        async with asyncio.timeout(WITHIN_S):
+            while name not in said:
+                said = (await called("ReadBgOutput", task_id=number))["structuredContent"]["output"]
+        ended = await called("KillBgTask", task_id=number)
+        assert ended["structuredContent"]["status"] == "killed", ended
+    unknown = await called("ReadBgOutput", task_id=7)
+    assert unknown["isError"] and "there is no background task 7" in unknown["content"][0]["text"]
 
 
 async def test_a_job_is_seen_awaited_and_listed_anywhere(caller: Caller) -> None:

@@ -12,6 +12,7 @@ from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
 from mcpdesk.hosting.replicas.forwarding import Forwarder
 from mcpdesk.hosting.replicas.living import LEASE_S, RENEW_S, LivingReplicas
 from mcpdesk.hosting.replicas.shared_secrets import SharedSecrets
+from mcpdesk.protocol.marked_ids import has_numbered
 from mcpdesk.server.state.callback_timers import CoreMark
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
@@ -59,6 +60,10 @@ class ReplicaGroup:
     def is_alive(self, replica: str) -> bool:
         """Whether a replica lives, as far as known."""
         return replica == self.id or replica in self.living.others
+
+    def holder_of(self, number: int) -> str:
+        """The living replica that gives such numbers, as far as known; empty: none."""
+        return next((each for each in (self.id, *self.living.others) if has_numbered(each, number)), "")
 
     def state_of(self, server: str) -> ServerInEngine:
         """Where the state of a server lies."""

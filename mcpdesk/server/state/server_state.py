@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.errors import StorageError
+from mcpdesk.protocol.marked_ids import first_number
 from mcpdesk.server.asks.approval_policies import Approvals
 
 if TYPE_CHECKING:
@@ -230,10 +231,11 @@ class ServerState:
 
     @cached_property
     def programs(self) -> Programs:
-        """Programs in the background."""
+        """Programs in the background. Where several replicas serve, their numbers tell the replica."""
         from mcpdesk.jobs.programs import Programs
 
-        return Programs(self.state / "programs", lambda program: self.on_program_over(program))
+        first = 1 if self._shared is None else first_number(self._shared.core.mark)
+        return Programs(self.state / "programs", lambda program: self.on_program_over(program), first)
 
     @cached_property
     def browsers(self) -> asyncio.Semaphore:

@@ -76,6 +76,8 @@ LISTEN = "subscriptions/listen"
 INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
 """Requests that the replica answers which has the task they name; a listener's are where its first one is."""
+ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
+"""Built-in tools that the replica runs which has the program that their argument `task_id` names."""
 
 
 class McpRoutes:
@@ -254,8 +256,12 @@ class McpRoutes:
             holder, moved = await holder_of_job(request, replicas, task)
             if moved is not None:
                 return moved
+        elif not may_be_sent_on(request):
+            return None
+        elif program := _program_of(message):
+            holder = replicas.holder_of(program)
         else:
-            parked = mark_of(_parked_round(message)) if may_be_sent_on(request) else ""
+            parked = mark_of(_parked_round(message))
             holder = parked if replicas.is_alive(parked) else ""
         if holder in ("", replicas.id):
             return None
@@ -510,6 +516,16 @@ def _task_of(message: dict[str, Any]) -> str:
     named = wanted.get("taskIds") if method == LISTEN and isinstance(wanted, dict) else params.get("taskId")
     task = named[0] if isinstance(named, list) and named else named
     return task if isinstance(task, str) else ""
+
+
+def _program_of(message: dict[str, Any]) -> int:
+    """The number of the program in the background that a call is about; 0: about none."""
+    params = message.get("params")
+    if not isinstance(params, dict) or params.get("name") not in ABOUT_PROGRAMS:
+        return 0
+    arguments = params.get("arguments")
+    number = arguments.get("task_id") if isinstance(arguments, dict) else None
+    return number if isinstance(number, int) else 0
 
 
 def _parked_round(message: dict[str, Any]) -> str:
