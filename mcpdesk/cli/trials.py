@@ -64,7 +64,7 @@ A case, in cases/*.yaml (or .json) of the folder:
     expect: {contains: ADA, under_ms: 500}
 
 \b
-Expected can be: text, contains, matches, structured, schema, error, under_ms.
+Expected can be: text, contains, matches, like, structured, structured_like, schema, error, under_ms.
 Answers, in the order of the questions: question and answer, elicitation, sampling, roots.
 
 Exit codes: 0 all passed, 1 some failed, 2 a case file or the folder cannot be used, 3 cannot connect.
