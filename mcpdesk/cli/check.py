@@ -372,7 +372,7 @@ def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
 def _checked(folder: str) -> _Report:
     """Raises: DeskError when the folder cannot be hosted."""
     from mcpdesk.hosting.folder.known_clients import asked_of_clients
-    from mcpdesk.hosting.folder.lint import Level, from_text, lint
+    from mcpdesk.hosting.folder.lint import lint
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.link.local_catalogue import ServerCatalogue
 
@@ -380,9 +380,7 @@ def _checked(folder: str) -> _Report:
     with loaded(place) as host:
         server = host.endpoints()[0].server
         manifest = read_manifest(place)
-        hosted = host.folders[server.name]
-        findings = lint(server, manifest, hosted.warnings, os.environ)
-        findings += [from_text(Level.NOTE, helper) for helper in hosted.helpers]
+        findings = lint(server, manifest, host.folders[server.name].warnings, os.environ)
         items = [item for item in ServerCatalogue(server).catalogue().items if item.definition]
     tools = [item for item in items if item.kind == "tool"]
     modes = {

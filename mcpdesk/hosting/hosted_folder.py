@@ -99,18 +99,13 @@ class HostedFolder:
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
         for problem in self._loaded.problems:
             journal.log("error", "server", problem, "", self.server.name)
-        for helper in self.helpers:
+        for helper in self.server.helpers:
             journal.log("info", "server", helper, "", self.server.name)
         for warning in self.warnings:
             where, _, told = warning.partition(": ")
             journal.log("warning", "server", told, where, self.server.name)
         if mistake is not None:
             self._withhold(mistake)
-
-    @property
-    def helpers(self) -> tuple[str, ...]:
-        """Which functions are not offered because another file imports theirs, with their places."""
-        return self._loaded.helpers
 
     async def watch(self, reload: Callable[[], None]) -> None:
         """Call `reload` after every change, until cancelled."""
@@ -135,7 +130,7 @@ class HostedFolder:
             else:
                 self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
             return Changes()
-        helpers = self.helpers
+        helpers = self.server.helpers
         self._loaded, problems, offer = loaded, self.server.problems, definitions(self.server)
         changes = self._apply()
         if self._is_awake:
@@ -149,7 +144,7 @@ class HostedFolder:
         for problem in self.server.problems:
             if problem not in problems:
                 self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
-        for helper in self.helpers:
+        for helper in self.server.helpers:
             if helper not in helpers:
                 self._journal.notify(f"{name}: {helper}", Severity.INFO, "logs")
         for mode in sorted(self.modes.lost - lost):

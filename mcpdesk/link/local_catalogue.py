@@ -167,6 +167,7 @@ class LocalServers(ServerFacet):
             url=self._host.url(name),
             catalogue_version=self._catalogue_of(name).version,
             problems=server.problems,
+            helpers=server.helpers,
             modes=self._modes_of(name).views(),
             mode=server.mode,
             wants_token=server.access.requires_token,

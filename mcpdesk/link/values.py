@@ -174,6 +174,8 @@ class ServerView:
     catalogue_version: int
     problems: tuple[str, ...] = ()
     """Trouble that belongs to no single item: manifest, context.py."""
+    helpers: tuple[str, ...] = ()
+    """Which functions of its folder are not offered, because another file imports theirs."""
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
     """The mode everybody sees it in, the desk too; empty: as a whole."""

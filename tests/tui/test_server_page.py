@@ -44,6 +44,12 @@ def test_a_page_says_what_the_server_says_of_itself() -> None:
     assert all(each in text for each in (*told, "extension com.example/odd", "Be gentle."))
 
 
+def test_a_page_names_the_functions_that_are_helpers() -> None:
+    told = "tools/shared.py:1: double is not offered"
+    server = replace(FakeLink().core.servers[0], helpers=(told,))
+    assert f"· {told}" in server_text(server).plain
+
+
 async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> None:
     async with running_frame(link_to(FAILED, "HTTP 500"), panes=PANES) as (app, pilot):
         lesson = app.screen.query_one(FirstToolLesson)

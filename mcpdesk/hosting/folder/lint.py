@@ -42,6 +42,7 @@ def lint(
     """All findings about a server, errors first. `warnings` are those the host found itself."""
     found = [
         *(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)),
+        *(from_text(Level.NOTE, text) for text in server.helpers),
         *_unavailable(server),
         *_identity(server, manifest),
         *_preconditions(manifest, environment),

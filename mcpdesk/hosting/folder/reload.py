@@ -71,7 +71,7 @@ def apply(
     server.public_name, server.repository = manifest.publish.name, manifest.publish.repository
     server.icons = tuple(to_builtins(icon) for icon in manifest.icons)
     server.folder = manifest.folder
-    server.problems = loaded.problems
+    server.problems, server.helpers = loaded.problems, loaded.helpers
     server.create_context = loaded.create_context
     server.lifespan, server.around_call = loaded.lifespan, loaded.around_call
     tools, clashes = _with_built_in(loaded.tools, built_in)

@@ -91,6 +91,8 @@ class Server(Struct, eq=False):
     around_call: Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]] | None = None
     """From `context.py`: gets each call of a tool, and what goes on with it; returns the result."""
     problems: tuple[str, ...] = ()
+    helpers: tuple[str, ...] = ()
+    """Which functions of its folder are not offered, because another file imports theirs."""
     withheld: str = ""
     """Why nothing of it is served to anybody; empty: it is."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))

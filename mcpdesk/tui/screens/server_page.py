@@ -21,6 +21,7 @@ def server_text(server: ServerView) -> Content:
     if server.log_level:
         parts.append(Content.styled(f"log messages from {clean(server.log_level)} on · L", "$text-muted"))
     parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
+    parts += [Content.styled(f"· {clean(helper)}", "$text-muted") for helper in server.helpers]
     if server.replicas:
         parts += [Content(""), Content.styled("Its replicas", "bold $text-primary")]
         parts += [_replica(each) for each in server.replicas]
