@@ -47,5 +47,7 @@ def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
         "info looking␛[2J",
         "error\nTraceback\nKeyError: 'tea'",
     ]
+    secret = LogLine(3, 0.0, "info", "print", "password: hunter2")
+    assert "hunter2" not in shown(logged_lines([secret]))[1]
     assert shown(logged_lines(lines[:1]))[0] == "log of this call"
     assert shown(logged_lines([])) == []

@@ -104,6 +104,20 @@ async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
         assert pane.listing.following
 
 
+async def test_secrets_are_masked_in_the_list_in_full_and_when_copied() -> None:
+    link = quiet_link()
+    link.log_lines = [entry(0, text="said nothing"), entry(1, text="the password: hunter2\napi_key: s3cret")]
+    async with running_frame(link) as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press("enter", "y", "t")
+        await pilot.pause()
+        text = str(pane.query_one("VerticalScroll Static", Static).content)
+        drawn = "".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "password" in drawn and "api_key" in text and "password" in app.clipboard
+        for told in (drawn, text, app.clipboard):
+            assert "hunter2" not in told and "s3cret" not in told
+
+
 async def test_copy_menu_offers_text_line_and_place() -> None:
     async with running_frame() as (app, pilot):
         await shown(app, pilot)

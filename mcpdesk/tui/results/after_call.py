@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.values import CallOutcome, LogLine
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.render.safe_text import clean
 
 MOST_LOGGED = 50
@@ -35,7 +36,9 @@ def logged_lines(logged: Sequence[LogLine], hint: str = "E opens it") -> Iterato
     for line in logged[-MOST_LOGGED:]:
         style = "$text-error" if line.level in _BAD else ""
         apart = "\n" if "\n" in line.text else " "  # the lines of a traceback stand below each other
-        yield Static(Content.assemble((f"{line.level}{apart}", "$text-muted"), (clean(line.text), style)))
+        yield Static(
+            Content.assemble((f"{line.level}{apart}", "$text-muted"), (clean(mask_text(line.text)), style))
+        )
 
 
 def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:

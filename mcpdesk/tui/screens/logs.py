@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
@@ -23,6 +24,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.call_lookup import call_at, call_of
 from mcpdesk.recorder.index.exchange import Exchange, Id
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
@@ -135,7 +137,7 @@ class LogList(RowList[LogLine]):
 
     def fold(self, folded: bool) -> None:
         """Hide the lines below the selected entry, or show them."""
-        if (line := self.selected) is not None and len(_below(line.text)) > 0:
+        if (line := self.selected) is not None and len(_below(_shown(line.text))) > 0:
             self._folds[line.number] = not folded
             self.following = False
             self.narrow(self.filter)
@@ -143,7 +145,7 @@ class LogList(RowList[LogLine]):
     def _add(self, lines: Iterable[LogLine]) -> None:
         for line in filter(self.filter.admits, lines):
             self.shown += 1
-            below = min(len(_below(line.text)), MOST_UNFOLDED) if self._is_unfolded(line) else 0
+            below = min(len(_below(_shown(line.text))), MOST_UNFOLDED) if self._is_unfolded(line) else 0
             self.rows.extend([line] * (1 + below))
             self._parts.extend(range(1 + below))
 
@@ -153,7 +155,7 @@ class LogList(RowList[LogLine]):
     def spans(self, index: int, width: int) -> Iterable[Span]:
         line, part = self.rows[index], self._parts[index]
         if part:
-            below = _below(line.text)
+            below = _below(_shown(line.text))
             last = part == MOST_UNFOLDED < len(below)
             text = f"… {len(below) - part + 1} more lines: enter" if last else below[part - 1]
             yield " " * (24 if width >= 70 else 12), ""
@@ -174,9 +176,9 @@ class LogList(RowList[LogLine]):
         yield column(line.source, named) + " ", "lines--key"
         where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
         room = max(10, width - (26 if is_wide else 22) - named - cell_len(where))
-        others = len(_below(line.text))
+        others = len(_below(_shown(line.text)))
         more = f" (+{others} line{'s' * (others > 1)})" if others and not self._is_unfolded(line) else ""
-        text = one_line(_main_line(line.text), room - len(more)) + more
+        text = one_line(_main_line(_shown(line.text)), room - len(more)) + more
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield where, "lines--muted"
 
@@ -219,6 +221,12 @@ class LogList(RowList[LogLine]):
         else:
             self.cursor = next((n for n, row in enumerate(self.rows) if row.number >= chosen.number), 0)
         self.post_message(self.Moved())
+
+
+@lru_cache(maxsize=2_000)
+def _shown(text: str) -> str:
+    """What a line says, secrets masked: it may be copied, or seen by others."""
+    return mask_text(text)
 
 
 def _main_line(text: str) -> str:
@@ -416,7 +424,8 @@ class LogsPane(FilterPane):
         line = self.listing.selected
         if line is None:
             return
-        choices = [Choice("text", line.text, line.text, "t"), Choice("line", _whole(line), _whole(line), "l")]
+        text, whole = _shown(line.text), _whole(line)
+        choices = [Choice("text", text, text, "t"), Choice("line", whole, whole, "l")]
         if line.where:
             choices.append(Choice("place", line.where, line.where, "p"))
         await self.app.copy_one_of(choices)
@@ -475,9 +484,17 @@ def _detail(line: LogLine | None) -> Content:
         if part
     )
     head = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(place)}", "$text-muted")
-    return Content("\n").join([head, Content(clean(line.text))])
+    return Content("\n").join([head, Content(clean(_shown(line.text)))])
 
 
 def _whole(line: LogLine) -> str:
-    parts = (clock(line.time), line.level, line.replica, line.server, line.source, line.where, line.text)
+    parts = (
+        clock(line.time),
+        line.level,
+        line.replica,
+        line.server,
+        line.source,
+        line.where,
+        _shown(line.text),
+    )
     return "  ".join(part for part in parts if part)
