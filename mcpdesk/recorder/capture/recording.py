@@ -60,7 +60,7 @@ _EXCHANGES = 100_000
 """Exchanges the index keeps at hand; the capture has all."""
 _MARK_BYTES = 16 << 20
 """Bytes of marks on held messages that are kept at hand."""
-_MOST_LOGS = 10_000
+_MOST_LOGS = 2_000
 """Log lines that wait for the file; the oldest are lost where the disk is that slow."""
 _CONNECTIONS = 20_000
 """Connections remembered; the longest closed are forgotten first."""
@@ -254,7 +254,8 @@ class Recording:
 
     def log(self, log: CallLog) -> None:
         """Keep in the file what the code of a call said. From any thread."""
-        self._new_logs.append(log)
+        if self._wanted is not None:
+            self._new_logs.append(log)
 
     def start(self) -> None:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
