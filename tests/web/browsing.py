@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import re
+import subprocess
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -138,13 +144,39 @@ class Surfer:
             self.problems.append(f"asked for {url}")
 
 
+@cache
+def debugged_browser() -> str:
+    """The address at which the browser takes orders; it is started once, and ends with this process."""
+    place = TemporaryDirectory(ignore_cleanup_errors=True)
+    process = subprocess.Popen(
+        [
+            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--hide-scrollbars", "--remote-debugging-port=0", f"--user-data-dir={place.name}", "about:blank",
+        ],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+    def end() -> None:
+        process.kill()
+        process.wait()
+        place.cleanup()
+
+    atexit.register(end)
+    assert process.stderr is not None
+    said: list[str] = []
+    for line in process.stderr:
+        said.append(line)
+        if found := re.search(r"listening on (ws://\S+)", line):
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # it never waits for us to read
+            return found[1]
+    raise AssertionError("".join(said))
+
+
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """The browser."""
+    """The browser, in which everything that is opened is closed at the end."""
     async with async_playwright() as playwright:
-        running = await playwright.chromium.launch(
-            executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+        running = await playwright.chromium.connect_over_cdp(debugged_browser())
         try:
             yield running
         finally:
