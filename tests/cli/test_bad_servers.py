@@ -8,9 +8,10 @@ import json
 import ssl
 import sys
 from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from cryptography import x509
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from mcpdesk.cli.command_client import TALKS
 from mcpdesk.client import hints
 from tests.support.odd_server import PROGRAM
+from tests.support.patience import WITHIN_S
 from tests.support.scripted import Seen, http, scripted, stream
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ for line in sys.stdin:
 """
 FLOOD = "import sys\nwhile True: sys.stderr.write('log ' * 1000 + chr(10))"
 LEAVES = "import os, time\nif os.fork(): os._exit(0)\ntime.sleep(60)"
+slow = partial(pytest.param, marks=pytest.mark.slow)
 HABITS = {
     "another id": "said['id'] = 99",
     "refuses": "said = {'jsonrpc': '2.0', 'id': None, 'error': {'code': -32000, 'message': 'not today'}}",
@@ -51,7 +54,7 @@ HABITS = {
     "large pages": "said.get('result', {}).update(nextCursor=cursor + 'x', filling='x' * 9_000_000)",
     "no list": "said['result'] = about if method == 'initialize' else {'tools': 3}",
 }
-PROGRAMS: list[tuple[list[str], int, str, str]] = [
+PROGRAMS: list[Any] = [
     (["no-such-program"], 3, "there is no program 'no-such-program'", hints.NOT_STARTED),
     ([PROGRAM], 3, "may not be run", hints.NOT_STARTED),
     (
@@ -67,13 +70,13 @@ PROGRAMS: list[tuple[list[str], int, str, str]] = [
         "no answer to initialize",
         TALKS,
     ),
-    ([sys.executable, "-c", FLOOD], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
+    slow([sys.executable, "-c", FLOOD], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
     ([sys.executable, "-c", LEAVES], 3, "ended with exit code 0", hints.ENDED),
     (["another id"], 4, "the answer is to request 99, not to", hints.NO_PROTOCOL),
     (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
     (["same cursor"], 4, "the pages have no end: 'again' follows itself", hints.TOO_MUCH),
-    (["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
-    (["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
+    slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
+    slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
     (["no list"], 4, "tools/list: the result has no list called tools", hints.NO_PROTOCOL),
 ]
 ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
@@ -104,7 +107,8 @@ ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
 
 def check(run: Run, words: list[str], code: int, told: str, hint: str) -> None:
     """Run `mcpdesk list --json`, which must fail in these words, on both streams."""
-    done = run("list", "--json", *words, MCPDESK_CONNECT_TIMEOUT_S="3")
+    patience_s = 3 if told.startswith("no answer") else WITHIN_S
+    done = run("list", "--json", *words, MCPDESK_CONNECT_TIMEOUT_S=f"{patience_s:g}")
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     error = json.loads(done.stdout)["error"]

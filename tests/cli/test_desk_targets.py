@@ -64,6 +64,7 @@ def test_what_is_nothing_is_told(tmp_path: Path) -> None:
         desk_targets([str(tmp_path / "nothing")], Reach())
 
 
+@pytest.mark.slow
 def test_a_program_is_opened_in_a_terminal(tmp_path: Path) -> None:
     arguments = ["--port", "0", "--", "python3", odd_server.PROGRAM]
     state = {"MCPDESK_STATE_DIR": str(tmp_path)}

@@ -129,6 +129,7 @@ def wrote(link: CombinedLink, job: str) -> bool:
     return output is not None and "here" in output.text
 
 
+@pytest.mark.slow
 def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, attach: Attach) -> None:
     replicas = [start() for _ in range(2)]
     link = attach(*(each.name for each in replicas))
@@ -258,6 +259,7 @@ def test_every_method_of_the_link_is_combined() -> None:
     assert {name for name in names if getattr(CombinedLink, name) is getattr(Link, name)} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_screen_shows_which_replica_a_line_is_of(
     start: Start, attach: Attach, size: tuple[int, int]

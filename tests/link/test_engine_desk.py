@@ -46,7 +46,7 @@ from tests.support.replicas import ServedReplica
 from tests.support.workbench import bench
 
 __all__ = ["shared_engine"]
-pytestmark = needs_engine
+pytestmark = [needs_engine, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -209,6 +209,7 @@ def test_any_server_runs_cases_and_only_some_of_them(run: Run, folder: Path) -> 
     assert run(*command).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_server_elsewhere_is_spoken_to_in_the_revision_that_is_named(run: Run, tmp_path: Path) -> None:
     server = "from mcp.server.mcpserver import Context, MCPServer\nserver = MCPServer('said')\n"
     server += "@server.tool()\ndef spoken(ctx: Context) -> str:\n"

@@ -6,6 +6,7 @@ import ast
 import json
 from pathlib import Path
 
+import pytest
 from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Region
@@ -51,6 +52,7 @@ def test_no_other_module_of_the_screen_makes_a_text_field() -> None:
     assert found == ["fields.py"] * 2
 
 
+@pytest.mark.slow
 async def test_arguments_with_control_characters_are_sent_as_they_are_as_form_and_as_json() -> None:
     async with bench(link_with(tool("echo", SCHEMA)), size=(120, 60)) as desk:
         fields = [*desk.app.screen.query(LineField), *desk.app.screen.query(TextField)]

@@ -42,6 +42,7 @@ async def opened(it: Bench, desk: RunningDesk, rule: str) -> None:
     await it.until(lambda: desk.held().rule == rule and isinstance(it.app.screen, HoldDialog))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_held_calls_are_changed_dropped_and_answered_by_keys(
     size: tuple[int, int], tmp_path: Path

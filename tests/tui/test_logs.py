@@ -334,6 +334,7 @@ def test_the_bars_of_a_histogram_count_every_entry_and_know_the_worst() -> None:
     assert bars_of([], LogHistogram.worst_of, 3) == []
 
 
+@pytest.mark.slow
 async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)

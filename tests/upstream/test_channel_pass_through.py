@@ -65,8 +65,8 @@ async def official_at(way: str) -> AsyncIterator[RemoteTarget]:
 @pytest.mark.parametrize(
     ("way", "revision"),
     [
-        ("program", "2025-06-18"),
-        ("program", "2025-11-25"),
+        pytest.param("program", "2025-06-18", marks=pytest.mark.slow),
+        pytest.param("program", "2025-11-25", marks=pytest.mark.slow),
         ("program", NEWEST),
         ("named", "2025-06-18"),
         ("probed", "2025-11-25"),
