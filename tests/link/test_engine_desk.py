@@ -127,9 +127,25 @@ def states(link: CombinedLink) -> list[ReplicaState]:
 
 
 def test_replicas_have_short_names_that_differ() -> None:
-    assert short_names(["web-1:3333", "web-2:3333"], ["a1", "b2"]) == ["web-1", "web-2"]
-    assert short_names(["web:1", "web:2", "db:1"], ["a1", "b2", "c3"]) == ["web:1", "web:2", "db"]
-    assert short_names(["pod:1", "pod:1"], ["a1b2c3", "d4e5f6"]) == ["pod:1#a1b2", "pod:1#d4e5"]
+    assert short_names(["web-1:3333", "web-2:3333"], ["a1", "b2"], ()) == ["web-1", "web-2"]
+    assert short_names(["web:1", "web:2", "db:1"], ["a1", "b2", "c3"], {"web"}) == ["web:1", "web:2", "db"]
+    assert short_names(["pod:1", "pod:1"], ["a1b2c3", "d4e5f6"], {"pod"}) == ["pod:1#a1b2", "pod:1#d4e5"]
+
+
+async def test_a_replica_keeps_its_name_when_it_is_the_first_to_come_back(group: Group) -> None:
+    group.add(2)
+    source = EngineReplicas(group.engine.url, group.name)
+    try:
+        before = {each.name for each in await source.look()}
+        assert len(before) == 2
+        _, second = group.replicas.values()
+        await asyncio.to_thread(second.end)
+        async with asyncio.timeout(WITHIN_S):
+            while len(after := await source.look()) > 1:  # noqa: ASYNC110 (the engine tells nobody)
+                await asyncio.sleep(0.1)
+        assert after[0].name in before
+    finally:
+        await source.close()
 
 
 def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -153,6 +153,8 @@ class EngineReplicas:
         self._url, self._name = url, name
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
+        self._crowded = frozenset[str]()
+        """Machines that had several replicas at one time: who is restarted there keeps its name."""
 
     async def look(self) -> list[FoundReplica]:
         """The replicas that live. Raises: OSError when the engine is away."""
@@ -163,7 +165,10 @@ class EngineReplicas:
             living = [each for each in await living_replicas(self._engine) if each.url]  # those that listen
         except StorageError as error:
             raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
-        names = short_names([each.name for each in living], [each.id for each in living])
+        full = [each.name for each in living]
+        hosts = [each.partition(":")[0] for each in full]
+        self._crowded |= {host for host in hosts if hosts.count(host) > 1}
+        names = short_names(full, [each.id for each in living], self._crowded)
         return [self._found(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
     async def close(self) -> None:
@@ -190,10 +195,10 @@ class EngineReplicas:
         return join_through_engine
 
 
-def short_names(names: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Names like `web-1:3333` without the port where no other is on that machine; all of them different."""
+def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[str]) -> list[str]:
+    """Names like `web-1:3333`, on machines that are not `crowded` without the port; all of them different."""
     hosts = [name.partition(":")[0] for name in names]
-    shorter = [host if hosts.count(host) == 1 else name for host, name in zip(hosts, names, strict=True)]
+    shorter = [name if host in crowded else host for host, name in zip(hosts, names, strict=True)]
     return [
         name if shorter.count(name) == 1 else f"{name}#{id[:4]}"
         for name, id in zip(shorter, ids, strict=True)

@@ -92,6 +92,7 @@ class JobPanel(Section[JobView]):
         self._read_to = -1
         self._is_whole = False
         """Whether its output was read to the end."""
+        self._number_cells = NUMBER_CELLS
         self._left_out = 0
         """Bytes of output before what is shown."""
 
@@ -105,6 +106,7 @@ class JobPanel(Section[JobView]):
     def fetch(self) -> Sequence[JobView]:
         """Running jobs first, newest first; then ended ones, the last ended first."""
         jobs = self.link.jobs()
+        self._number_cells = max([NUMBER_CELLS, *(len(str(job.number)) for job in jobs)])
         return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
 
     def count_of(self, rows: Sequence[JobView]) -> str:
@@ -119,11 +121,11 @@ class JobPanel(Section[JobView]):
         figures = self._figures(row) if width >= TINY else ""
         by = f"{row.replica} {row.peer}".lstrip()
         peer = column(by, PEER_CELLS) + "  " if width >= NARROW else ""
-        room = width - STATE_CELLS - NUMBER_CELLS - TIME_CELLS - 7 - cell_len(figures + peer)
+        room = width - STATE_CELLS - self._number_cells - TIME_CELLS - 7 - cell_len(figures + peer)
         number = str(row.number) if row.number else row.kind.value
         text = f"{row.name}  {row.message}" if not row.number and row.message else row.name
         yield f" {glyph} {row.state:<{STATE_CELLS - 2}}  ", style
-        yield f"{number:>{NUMBER_CELLS}}  ", "lines--muted"
+        yield f"{number:>{self._number_cells}}  ", "lines--muted"
         yield column(text, max(room - 1, 1)) + " ", ""
         yield peer, "lines--key"
         yield figures, "lines--number" if row.id in self._uses else "lines--muted"
