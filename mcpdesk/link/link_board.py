@@ -7,6 +7,7 @@ Secrets are masked, and every list and text is bounded.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
 from time import monotonic, perf_counter, sleep, time
@@ -29,6 +30,7 @@ from mcpdesk.link.values import (
     CoreView,
     ItemKind,
     JobView,
+    LogLine,
     ModeView,
     ServerView,
     connected,
@@ -53,7 +55,9 @@ CAME_ALONG = 100
 ITEMS = 200
 """Items of a server that are listed; all are counted."""
 LINES = 200
-"""Clients, jobs and callbacks that are listed; the newest."""
+"""Clients, jobs, callbacks and lines of the log that are listed; the newest."""
+LOGGED = 500
+"""Characters of a line of the log."""
 FILES = 50
 """Files of a job that are listed; all are counted."""
 ENDED = 12
@@ -189,6 +193,11 @@ def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Jso
     }
 
 
+def logs_json(lines: Iterable[LogLine]) -> Json:
+    """Lines of the log, the newest first, with secrets masked."""
+    return {"lines": [_line(each) for each in lines][::-1]}
+
+
 def questions_json(questions: tuple[Question, ...]) -> Json:
     """What waits for an answer, and what lately became of others."""
     waiting = [each for each in questions if each.state is QuestionState.WAITING]
@@ -245,6 +254,12 @@ def _callback(callback: CallbackView) -> Json:
         "repeats": callback.repeat_count,
         "cancelled": callback.is_cancelled,
     }
+
+
+def _line(line: LogLine) -> Json:
+    text = mask_text(line.text[: 4 * LOGGED])  # further than is shown: no secret is cut in two
+    cut = text if len(text) <= LOGGED else f"{text[:LOGGED]}…"
+    return _fields(line, "number time level source where server tool replica") | {"text": cut}
 
 
 def _question(question: Question) -> Json:
@@ -339,6 +354,8 @@ class NewestLines:
 
 RATE_S = 40
 """Seconds of the past whose messages are counted one by one."""
+LOG_S = 1.0
+"""Seconds between two looks at the log: a page is told all of its lines."""
 COUNT_S = 2.0
 """Seconds between two looks at the statistics."""
 KEY = "YOUR-KEY"
@@ -355,6 +372,11 @@ class LinkBoard:
         self._kept: dict[str, tuple[object, Any]] = {}
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
         self._costs = DefinitionCosts(link)
+        self._lines = deque[LogLine](maxlen=LINES)
+        """The newest of the log."""
+        self._last_line = -1
+        self._logged = 0.0
+        """When the log was looked at last, in monotonic seconds."""
         self._counted = 0.0
         """When the calls were counted last, in monotonic seconds."""
 
@@ -375,6 +397,7 @@ class LinkBoard:
             "callbacks": self._made(
                 "callbacks", work.callbacks_version, lambda: callbacks_json(link.callbacks())
             ),
+            "logs": self._logs(),
             "statistics": self._statistics(),
             "rate": self._made("rate", rates, lambda: {"per_second": rates}),
         }
@@ -415,6 +438,15 @@ class LinkBoard:
         if kept is None or kept[0] != key:
             kept = self._kept[name] = (key, make())
         return kept[1]
+
+    def _logs(self) -> Any:
+        """Lines that came, a second late at most."""
+        if self._last_line < 0 or monotonic() >= self._logged + LOG_S:
+            self._logged = monotonic()
+            for line in self._link.logs(self._last_line):
+                self._lines.append(line)
+                self._last_line = line.number
+        return self._made("logs", self._last_line, lambda: logs_json(self._lines))
 
     def _statistics(self) -> Any:
         """Counted anew every few seconds at most: each call changes them."""

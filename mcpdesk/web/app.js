@@ -8,6 +8,7 @@ import { showClients, tickClients } from "./clients.js";
 import { onFilter, showTraffic, tickTraffic } from "./traffic.js";
 import { onFollow, showJobs, showOutput, tickJobs } from "./jobs.js";
 import { showCallbacks, tickCallbacks } from "./callbacks.js";
+import { showLogs } from "./logs.js";
 import { showStatistics } from "./statistics.js";
 import { showQuestions, tickQuestions } from "./questions.js";
 
@@ -35,6 +36,7 @@ const SHOWS = {
   questions: told => count("questions", showQuestions(told)),
   jobs: told => count("jobs", showJobs(told)),
   callbacks: told => count("callbacks", showCallbacks(told)),
+  logs: showLogs,
   rate: showRate,
   statistics: showStatistics,
   traffic: showTraffic,

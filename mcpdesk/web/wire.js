@@ -52,7 +52,7 @@ export class Stream {
       this.turn("on");
       if (this.wanted.filter || this.wanted.job) this.watch({}).catch(() => {});
     });
-    for (const name of ["core", "clients", "questions", "jobs", "callbacks", "statistics", "rate", "traffic", "output"])
+    for (const name of ["core", "clients", "questions", "jobs", "callbacks", "logs", "statistics", "rate", "traffic", "output"])
       source.addEventListener(name, event => this.hear(name, JSON.parse(event.data)));
     source.addEventListener("closed", () => {
       this.close();

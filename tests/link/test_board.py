@@ -17,6 +17,7 @@ from mcpdesk.link.link_board import (
     ENDED,
     FILES,
     ITEMS,
+    LOGGED,
     MOST_TEXT,
     SHOWN,
     Acts,
@@ -26,6 +27,7 @@ from mcpdesk.link.link_board import (
     core_json,
     exchange_json,
     jobs_json,
+    logs_json,
     questions_json,
     row_json,
 )
@@ -37,6 +39,7 @@ from mcpdesk.link.values import (
     JobKind,
     JobState,
     JobView,
+    LogLine,
     MadeFile,
 )
 from mcpdesk.recorder.capture.recording import Recording
@@ -209,6 +212,16 @@ def test_jobs_and_callbacks_are_told_with_what_matters_first() -> None:
     late = CallbackView("shop", 1, "late", 60, 1, 0, 200.0, "claude", 1.0, None)
     calls = callbacks_json((late, replace(late, id=2, due=100.0), replace(late, id=3, due=None, fired=1)))
     assert [each["id"] for each in calls["callbacks"]] == [2, 1, 3] and calls["count"] == 2
+
+
+def test_lines_of_the_log_come_newest_first_masked_and_cut() -> None:
+    first = LogLine(
+        1, 1.0, "warning", "print", "token=sesame-open-0123456789", server="shop", replica="web-1"
+    )
+    told = logs_json([first, replace(first, number=2, text="x" * 2_000)])["lines"]
+    assert [each["number"] for each in told] == [2, 1]
+    assert len(told[0]["text"]) == LOGGED + 1 and "sesame" not in told[1]["text"]
+    assert (told[1]["replica"], told[1]["level"], told[1]["server"]) == ("web-1", "warning", "shop")
 
 
 def test_files_of_a_job_are_told_with_their_sizes_and_too_many_are_counted() -> None:

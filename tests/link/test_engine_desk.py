@@ -386,6 +386,12 @@ def test_an_engine_without_replicas_or_that_is_not_there_is_said(shared_engine: 
     assert "redis://127.0.0.1:1/0 cannot be reached" in said and "geheim" not in said
 
 
+def _ports(lines: list[dict[str, Any]]) -> set[str]:
+    """Which replicas printed the lines."""
+    printed = (each for each in lines if each["text"] == "a stray print")
+    return {each["replica"].rpartition(":")[2] for each in printed}
+
+
 async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Group) -> None:
     await asyncio.to_thread(group.add, 2)
     here, there = group.replicas.values()
@@ -411,6 +417,9 @@ async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Gr
                     assert answered.status == 200, await answered.text()
                 assert "selected=('red',)" in await asking
                 await events.until("clients", lambda told: len({c["replica"] for c in told["clients"]}) >= 1)
+                for each in group.replicas:
+                    await asyncio.to_thread(group.call, each, "large")  # prints a line
+                await events.until("logs", lambda told: _ports(told["lines"]) == set(group.replicas))
 
 
 async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group) -> None:

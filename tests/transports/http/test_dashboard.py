@@ -234,7 +234,8 @@ async def test_a_page_is_told_everything_once_and_then_what_changes(shown: Dashb
         traffic = await events.until("traffic")
         assert traffic["all"] and traffic["filter"] == ""
         assert {name for name, _ in events.seen} == {
-            "hello", "core", "clients", "questions", "jobs", "callbacks", "statistics", "rate", "traffic",
+            "hello", "core", "clients", "questions", "jobs", "callbacks", "logs", "statistics", "rate",
+            "traffic",
         }  # fmt: skip
         (server,) = events.last("core")["servers"]
         assert server["name"] == "shop" and server["counts"]["tool"] == 8
