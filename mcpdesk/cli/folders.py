@@ -50,7 +50,7 @@ PARTS = {
 PACK_EXAMPLES = """\b
 Examples:
   mcpdesk pack ~/servers/profiles
-  mcpdesk pack ~/servers/profiles --out dist/profiles.mcpb
+  mcpdesk pack ~/servers/profiles --output dist/profiles.mcpb
   mcpdesk pack ~/servers/profiles --url https://example.com/profiles.mcpb
 
 `publish` in mcp.json says how the server is called in the registry, who wrote it, and where its source is.
@@ -258,7 +258,8 @@ def as_argument(name: str) -> str:
 @click.command(name="pack", epilog=PACK_EXAMPLES, short_help="Make a bundle and its registry entry.")
 @click.argument("folder", shell_complete=completion.folder)
 @click.option(
-    "--out",
+    "--output",
+    "out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="The bundle; by default NAME-VERSION.mcpb here.",

@@ -90,7 +90,7 @@ def tea(tmp_path: Path) -> Path:
 def packed(mcpdesk: Run, folder: Path, *arguments: str) -> tuple[Path, str]:
     """The bundle, and what was told of it."""
     file = folder.parent / "dist" / "tea.mcpb"
-    finished = mcpdesk("pack", str(folder), "--out", str(file), *arguments)
+    finished = mcpdesk("pack", str(folder), "--output", str(file), *arguments)
     assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
     return file, finished.stdout
 
@@ -193,7 +193,7 @@ def test_the_same_folder_makes_the_same_bytes(mcpdesk: Run, tea: Path, tmp_path:
 def test_mistakes_are_those_that_check_tells(mcpdesk: Run, tea: Path) -> None:
     (tea / "tools" / "bad.py").write_text("def nothing(:\n")
     out = tea.parent / "dist" / "x.mcpb"
-    refused = mcpdesk("pack", str(tea), "--out", str(out))
+    refused = mcpdesk("pack", str(tea), "--output", str(out))
     checked = mcpdesk("check", str(tea))
     mistakes = [line for line in checked.stdout.splitlines() if ": error: " in line]
     assert refused.returncode == checked.returncode == 1 and mistakes
@@ -210,7 +210,7 @@ def test_what_is_secret_in_a_file_that_is_needed_is_a_mistake(mcpdesk: Run, tea:
     (tea / "keys.py").write_text(f'KEY = "ghp_{"a" * 36}"\n')
     manifest = json.loads((tea / "mcp.json").read_text()) | {"settings": {"api_key": "sesame"}}
     (tea / "mcp.json").write_text(json.dumps(manifest, indent=1))
-    refused = mcpdesk("pack", str(tea), "--out", str(tea.parent / "x.mcpb"))
+    refused = mcpdesk("pack", str(tea), "--output", str(tea.parent / "x.mcpb"))
     assert refused.returncode == 1 and not (tea.parent / "x.mcpb").exists()
     first, second = refused.stdout.splitlines()
     assert first == "keys.py: error: holds what looks like a token or a private key"
@@ -231,14 +231,16 @@ def test_a_folder_over_the_bounds_is_refused_with_its_largest_files(
 
 def test_what_is_missing_for_the_registry_is_told(mcpdesk: Run, tmp_path: Path) -> None:
     assert mcpdesk("new", str(tmp_path / "plain"), "--with", "tools").returncode == 0
-    made = mcpdesk("pack", str(tmp_path / "plain"), "--out", str(tmp_path / "plain.mcpb"))
+    made = mcpdesk("pack", str(tmp_path / "plain"), "--output", str(tmp_path / "plain.mcpb"))
     assert made.returncode == 0
     assert "the registry does not take the name localhost/plain" in made.stderr
     assert "does not say where the bundle is downloaded from" in made.stderr
     entry = json.loads((tmp_path / "server.json").read_text())
     assert faults("server-2025-12-11", entry) == []
     assert faults("mcpb-manifest-0.4", read(tmp_path / "plain.mcpb", "manifest.json")) == []
-    taken = mcpdesk("pack", str(tmp_path / "plain"), "--out", str(tmp_path / "plain" / "mcp.json" / "x.mcpb"))
+    taken = mcpdesk(
+        "pack", str(tmp_path / "plain"), "--output", str(tmp_path / "plain" / "mcp.json" / "x.mcpb")
+    )
     assert taken.returncode == 2 and "cannot be written" in taken.stderr
 
 

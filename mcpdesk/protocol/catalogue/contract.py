@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +22,7 @@ _LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties
 _MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _WORDS = ("title", "description", "examples", "$comment", "icons", "annotations", "_meta")
 """Members that are read by people and models, and that no call depends on."""
+ANY_OF = "anyOf"
 _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "additionalProperties", "default",
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
 
@@ -107,8 +108,7 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
     for member in ("title", "description"):
         if old.get(member) != new.get(member):
             yield f"another {member}", ContractVerdict.WORDING
-    if old.get("annotations") != new.get("annotations"):
-        yield "other annotations", ContractVerdict.COMPATIBLE
+    yield from _annotations(_mapping(old.get("annotations")), _mapping(new.get("annotations")))
     if old.get("mimeType") != new.get("mimeType"):
         yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", ContractVerdict.BREAKING
     if kind == "prompt":
@@ -120,6 +120,13 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
         if was != now:
             is_breaking = "required" in (was, now)
             yield f"a call {_TASKS.get(str(now), 'is no task')} now", _verdict(is_breaking)
+
+
+def _annotations(old: Mapping[str, Any], new: Mapping[str, Any]) -> Told:
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            told = f"{name} is {json.dumps(new[name])} now" if name in new else f"{name} is said no more"
+            yield told, ContractVerdict.WORDING if name == "title" else ContractVerdict.COMPATIBLE
 
 
 _TASKS = {"optional": "may be a task", "required": "has to be a task"}
@@ -172,11 +179,25 @@ class _Comparison:
             return
         if any(old.get(word) != new.get(word) for word in _WORDS):
             yield f"{self._named(path)} is described otherwise", ContractVerdict.WORDING
+        if ANY_OF in old or ANY_OF in new:
+            was, now = _choices(self._old, old), _choices(self._new, new)
+            is_wider, is_narrower = all(one in now for one in was), all(one in was for one in now)
+            if is_wider or is_narrower:
+                yield from self._choice(was, now, path)
+                old, new = _besides_choices(old, new)
         yield from self._types(old, new, path)
         yield from self._limits(old, new, path)
         yield from self._members(old, new, path, depth)
         if "items" in old or "items" in new:
             yield from self._differ(old.get("items", {}), new.get("items", {}), f"{path}[]", depth + 1)
+
+    def _choice(self, was: list[Any], now: list[Any], path: str) -> Told:
+        """What may be chosen from, where nothing was added to it or nothing left out."""
+        for told, some, others in (("may be {} as well now", now, was), ("may be {} no more", was, now)):
+            if different := [str(one.get("type", "something else")) for one in some if one not in others]:
+                is_narrower = some is was
+                named = " or ".join(dict.fromkeys(different))
+                yield f"{self._named(path)} {told.format(named)}", self._judged(is_narrower, not is_narrower)
 
     def _types(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
         for word, told in (("type", "is"), ("enum", "is one of")):
@@ -253,6 +274,35 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
     if not isinstance(found, Mapping):
         return schema
     return {**found, **{key: each for key, each in schema.items() if key != "$ref"}}
+
+
+def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
+    """What a schema offers a choice of, without what is only said of it; itself where it is no choice."""
+    given = schema.get(ANY_OF)
+    each = [_resolved(root, one) for one in given] if isinstance(given, list) else [schema]
+    bare = [_without(one, (*_WORDS, "default")) for one in each if isinstance(one, Mapping)]
+    return [one | {"type": kind} if "type" in one else one for one in bare for kind in _kinds(one)]
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[Any]:
+    return _as_list(schema.get("type")) or [None]
+
+
+def _besides_choices(
+    old: Mapping[str, Any], new: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What is left to compare of two schemas whose choices were: all of one that is no choice is one."""
+    if ANY_OF in old and ANY_OF in new:
+        return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))
+    return _only(old, ("default",)), _only(new, ("default",))
+
+
+def _without(schema: Mapping[str, Any], words: Container[str]) -> dict[str, Any]:
+    return {key: each for key, each in schema.items() if key not in words}
+
+
+def _only(schema: Mapping[str, Any], words: Container[str]) -> dict[str, Any]:
+    return {key: each for key, each in schema.items() if key in words}
 
 
 def _as_list(value: Any) -> list[Any] | None:
