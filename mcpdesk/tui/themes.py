@@ -31,8 +31,14 @@ LETTERS = (
 )
 LEAST_CONTRAST = 4.5
 """Of letters to what they stand on, as the accessibility guidelines ask for; a theme may have more."""
-_MIDDLE = 0.23
-"""On what is as bright as this black and white are equally well read; 0.05 is what black has."""
+MARKS = ("block-cursor-blurred-background", "input-selection-background")
+"""What is drawn behind letters of any kind."""
+_FAIR, _FAINT = 3.0, 2.3
+"""The least contrast of letters that keep their colours where they are marked, and of dim ones."""
+_FIELD = 0.08
+"""How much of the colour of letters is in the ground of a field."""
+_MIDDLE = 0.18
+"""The luminance on which black and white are equally well read."""
 _STEPS = 20
 _FIELDS = frozenset(field.name for field in fields(Theme))
 _SWITCH, _NUMBER = ((bool,), "true or false"), ((int, float), "a number")
@@ -68,18 +74,18 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
     """The variables of a theme, so that our lists can be read in it.
 
     Muted text becomes a colour instead of "auto 60%", which line widgets cannot resolve. Letters that are too
-    faint for what they stand on become darker or brighter. The cursor of a list without the focus is seen
-    too: some themes of the toolkit draw it in the colours of the page. Without colour the cursor is told by
-    its style alone.
+    faint for what they stand on become darker or brighter, and what marks letters gives way to them. The
+    cursor of a list without the focus is seen too: some themes of the toolkit draw it in the colours of the
+    page. Without colour the cursor is told by its style alone.
     """
     changed = dict(variables)
     page, letters = variables["background"], variables["foreground"]
     for name, share in (("text-muted", 0.64), ("text-disabled", 0.42)):
         if variables[name].startswith("auto"):
             changed[name] = Color.parse(page).blend(Color.parse(letters), share, alpha=1).hex
-    if grounds := list(filter(None, (_known(changed[name]) for name in GROUNDS))):
-        own = {name: colour for name in LETTERS if (colour := _known(changed[name])) is not None}
-        changed |= {name: _legible(colour, grounds).hex for name, colour in own.items()}
+    grounds, ink = [_known(changed[name]) for name in GROUNDS], _known(letters)
+    if ink is not None and all(grounds):
+        _make_readable(changed, [ground for ground in grounds if ground is not None], ink)
     for cursor, style in (("block-cursor", "bold reverse"), ("block-cursor-blurred", "reverse")):
         if not has_colour:
             changed |= {f"{cursor}-background": page, f"{cursor}-foreground": letters}
@@ -98,14 +104,38 @@ def _known(text: str) -> Color | None:
     return colour if colour.ansi is None and not colour.auto and colour.a == 1 else None
 
 
+def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Color) -> None:
+    """Change the colours that are too close to each other. `ink` is that of most letters."""
+    fields = [ground.blend(ink, _FIELD, alpha=1) for ground in grounds[:2]]
+    for name in LETTERS:
+        if (colour := _known(variables[name])) is not None:
+            variables[name] = _legible(colour, [*grounds, *fields]).hex
+    dim = _known(variables["text-muted"]) or ink
+    for name in MARKS:
+        mark, _, percent = variables[name].partition(" ")
+        if (colour := _known(mark[:7])) is None:
+            continue
+        share = Color.parse(mark).a * float(percent.rstrip("%") or 100) / 100
+        steps = [grounds[0].blend(colour, share * (1 - step / _STEPS), alpha=1) for step in range(_STEPS)]
+        read = (one for one in steps if _contrast(ink, one) >= _FAIR and _contrast(dim, one) >= _FAINT)
+        found = next(read, steps[-1])
+        variables[name] = found.hex
+        over = name.replace("background", "foreground")
+        variables[over] = _legible(_known(variables.get(over, "")) or ink, [found]).hex
+
+
+def _contrast(one: Color, other: Color) -> float:
+    """The ratio of the accessibility guidelines, 1 to 21."""
+    dark, light = sorted((_luminance(one) + 0.05, _luminance(other) + 0.05))
+    return light / dark
+
+
 def _legible(colour: Color, grounds: Sequence[Color]) -> Color:
     """A colour, as much nearer to black or white as it takes to be read on all grounds."""
-    lightest, darkest = (end(map(_luminance, grounds)) + 0.05 for end in (max, min))
-    far = WHITE if lightest < _MIDDLE else BLACK
+    far = WHITE if max(map(_luminance, grounds)) < _MIDDLE else BLACK
     for step in range(_STEPS):
         nearer = colour.blend(far, step / _STEPS, alpha=1)
-        own = _luminance(nearer) + 0.05
-        if max(own / lightest, darkest / own) >= LEAST_CONTRAST:
+        if min(_contrast(nearer, ground) for ground in grounds) >= LEAST_CONTRAST:
             return nearer
     return far
 

@@ -90,9 +90,9 @@ def faint(screen: Screen, least: float) -> Iterator[tuple[float, int, str]]:
 
 def uncovered(screen: Screen, app: App[None]) -> Screen:
     """The part of a screen that is not dimmed by a dialog."""
-    boxes = [box.region for box in app.screen.query(".box")]
-    if not boxes:
+    if not app.screen.is_modal:
         return screen
+    boxes = [child.region for child in app.screen.children if child.display]
     return {
         (row, at): cell for (row, at), cell in screen.items() if any(box.contains(at, row) for box in boxes)
     }

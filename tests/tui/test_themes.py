@@ -57,6 +57,18 @@ def test_themes_of_the_toolkit_can_be_read(name: str) -> None:
             assert ratio >= 4.5, f"{text} on {ground}: {ratio:.1f}"
 
 
+@pytest.mark.parametrize("theme", [*OURS.values(), *BUILTIN_THEMES.values()], ids=lambda theme: theme.name)
+def test_letters_are_read_where_they_are_marked(theme: Theme) -> None:
+    if theme.ansi:
+        return
+    colours = variables_of(theme)
+    page, ink, dim = (Color.parse(colours[name]) for name in ("background", "foreground", "text-muted"))
+    for name in ("block-cursor-blurred", "input-selection"):
+        ground, over = (Color.parse(colours[f"{name}-{part}"]) for part in ("background", "foreground"))
+        assert contrast(ground, over) >= 4.5 and ground.a == 1, name
+        assert contrast(ground, ink) >= 3 and contrast(ground, dim) >= 2.3 and ground != page, name
+
+
 def test_faint_letters_of_a_person_s_theme_are_made_readable(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(

@@ -39,6 +39,7 @@ class Dialog(ModalScreen[Result]):
     Dialog > .box {
         max-width: 96%; height: auto; max-height: 90%; padding: 0 1; background: $surface;
         border: round $border; border-title-color: $text-primary; border-title-style: bold;
+        border-subtitle-color: $text-muted;
     }
     Dialog > .box > Input, Dialog > .box > Input:focus {
         border: none; height: 1; padding: 0 1; background: $surface;
