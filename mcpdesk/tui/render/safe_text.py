@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -17,6 +17,17 @@ def one_line(text: str, width: int = 0) -> str:
     if not width or cell_len(line) <= width:
         return line
     return set_cell_size(line, width - 1).rstrip() + "…"
+
+
+def flowing(items: Iterable[str], width: int) -> str:
+    """Items on lines of at most `width` cells, a dot between two; no item is broken that fits on a line."""
+    lines: list[str] = []
+    for item in items:
+        if lines and cell_len(f"{lines[-1]} · {item}") <= width:
+            lines[-1] += f" · {item}"
+        else:
+            lines.append(item)
+    return "\n".join(lines)
 
 
 def ending(text: str, width: int = 0) -> str:

@@ -22,7 +22,7 @@ from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, StatisticsRow, as_csv, as_json, rows_of
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate, size_text
-from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.render.safe_text import flowing, one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu
@@ -161,8 +161,9 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         title = row.name if not row.server else f"{one_line(row.name, 60)} · {one_line(row.server, 30)}"
         tally = self._tally(row)
         self._room = room = self.query_one(".detail").content_size
-        facts = self._facts(row, tally)
         width = max(20, (room.width or self.size.width - 2) - 1)
+        lines = (flowing(fact.split(" · "), width) for fact in self._facts(row, tally))
+        facts = [Content(line) for text in lines for line in text.split("\n")]
         height = room.height - sum(1 + fact.cell_length // width for fact in facts)
         return one_line(title), Content("\n").join([*facts, *self._charts(tally, width, height)])
 
@@ -233,16 +234,14 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             return self._statistics.whole(self.subject)
         return self._statistics.sums(self.subject).get((row.server, row.name))
 
-    def _facts(self, row: StatisticsRow, tally: CallTally | None) -> list[Content]:
+    def _facts(self, row: StatisticsRow, tally: CallTally | None) -> list[str]:
         if tally is None or not row.calls:
             tokens = (
                 ""
                 if row.definition_tokens is None
                 else f" · definition about {row.definition_tokens:,} tokens"
             )
-            return [
-                Content(f"called nothing{tokens}" if row.by is Subject.CLIENT else f"never called{tokens}")
-            ]
+            return [f"called nothing{tokens}" if row.by is Subject.CLIENT else f"never called{tokens}"]
         share = f" ({row.errors / row.calls:.1%})" if row.errors else ""
         took = (
             f" · p50 {_took(row.p50_s)} · p95 {_took(row.p95_s)} · p99 {_took(row.p99_s)}"
@@ -270,7 +269,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             named = [f"{one_line(name, 40)} {each.calls:,}" for name, each in used[:_MOST_USERS]]
             more = [f"and {len(used) - _MOST_USERS} more"] if len(used) > _MOST_USERS else []
             lines.append(f"{word}: {' · '.join([*named, *more]) or 'none'}")
-        return [*map(Content, lines), Content("")]
+        return [*lines, ""]
 
     @property
     def _counted(self) -> str:

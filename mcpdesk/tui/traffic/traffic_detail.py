@@ -5,13 +5,12 @@ Only the tab in sight is filled; a message is decoded when it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from time import time
 from typing import Any, ClassVar
 
-from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -38,7 +37,7 @@ from mcpdesk.recorder.readable_message import (
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
-from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.render.safe_text import clean, flowing, one_line
 from mcpdesk.tui.results.after_call import logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import ColourRules
@@ -385,17 +384,6 @@ class TrafficDetail(Vertical):
             line = self._awaited_by(exchange)
             self._awaited = time(), exchange.number, line
         return line
-
-
-def flowing(items: Iterable[str], width: int) -> str:
-    """Items on lines of at most `width` cells, a dot between two; no item is broken that fits on a line."""
-    lines: list[str] = []
-    for item in items:
-        if lines and cell_len(f"{lines[-1]} · {item}") <= width:
-            lines[-1] += f" · {item}"
-        else:
-            lines.append(item)
-    return "\n".join(lines)
 
 
 def _held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
