@@ -51,7 +51,7 @@ EVERY_SCREEN = (
     ("jobs", ("escape", "escape", "3"), ("watching the sea", "kill")),
     ("activity", ("left_square_bracket",), ("No question was asked yet", "next part")),
     ("clients", ("4",), ("last seen", "notebook 2.1", "capabilities")),
-    ("logs", ("5",), ("withdraw", "level debug+")),
+    ("logs", ("5",), ("crash-on", "level debug+")),
     ("statistics", ("6",), ("all calls", "p95", "calls a second")),
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
