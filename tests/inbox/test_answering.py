@@ -214,8 +214,9 @@ async def test_a_question_of_a_replica_bears_its_name_and_nothing_of_it_stays_wh
     name = deployment(tmp_path)
     async with replica(shared_engine.url, name, "web-2") as there:
         async with replica(shared_engine.url, name, "web-1") as here:
-            here.ask()
-            assert (await there.sees()).replica == "web-1"
+            here.inbox.ask(server="s", peer="desk", tool="t", pages=[COLOUR], timeout_s=60.0)
+            shown = await there.sees()
+            assert (shown.replica, shown.peer) == ("web-1", "another desk")
             async with replica(shared_engine.url, name, "web-3") as late:
                 assert (await late.sees()).replica == "web-1"
         assert (await there.sees(COLOUR.question, QuestionState.WITHDRAWN)).reason

@@ -35,6 +35,8 @@ GRACE_S = 2.0
 """How long a question is shown on that the engine does not have: when it lost its data, it is told again."""
 MOST_SHOWN = 2_000
 """Questions of other replicas that are shown at a time."""
+OTHER_DESK = "another desk"
+"""Who asks where the desk of another replica calls a tool: it is not a call of the desk that sees it."""
 OVER = 0
 """Stands for our number of a question that was over before it was shown."""
 SHOWN_TEXT = 2_000
@@ -213,7 +215,8 @@ class SharedInbox:
     def _public(self, question: Question) -> Question:
         """A question as the others see it."""
         # A connection has a number at its own replica only.
-        shown = replace(question, replica=self._living.me.name, connection=0)
+        peer = OTHER_DESK if question.peer == "desk" else question.peer
+        shown = replace(question, replica=self._living.me.name, connection=0, peer=peer)
         return msgspec.convert(_masked(to_builtins(shown)), Question) if self._masks else shown
 
     def _told(self, ended: Question) -> Question:

@@ -18,7 +18,7 @@ from mcpdesk.inbox.question import Approval, Question, QuestionKind, QuestionSta
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.question_page import AnswerDraft, QuestionPage
-from mcpdesk.tui.forms.question_text import absence, open_link
+from mcpdesk.tui.forms.question_text import absence, asker, open_link
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -328,7 +328,7 @@ class QuestionScreen(Dialog[None]):
         left = self.question.deadline - now
         away = absence(self.question, self.link.view().clients, now)
         gone = f" ({away})" if away else ""
-        said = f"{one_line(self.question.asker, 40)}{gone} asks · waiting {since(now - self.question.asked)}"
+        said = f"{asker(self.question)}{gone} asks · waiting {since(now - self.question.asked)}"
         if left < SOON_S:
             said += f" · {since(left)} left"
         more = sum(one.id != self.question.id for one in self._waiting)

@@ -31,8 +31,12 @@ def in_full(question: Question) -> Content:
 def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
     """Why the client of a waiting question is not there: `has left`, `quiet 14 min`; empty while it is.
 
-    A client without a lasting connection is identified by its name. `now` is Unix time.
+    A client without a lasting connection is identified by its name. `now` is Unix time. Of a replica whose
+    clients are not seen here nothing is known.
     """
+    clients = list(clients)
+    if question.replica and all(one.replica != question.replica for one in clients):
+        return ""
     if question.peer == DESK or question.state is not QuestionState.WAITING:
         return ""
     if question.connection:
@@ -51,7 +55,13 @@ def announced(question: Question) -> str:
     page = question.pages[0]
     if question.kind is QuestionKind.APPROVAL:
         return one_line(f"{page.question} {page.detail}")
-    return one_line(f"{one_line(question.asker, 32)} asks: {page.question}")
+    return one_line(f"{asker(question, 32)} asks: {page.question}")
+
+
+def asker(question: Question, longest: int = 40) -> str:
+    """Who asks, and on which of several machines."""
+    where = f" on {one_line(question.replica, 24)}" if question.replica else ""
+    return f"{one_line(question.asker, longest)}{where}"
 
 
 def plain(question: Question) -> str:

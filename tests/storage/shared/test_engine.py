@@ -12,11 +12,16 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.replicas.engine_questions import Ending, EngineQuestions
 from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
+from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol.handshake import SessionState
+from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.storage import facts
+from mcpdesk.storage.job_table import JobRecord, JobRow
 from mcpdesk.storage.shared.engine import PATIENCE_S, Engine, EngineAway, connect, shown
 from mcpdesk.storage.shared.engine_database import EngineDatabase
+from mcpdesk.storage.shared.engine_jobs import EngineJobTable
 from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import SharedSession
 from tests.support.desk import until
@@ -200,4 +205,19 @@ async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
         assert joined is not None and joined.block == 1
         await sessions.end("ab")
         assert await sessions.read("ab") is None
+        await engine.run(lambda client: client.zadd(engine.key("leases"), {"one": time.time() + 60}))
+        jobs = EngineJobTable(engine, "calc", "one", lambda name: name == "two", 60.0)
+        record = JobRecord("ada", "dig", "curl", "", 1.0, 1.0, 1.0, 60.0, TaskStatus.WORKING, fence=1)
+        assert await jobs.write([JobRow(f"j{at}", "one", record) for at in range(120)], ()) == set()
+        assert len(await jobs.rows("ada")) == 120
+        await engine.run(lambda client: client.zadd(engine.key("leases"), {"one": 0}))
+        heir = EngineJobTable(engine, "calc", "two", lambda name: name == "two", 60.0)
+        assert len(await heir.claim()) == 120
+        questions = EngineQuestions(engine, one)
+        asked = Question(3, "calc", "ada", "dig", (Page("Deeper?"),), 1.0, 2.0)
+        await questions.write(asked, "one", 3, 60.0)
+        assert await questions.of("one") == {3: asked}
+        assert await questions.end("one", 3, Ending.OWN, "a", asked, asked)
+        assert not await questions.end("one", 3, Ending.OWN, "b", asked, asked)
+        assert await questions.of("one") == {}
         await engine.close()
