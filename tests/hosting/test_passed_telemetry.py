@@ -312,3 +312,33 @@ def test_status_alone_says_what_became_of_a_request() -> None:
         (401, None),
         (502, "502"),
     ]
+
+
+ODD_VALUES: list[Any] = [None, True, 1.5, "x", [], {}, [[]], {"a": []}]
+
+
+@pytest.mark.parametrize("odd", ODD_VALUES, ids=repr)
+def test_messages_of_any_shape_are_followed_without_an_error(odd: Any) -> None:
+    followed = Followed()
+    traffic, client = followed.traffic, followed.client
+    shapes: list[Any] = [odd, [odd]]
+    shapes += [{"id": odd, "method": "tools/call"}, {"id": 1, "method": odd}, {"id": 1, "params": odd}]
+    shapes += [{"id": 1, "method": "tools/call", "params": odd}]
+    shapes += [{"id": 1, "method": "tools/call", "params": {name: odd}} for name in ("_meta", "requestState")]
+    shapes += [{"method": "notifications/cancelled", "params": {"requestId": odd}}]
+    shapes += [{"id": 1, "result": odd}, {"id": 1, "error": odd}, {"id": 1, "error": {"code": odd}}]
+    shapes += [{"id": 1, "result": {"action": odd}}, {"id": 1, "result": {"isError": odd}}]
+    for requests in (odd, {"k": odd}, {"k": {"method": odd}}):
+        shapes += [{"id": 1, "result": {"inputRequests": requests, "requestState": "s"}}]
+    for shape in shapes:
+        asked = followed.ask(1)
+        traffic.came_back(client, {"id": "q", "method": "roots/list"})
+        exchange = traffic.follow(client, shape)
+        asked.came_back(shape)
+        exchange.came_back(shape)
+        exchange.over(200, may_go_on=False)
+    sent, _ = traffic.ask(client, {"id": 1, "method": "ping", "params": {"_meta": odd}})
+    if not isinstance(odd, dict):
+        assert sent["params"]["_meta"] == odd  # what a person wrote by hand goes out as it is
+    traffic.left(5)
+    assert len(followed.calls) >= len(shapes)

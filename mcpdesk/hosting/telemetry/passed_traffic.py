@@ -112,8 +112,8 @@ class PassedTraffic:
         call = self._begun(info, request, None, is_outgoing=True)
         exchange.calls.append(call)
         params = _params(request)
-        meta = params.get("_meta") or {}
-        if "traceparent" not in meta:
+        meta = params.get("_meta", {})
+        if isinstance(meta, dict) and "traceparent" not in meta:
             span = call.record.span
             flags = "01" if span.is_sampled else "00"
             meta = {**meta, "traceparent": f"00-{span.trace_id:032x}-{span.span_id:016x}-{flags}"}
@@ -143,7 +143,7 @@ class PassedTraffic:
             withdrawn = _params(message).get("requestId")
             if is_id(withdrawn):
                 self._close(self._questions.pop((info.number, withdrawn), None), WITHDRAWN)
-        elif method in QUESTIONS and is_id(identifier):
+        elif isinstance(method, str) and method in QUESTIONS and is_id(identifier):
             if len(self._questions) >= MOST:
                 self._close(self._questions.pop(next(iter(self._questions))), GONE)
             of = under_way[0] if len(under_way) == 1 else None
@@ -239,7 +239,7 @@ class PassedTraffic:
         asked = {
             key: self._question(call.record.server, each["method"], call)
             for key, each in requests.items()
-            if isinstance(each, dict) and each.get("method") in QUESTIONS
+            if isinstance(each, dict) and str(each.get("method")) in QUESTIONS
         }
         if len(self._rounds) >= MOST:
             self._abandon(self._rounds.pop(next(iter(self._rounds))))
@@ -275,4 +275,5 @@ def _outcome(answer: JSONObject) -> str:
     """What became of a question, never what the answer was."""
     result = answer.get("result")
     action = result.get("action") if isinstance(result, dict) else None
-    return REFUSED if "error" in answer else action if action in ACTIONS else "answered"
+    known = action if isinstance(action, str) and action in ACTIONS else "answered"
+    return REFUSED if "error" in answer else known
