@@ -2,7 +2,8 @@
 
 An event id reads `<stream>:<number>`; streams are numbered within their session. Where several machines
 serve a session, ids of a stream that answers a call name it too, `<stream>:<number>:<call>`, so that any of
-them can say what became of it. Source: MCP basic/transports of 2025-11-25.
+them can say what became of it. Those of a standing stream say how much of what was told on all machines its
+client has heard of, so that any of them can go on behind it. Source: MCP basic/transports of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ PRIMED = "2025-11-25"
 """The revision whose clients understand an event that has only an id."""
 LONGEST_MARK = 200
 """Characters of an event id that may name a call; a call with a longer id is not named."""
+HEARD = "h"
+"""How the mark in the ids of a standing stream begins; that of a call begins otherwise."""
+_HEARD = re.compile(rf"{HEARD}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
 _ID = re.compile(r"(\d{1,9}):(\d{1,9})(?::([\w=-]{0,200}))?")
 
 
@@ -34,13 +38,44 @@ class EventPlace(NamedTuple):
     stream: int
     number: int
     mark: str | None
-    """What `call_mark` made of the call's id; None for a stream that answers no call."""
+    """What stands behind them; None: nothing."""
+
+    @property
+    def call(self) -> str | None:
+        """What `call_mark` made of a call's id; None for a stream that answers no call."""
+        return None if self.mark is None or self.mark.startswith(HEARD) else self.mark
+
+    @property
+    def heard(self) -> Heard | None:
+        """How much its client had heard of; None: that is not said."""
+        found = _HEARD.fullmatch(self.mark or "")
+        return Heard(found[1], int(found[2]), found[3]) if found else None
+
+
+class Heard(NamedTuple):
+    """How much of what was told on all machines has been heard on one of them."""
+
+    last: str
+    """The latest event of others, `<milliseconds>-<number>`."""
+    told: int
+    """How many events it had told itself."""
+    machine: str
+
+    @property
+    def mark(self) -> str:
+        """As it stands in event ids."""
+        return f"{HEARD}{self.last}-{self.told}-{self.machine}"
 
 
 def event_place(event_id: str) -> EventPlace | None:
     """Read an event id; None for what is none of ours."""
     found = _ID.fullmatch(event_id)
     return EventPlace(int(found[1]), int(found[2]), found[3]) if found else None
+
+
+def place_of(piece: bytes) -> EventPlace | None:
+    """What the id of an event says that is kept."""
+    return event_place(piece.partition(b"\n")[0].removeprefix(b"id: ").decode())
 
 
 def call_mark(identifier: Id | None) -> str:
@@ -132,7 +167,7 @@ class ResumableStream(Generic[C]):
     def put(self, message: bytes) -> None:
         """Number and keep one message, and send it when a client is connected."""
         self.last += 1
-        piece = numbered(self.number, self.last, self._mark, message)
+        piece = self._numbered(self.last, message)
         self._store.keep(self, self.last, piece)
         if self.live is not None and self.is_carried:
             self.live.put(piece)
@@ -150,7 +185,7 @@ class ResumableStream(Generic[C]):
         self.release()
         start = self._sent if after is None else after
         if self._store.primes:
-            live.put(numbered(self.number, start, self._mark, b""))
+            live.put(self._numbered(start, b""))
         for number, piece in self.kept:
             if number > start:
                 live.put(piece)
@@ -159,6 +194,12 @@ class ResumableStream(Generic[C]):
             let_go()
         else:
             self.live, self._let_go = live, let_go
+
+    def _numbered(self, number: int, message: bytes) -> bytes:
+        mark = self._mark
+        if mark is None and (heard := self._store.heard()) is not None:
+            mark = heard.mark
+        return numbered(self.number, number, mark, message)
 
     def detach(self, live: C) -> None:
         """A connection ended; another may have taken its place already."""
@@ -226,6 +267,8 @@ class EventStore(Generic[C]):
         self.primes = False
         self.archive: Callable[[ResumableStream[C]], object] | None = None
         """Writes soon what is kept of a stream, for other machines; None: nobody else serves the session."""
+        self.heard: Callable[[], Heard | None] = lambda: None
+        """Returns how much clients of streams that answer no call have heard of; None: that is not known."""
         self.is_leaving = False
         """Whether everything is written, as this process ends."""
         self._is_closed = False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcpdesk.auth.principal import Access
-    from mcpdesk.protocol.event_store import Carrier, EventPlace, Resumable, ResumableStream
+    from mcpdesk.protocol.event_store import Carrier, EventPlace, Heard, Resumable, ResumableStream
     from mcpdesk.protocol.handshake import SessionState
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
@@ -390,8 +390,17 @@ class SharedSessions(Protocol):
     async def holder(self, identifier: str, block: int) -> str:
         """The id of the replica that has the streams and requests of a block; empty: none is known."""
 
-    async def missed(self, identifier: str) -> list[tuple[str, Mapping[str, Any]]]:
-        """Kind and facts of everything that was told since its client last heard something."""
+    @property
+    def heard(self) -> Heard:
+        """How much has been heard on this replica by now. Raises nothing."""
+
+    async def missed(
+        self, identifier: str, since: Heard | None, until: Heard
+    ) -> list[tuple[str, Mapping[str, Any]]]:
+        """Kind and facts of what was told since its client last heard something, and heard here `until` then.
+
+        `since` is how much it had heard; None: what was noted of that counts.
+        """
 
     async def note_heard(self, identifier: str) -> None:
         """Note that its client has heard of everything until now."""

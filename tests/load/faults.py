@@ -212,7 +212,8 @@ class Clients:
                     async with client.http.get(client.url, headers=headers, timeout=limit) as stream:
                         self.states[number] = f"status {stream.status}"
                         if stream.status == 200:
-                            async for _, message in events(stream):
+                            async for identifier, message in events(stream):
+                                headers["Last-Event-ID"] = identifier
                                 self.heard[number] += message.get("method", "").endswith("list_changed")
                         self.states[number] = "ended"
                 await asyncio.sleep(0.2)

@@ -52,7 +52,7 @@ class Gate:
 async def cluster(tmp_path: Path, shared_engine: EngineServer) -> AsyncIterator[ReplicaCluster]:
     folder = tmp_path / "calc"
     (folder / "tools").mkdir(parents=True)
-    (folder / "mcp.json").write_text('{"name": "calc"}')
+    (folder / "mcp.json").write_text('{"name": "calc", "builtins": ["SetCallback"]}')
     (folder / "tools" / "count.py").write_text(TOOLS)
     async with replica_cluster(2, [folder], shared_engine, tmp_path) as made:
         yield made
@@ -185,3 +185,36 @@ async def test_a_call_goes_on_wherever_its_client_comes_back_and_nothing_stays_o
     async with client.http.delete(f"{other.url}/mcp/calc", headers=client.headers) as answer:
         assert answer.status == 204
     await until(lambda: "stream" not in streams_of(shared_engine, cluster))
+
+
+async def test_notifications_come_once_though_the_replica_that_sent_them_was_killed(
+    cluster: ReplicaCluster, client: SessionClient
+) -> None:
+    owner, other = cluster.replicas
+    heard, last = list[int](), ""
+
+    async def listen(replica: ServedReplica, wanted: int) -> None:
+        nonlocal last
+        headers = {**client.headers, "Accept": "text/event-stream"} | (
+            {"Last-Event-ID": last} if last else {}
+        )
+        async with client.http.get(f"{replica.url}/mcp/calc", headers=headers) as stream:
+            async for identifier, message in events(stream):
+                last = identifier
+                if message["method"] == "notifications/message":
+                    heard.append(message["params"]["data"]["callback_id"])
+                if wanted in heard:
+                    await asyncio.to_thread(replica.end, signal.SIGKILL)
+
+    for number in (1, 2, 3):
+        result = await client.call("SetCallback", action="set", message="tea", delay_seconds=number)
+        assert not result.get("isError"), result
+    with pytest.raises(aiohttp.ClientError):
+        await listen(owner, 3)
+    assert heard == [1, 2, 3]
+    client.url = f"{other.url}/mcp/calc"
+    result = await client.call("SetCallback", action="set", message="tea", delay_seconds=1)
+    assert not result.get("isError"), result
+    with pytest.raises(aiohttp.ClientError):
+        await listen(other, 4)
+    assert heard == [1, 2, 3, 4]

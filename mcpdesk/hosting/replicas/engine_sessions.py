@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from mcpdesk.protocol.event_store import Heard
 from mcpdesk.protocol.handshake import SessionState, joined
 from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
@@ -106,10 +107,25 @@ class EngineSessions:
         """The replica that has the streams and requests of a block. Raises: EngineAway."""
         return await self._field(identifier, f"block:{block}")
 
-    async def missed(self, identifier: str) -> list[tuple[str, Mapping[str, Any]]]:
-        """Kind and facts of what was told since its client last heard something. Raises: EngineAway."""
-        heard = await self._field(identifier, "heard") or "0-0"
-        return [(kind, facts) for _, kind, facts in await self._bus.since(heard)]
+    @property
+    def heard(self) -> Heard:
+        """How much has been heard here by now."""
+        return Heard(self._bus.last, self._bus.told, self._replica)
+
+    async def missed(
+        self, identifier: str, since: Heard | None, until: Heard
+    ) -> list[tuple[str, Mapping[str, Any]]]:
+        """As `SharedSessions` has it. Raises: EngineAway."""
+        if since is None:
+            since = Heard(await self._field(identifier, "heard") or "0-0", 0, "")
+        newest, found = _number(until.last), []
+        for event in await self._bus.since(since.last):
+            is_own = event.replica == until.machine
+            is_heard_now = event.number > until.told if is_own else _number(event.id) > newest
+            was_told_there = event.replica == since.machine and event.number <= since.told
+            if not is_heard_now and not was_told_there:
+                found.append((event.kind, event.facts))
+        return found
 
     async def note_heard(self, identifier: str) -> None:
         """Note that its client has heard of everything until now. Raises: EngineAway."""
@@ -153,3 +169,9 @@ class EngineSessions:
 
     def _key(self, identifier: str) -> str:
         return self._engine.key("session", identifier)
+
+
+def _number(identifier: str) -> tuple[int, int]:
+    """The id of an entry of a stream, to be compared."""
+    milliseconds, _, number = identifier.partition("-")
+    return int(milliseconds), int(number or 0)

@@ -114,9 +114,9 @@ class Subscriptions:
             subscriber.hear(kind, facts)
 
     def _tell(self, kind: str, facts: Mapping[str, Any]) -> None:
-        self.hear(kind, facts)
         if self.relay is not None:
-            self.relay(kind, facts)
+            self.relay(kind, facts)  # first, so that what is sent here counts as heard of
+        self.hear(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:
         known = self._subscribers.values()

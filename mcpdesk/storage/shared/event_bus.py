@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,23 @@ Listener = Callable[[Mapping[str, Any]], object]
 log = logging.getLogger(__name__)
 
 
+class ToldEvent(NamedTuple):
+    """One event as it is read later."""
+
+    id: str
+    replica: str
+    """That told it."""
+    number: int
+    """Which of that replica's it is; 0: it was written by a script, which does not count."""
+    kind: str
+    fields: Mapping[bytes, bytes]
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was told."""
+        return _facts(self.fields)
+
+
 class EventBus:
     """Sends and hears events. Events of a replica's own are not heard by it."""
 
@@ -39,6 +56,8 @@ class EventBus:
         self.key = engine.key("bus")
         self.last = "0-0"
         """The id of the latest event that was heard."""
+        self.told = 0
+        """How many events were told here."""
         self._engine = engine
         self._replica = replica.encode()
         self._listeners: dict[str, Listener] = {}
@@ -69,7 +88,8 @@ class EventBus:
 
     def tell(self, kind: str, /, **facts: Any) -> None:
         """Tell the other replicas soon. While the engine is away, as many as are kept wait, the newest."""
-        self._unsent.append(self.fields(kind, facts))
+        self.told += 1
+        self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.told})
         del self._unsent[:-KEPT_EVENTS]
         if self._sender_aio is None:
             self._sender_aio = asyncio.get_running_loop().create_task(self._send())
@@ -82,10 +102,18 @@ class EventBus:
         """The last arguments of a script with `ANNOUNCE`: it writes something and tells of it, or neither."""
         return list(self.fields(kind, facts).values())
 
-    async def since(self, identifier: str) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """Id, kind and facts of everything told behind an id, by whichever replica. Raises: EngineAway."""
-        entries = await self._engine.entries(self.key, identifier)
-        return [(each, fields[b"kind"].decode(), _facts(fields)) for each, fields in entries]
+    async def since(self, identifier: str) -> list[ToldEvent]:
+        """Everything told behind an id, by whichever replica. Raises: EngineAway."""
+        return [
+            ToldEvent(
+                each,
+                fields[b"from"].decode(),
+                int(fields.get(b"number", 0)),
+                fields[b"kind"].decode(),
+                fields,
+            )
+            for each, fields in await self._engine.entries(self.key, identifier)
+        ]
 
     async def _send(self) -> None:
         try:

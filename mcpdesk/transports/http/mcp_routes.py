@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
 
@@ -16,10 +16,12 @@ from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, Transport
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import (
     EventPlace,
+    Heard,
     Resumable,
     call_mark,
     event_place,
     marked_call,
+    place_of,
 )
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
@@ -315,9 +317,12 @@ class McpRoutes:
         place = event_place(last) if found is None and last else None
         if place is None:
             after = None if found is None else found[1]
-            return await _carry(request, session, caller, session.standing, after, copies)
-        if place.mark is not None:
-            return await self._call_elsewhere(request, session, caller, place, place.mark)
+            kept = [piece for number, piece in session.standing.kept if after is not None and number > after]
+            since = place_of(kept[-1]) if kept else event_place(last or "")
+            going_on = GoingOn(copies, None if since is None else since.heard)
+            return await _carry(request, session, caller, session.standing, after, going_on)
+        if place.call is not None:
+            return await self._call_elsewhere(request, session, caller, place, place.call)
         return await self._standing_elsewhere(request, session, caller, copies, place)
 
     async def _call_elsewhere(
@@ -368,7 +373,9 @@ class McpRoutes:
             except TransportError:
                 pass  # it has ended
         left = await replicas.streams.kept(identifier, place)
-        return await _carry(request, session, caller, session.standing, None, copies, left)
+        since = place_of(left[-1]) if left else place
+        going_on = GoingOn(copies, None if since is None else since.heard, left)
+        return await _carry(request, session, caller, session.standing, None, going_on)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
@@ -534,39 +541,52 @@ def _parked_round(message: dict[str, Any]) -> str:
     return round_of(params.get("requestState")) if isinstance(params, dict) else ""
 
 
+class GoingOn(NamedTuple):
+    """How the standing stream of a session that replicas share goes on here."""
+
+    copies: SharedCopies
+    since: Heard | None
+    """How much its client had heard of with what is sent again first; None: that is not known."""
+    left: Collection[bytes] = ()
+    """Events that another replica left of it, which come first."""
+
+    async def catch_up(self, session: HttpSession) -> bool:
+        """Send what its client missed; False: it is to be opened again, at another replica or later."""
+        return not session.events.is_leaving and await self.copies.catch_up_on_stream(session, self.since)
+
+
 async def _carry(
     request: web.BaseRequest,
     session: HttpSession,
     caller: Principal,
     events: Resumable[EventStream],
     after: int | None,
-    copies: SharedCopies | None = None,
-    left: Collection[bytes] = (),
+    going_on: GoingOn | None = None,
 ) -> web.StreamResponse:
     """Send what follows event `after` on a stream, until the stream, the connection or the token ends.
 
-    Before that comes what another replica `left`.
-
-    `copies` are given for the standing stream of a session that replicas share. It ends at once where another
-    replica is to carry it, and while the engine is away, as nobody knows what its client has missed: the
-    client comes back.
+    `going_on` is given for the standing stream of a session that replicas share. It ends at once where
+    another replica is to carry it, and while the engine is away, as nobody knows what its client has missed:
+    the client comes back.
     """
     stream = EventStream(request)
-    for piece in left:
-        stream.put(piece)
+    if going_on is not None:
+        session.events.heard = lambda: going_on.since
+        for piece in going_on.left:
+            stream.put(piece)
     done = asyncio.Event()
     events.attach(stream, done.set, after)
     connection = connection_of(request)
     connection.on_lost(done.set)
     try:
-        if copies is not None and (session.events.is_leaving or not await copies.catch_up_on_stream(session)):
+        if going_on is not None and not await going_on.catch_up(session):
             done.set()
         async with until_expired(caller):
             while not done.is_set() and not stream.is_broken:
                 stream.put(KEEP_ALIVE)
                 await wait(done, KEEP_ALIVE_S)
-                if copies is not None:
-                    await copies.note_heard(session)
+                if going_on is not None:
+                    await going_on.copies.note_heard(session)
     finally:
         connection.on_lost(None)
         events.detach(stream)

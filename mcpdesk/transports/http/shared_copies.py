@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.event_store import Heard
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.transports.base import Endpoint, Replicas, SharedSession
@@ -179,17 +180,18 @@ class SharedCopies:
         if session.shared is not None:
             self._replicas.sessions.tell("said", session.shared.id, message=codec.encode(message))
 
-    async def catch_up_on_stream(self, session: HttpSession) -> bool:
+    async def catch_up_on_stream(self, session: HttpSession, since: Heard | None) -> bool:
         """Put on a session's stream, which this replica carries from now on, what its client has missed.
 
-        False while nobody can say what that is.
+        `since` is how much it had heard, if that is known. False while nobody can say what it missed.
         """
         assert session.shared is not None
         shared, identifier = self._replicas.sessions, session.shared.id
+        until = shared.heard
         shared.tell("carried", identifier)
         try:
             await self._refresh(session)
-            missed = await shared.missed(identifier)
+            missed = await shared.missed(identifier, since, until)
         except StorageError as error:
             log.info("a stream is not carried on yet: %s", error)
             return False
@@ -198,6 +200,7 @@ class SharedCopies:
                 session.dialogue.hear(kind, facts)
             elif facts.get("session") == identifier and facts.get("what") == "message":
                 session.standing.put(facts["message"])
+        session.events.heard = lambda: shared.heard
         return True
 
     async def note_heard(self, session: HttpSession) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mcpdesk.protocol.event_store import (
     EventStore,
+    Heard,
     Resumable,
     ResumableStream,
     SharedEventBudget,
@@ -18,6 +19,7 @@ from mcpdesk.protocol.event_store import (
     event_place,
     marked_call,
     numbered,
+    place_of,
 )
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_streams import BIGGEST, EngineStreams
@@ -197,6 +199,23 @@ def test_a_call_with_an_endless_id_is_not_named() -> None:
     assert event_place("3:4") == (3, 4, None)
     assert event_place("3:4:") == (3, 4, "")
     assert event_place("3:4:" + "x" * 201) is None
+
+
+def test_event_ids_of_a_standing_stream_say_what_its_client_has_heard() -> None:
+    store, connection = new_store(), Connection()
+    heard = Heard("1764166000000-3", 17, "ab12cd34")
+    store.heard = lambda: heard
+    standing, answering = store.open(), store.open(MARK)
+    standing.attach(connection)
+    standing.put(b"{}")
+    answering.put(b"1")
+    place = place_of(connection.pieces[0])
+    assert place is not None and (place.stream, place.number) == (0, 1)
+    assert (place.heard, place.call) == (heard, None)
+    assert answering.kept == [(1, numbered(1, 1, MARK, b"1"))]
+    for other in (f"1:1:{MARK}", "1:1", "1:1:h", "1:1:h1-2-3", "1:1:hab-2-3-x"):
+        found = event_place(other)
+        assert found is not None and found.heard is None
 
 
 @pytest.fixture
