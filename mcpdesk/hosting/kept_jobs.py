@@ -95,13 +95,17 @@ class KeptJobs:
         return self._services.jobs
 
     async def _sweep(self) -> None:
+        trouble: dict[str, str] = {}
         while True:
             await asyncio.sleep(SWEEP_S)
             for name in list(self._endpoints):
+                before = trouble.pop(name, "")
                 try:
                     await self._shared(name).sweep(may_take_over=not self._is_draining())
                 except StorageError as error:
-                    self._journal.log("info", "jobs", str(error), "", name)
+                    trouble[name] = str(error)
+                    if trouble[name] != before:  # it is told once, not every second
+                        self._journal.log("info", "jobs", str(error), "", name)
 
     def _restate(self) -> None:
         for name in self._endpoints:

@@ -30,7 +30,7 @@ CONNECTIONS = 16
 ALONE, WITHOUT = "alone", "no engine"
 STATELESS, SPLIT, HANDSHAKE = "stateless", "stateless, split", "handshake"
 GOALS = {STATELESS: {ALONE: Goal(0.7)}, HANDSHAKE: {ALONE: Goal(0.5)}}
-SLICES = 2
+SLICES = 4
 """Loads a round: short ones in turn feel the same neighbours."""
 SESSIONS = 10_000
 OPENERS = 32
