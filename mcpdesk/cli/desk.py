@@ -205,11 +205,12 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
 def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Path, link: Link) -> int:
     """Run the screen; the core loads its folders and begins to serve once the screen stands."""
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
+    from mcpdesk.hosting.environment import collect_rarely
 
     terminal = Terminal(claimed.stderr_fd)
 
     def begin() -> None:
-        gc.enable()
+        collect_rarely()
         claimed.redirect_prints()
         core.started.add_done_callback(lambda started: runs.stop() if started.exception() else None)
         core.start()

@@ -409,13 +409,13 @@ class Host:
 
     async def open(self) -> None:
         """Listen for clients, and watch the folders. Raises: DeskError for addresses that cannot be used."""
+        if self.plan.draws_first:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DRAWING_S):
+                    await self._drawn.wait()
         for name in list(self.folders):
             await self._open_folder(name)
         if self.plan.http:
-            if self.plan.draws_first:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(DRAWING_S):
-                        await self._drawn.wait()
             await self._listen()
         for upstream in self.upstreams.values():
             upstream.start()

@@ -44,7 +44,7 @@ class HostPlan(Struct, frozen=True):
     """Listen where `mcpdesk stdio FOLDER` looks for a running core."""
     watch: bool = True
     draws_first: bool = False
-    """Wait for the screen to be drawn, at most a moment, before listening for HTTP."""
+    """Wait for the screen to be drawn, at most a moment, before clients and changes of files are heard."""
     capture: Path | None = None
     """The capture file; None keeps frames in memory only."""
     reports: bool = False

@@ -367,10 +367,24 @@ def test_the_screen_looks_less_often_while_very_much_comes() -> None:
     assert 1 <= watched <= typed < 60
 
 
-def test_frame_imports_no_pane() -> None:
-    code = "import sys, mcpdesk.tui.app; print(*sys.modules)"
+def imported_by(module: str) -> set[str]:
+    code = f"import sys, {module}; print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
-    names = set(out.stdout.split())
+    return set(out.stdout.split())
+
+
+def test_catalogue_imports_nothing_of_what_is_beside_it() -> None:
+    assert not imported_by("mcpdesk.tui.screens.workbench") & {
+        "mcpdesk.tui.forms.form",
+        "mcpdesk.tui.results.result_view",
+        "mcpdesk.tui.traffic.traffic_list",
+        "mcpdesk.tui.widgets.menu",
+        "textual.widgets._text_area",
+    }
+
+
+def test_frame_imports_no_pane() -> None:
+    names = imported_by("mcpdesk.tui.app")
     assert {name for name in names if name.startswith("mcpdesk.tui.screens.")} == {
         "mcpdesk.tui.screens.frame_lines",
         "mcpdesk.tui.screens.main_screen",

@@ -11,8 +11,8 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.forms.server_prompts import AddServerPrompt, RootsPrompt
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.server_page import server_text
-from mcpdesk.tui.widgets.fields import TextField
 from mcpdesk.tui.widgets.menu import Menu
+from mcpdesk.tui.widgets.text_field import TextField
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame, toasts

@@ -5,17 +5,19 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.widgets import Input, TextArea
 
+from mcpdesk.link.link import Link
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, Progress
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import CallButton, ResultContent, ResultView
+from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList
@@ -40,6 +42,28 @@ async def test_typing_arguments_and_calling_shows_the_result() -> None:
             ("tools/call", {"name": "user-profile", "arguments": {"userId": "7", "verbose": False}})
         ]
         assert it.pane.query_one("#structured", JsonTree).row_count == 6
+
+
+async def test_the_catalogue_is_there_first_and_keys_wait_for_what_comes_beside_it() -> None:
+    complete = WorkbenchPane._complete
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(WorkbenchPane, "_complete", lambda pane: None)
+        link = FakeLink()
+        link.asked = []
+        app = DeskApp(cast(Link, link))
+        async with app.run_test(size=(120, 40)) as pilot:
+            it = Bench(app, pilot, link)
+            await it.until(lambda: "user-profile" in it.shown())
+            assert not app.screen.query(ResultView) and not app.screen.query(TrafficList)
+            assert it.pane.holds_keys and it.pane.item is None
+            await pilot.click(CatalogueList, offset=(6, 3))
+            complete(it.pane)
+            complete(it.pane)
+            await it.until(lambda: it.pane.item is not None and not it.pane.holds_keys)
+            await it.until(lambda: "ctrl+r calls the tool" in it.shown())
+            assert it.pane.item == it.pane.catalogue.rows.item and it.sent == []
+            assert len(app.screen.query(ResultView)) == 1
+            await it.until(it.has_opened)
 
 
 async def test_enter_and_a_click_open_a_tool_and_call_nothing() -> None:

@@ -22,7 +22,7 @@ from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.render.json_text import json_problem, path_text, pretty
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
-from mcpdesk.tui.widgets.fields import TextField
+from mcpdesk.tui.widgets.text_field import TextField
 from mcpdesk.tui.workbench.drafts import Draft
 
 MAX_HIGHLIGHTED = 32_000

@@ -23,8 +23,9 @@ from mcpdesk.tui.forms.schema_fields import FieldKind, limits
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
-from mcpdesk.tui.widgets.fields import LineField, TextField
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
+from mcpdesk.tui.widgets.text_field import TextField
 
 Ask = Callable[[str, str], Awaitable[Sequence[str]]]
 """Asks for suggestions for a field: from its name and text to values, the best first."""

@@ -17,7 +17,8 @@ from mcpdesk.inbox.answers import problem
 from mcpdesk.inbox.question import Answer, Page, oddities
 from mcpdesk.tui.forms.question_text import link_text, mark
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.widgets.fields import LineField, TextField
+from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.text_field import TextField
 
 AROUND_DETAIL = 6
 """Rows besides the detail: question, margins and the field for the answer."""

@@ -17,8 +17,9 @@ from textual.widgets import Input, Static, TextArea
 from mcpdesk.link.values import connected
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.tui.render.safe_text import clean, one_line
-from mcpdesk.tui.widgets.fields import LineField, TextField
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, Result, is_confirmed
+from mcpdesk.tui.widgets.text_field import TextField
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Link

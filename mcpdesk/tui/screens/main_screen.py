@@ -414,7 +414,7 @@ class MainScreen(Screen[None]):
             self.server = names[0] if names else ""
         if not self._has_server and self.server and self.shown:
             self._has_server = True
-            self.call_after_refresh(self.desk.server_is_painted)
+            self.set_timer(PERIOD_S, self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
         self.header.show_view(view, self.server, rates, len(waiting), self.link.held())
         self._footer.announce(is_asked=bool(waiting))

@@ -1,4 +1,7 @@
-"""The workbench: the catalogue, the arguments and the result of an item, and a strip of traffic."""
+"""The workbench: the catalogue, the arguments and the result of an item, and a strip of traffic.
+
+The catalogue is drawn first; the rest, which takes longer to import and to lay out, is added then.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on, work
@@ -22,36 +25,30 @@ from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, Ser
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.editor import edit
-from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.forms.schema_fields import UNSET
 from mcpdesk.tui.pager import edit_text, page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.json_tree import JsonTree
-from mcpdesk.tui.results.result_view import ResultView
-from mcpdesk.tui.workbench.call_menus import (
-    choose_copy,
-    choose_saved,
-    compare_result,
-    history_menu,
-    policy_menu,
-    save_result,
-)
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
-from mcpdesk.tui.workbench.drafts import Draft, Drafts
-from mcpdesk.tui.workbench.item_pane import ItemPane, is_same_item
-from mcpdesk.tui.workbench.recording import RecordingReplay, Saves
+from mcpdesk.tui.workbench.drafts import Draft, Drafts, is_same_item
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
+    from mcpdesk.tui.forms.argument_editor import Arguments
+    from mcpdesk.tui.results.json_tree import JsonTree
+    from mcpdesk.tui.results.result_view import ResultView
     from mcpdesk.tui.traffic.traffic_list import TrafficList
+    from mcpdesk.tui.workbench.item_pane import ItemPane
+    from mcpdesk.tui.workbench.recording import Saves
 
 _SLIM_BELOW = 110
 """Cells across below which the catalogue is slim."""
 _STRIP_FROM = 29
 """Rows of the workbench from which the traffic strip is shown."""
 _NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
+_ALONE_S = 0.5
+"""How long the catalogue is alone at most, while there is nothing in it."""
 _REST_S = 0.2
 """Seconds the cursor must rest on an item before its form is built, while it moves quickly."""
 _READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
@@ -91,14 +88,15 @@ class WorkbenchPane(Vertical):
 
     app: DeskApp
     catalogue = query_one(CataloguePane)
-    item_pane = query_one(ItemPane)
 
     def __init__(self, link: Link) -> None:
         super().__init__()
         self.server = ""
         self._link = link
         self._drafts = Drafts(link)
-        self._saves = Saves()
+        self._item_pane: ItemPane | None = None
+        self._is_completed = False
+        """Whether all parts are there, or about to be."""
         self._seen: tuple[int, tuple[ModeView, ...]] | None = None
         self._pending: Timer | None = None
         self._opening: _Opening | None = None
@@ -110,14 +108,46 @@ class WorkbenchPane(Vertical):
         """The list of traffic below; None until there was room for it."""
 
     def compose(self) -> ComposeResult:
-        """Everything but the traffic strip, which is imported when there is room for it."""
+        """What is drawn first."""
         with Horizontal(id="upper"):
             yield CataloguePane()
-            yield ItemPane()
         yield Vertical(id="strip")
 
     def on_mount(self) -> None:
         self._drafts.store_at(self.app.history_path)
+        self.set_timer(_ALONE_S, self._complete)
+
+    def _complete(self) -> None:
+        """Add what is beside the catalogue, once."""
+        if not self._is_completed:
+            self._is_completed = True
+            self._add_item_pane()
+
+    @work(group="open")
+    async def _add_item_pane(self) -> None:
+        """Add the chosen item beside the catalogue, and the traffic strip where there is room for it."""
+        from mcpdesk.tui.workbench.item_pane import ItemPane
+
+        pane = ItemPane()
+        await self.query_one("#upper").mount(pane)
+        self._item_pane, self._seen = pane, None
+        self._add_strip()
+        self.refresh_bindings()
+        self.show_view(self._link.view())
+        if self._opening is not None:
+            self._open(self._opening.item)
+
+    @property
+    def item_pane(self) -> ItemPane:
+        """The chosen item. Keys wait until it is there."""
+        assert self._item_pane is not None
+        return self._item_pane
+
+    @cached_property
+    def _saves(self) -> Saves:
+        from mcpdesk.tui.workbench.recording import Saves
+
+        return Saves()
 
     def place(self) -> tuple[Drafts, CatalogueItem | None]:
         """The state of all items, and the item that is open, for a screen that is built again."""
@@ -144,12 +174,15 @@ class WorkbenchPane(Vertical):
         self.set_class(event.size.width < _SLIM_BELOW, "-slim")
         self.set_class(event.size.width >= 160, "-broad")
         self.set_class(event.size.height >= _STRIP_FROM, "-high")
-        if self.has_class("-high") and self._strip is None:
-            self._add_strip()
+        self._add_strip()
 
     def show_view(self, view: CoreView) -> None:
         """Update the catalogue and the running calls of the server shown in the header."""
         self._follow(view)
+        if self._item_pane is None:
+            if self._seen is not None:
+                self.call_after_refresh(self._complete)
+            return
         for draft in self._drafts.finish_calls():
             if draft is self.draft:
                 self._show_result()
@@ -166,7 +199,8 @@ class WorkbenchPane(Vertical):
     @property
     def draft(self) -> Draft | None:
         """The draft of the open item; None while another item is about to be shown."""
-        draft, opening = self.item_pane.draft, self._opening
+        draft = None if self._item_pane is None else self._item_pane.draft
+        opening = self._opening
         if draft is None or (opening is not None and not is_same_item(draft.item, opening.item)):
             return None
         return draft
@@ -175,6 +209,8 @@ class WorkbenchPane(Vertical):
     def holds_keys(self) -> bool:
         """Whether keys typed now are meant for an item that is about to be shown and get the focus."""
         opening = self._opening
+        if self._item_pane is None:
+            return True
         return opening is not None and (opening.enter or opening.call or opening.arguments is not UNSET)
 
     @property
@@ -217,6 +253,8 @@ class WorkbenchPane(Vertical):
             enter, call = enter or before.enter, call or before.call
             arguments = before.arguments if arguments is UNSET else arguments
         self._opening = _Opening(item, enter, arguments, call)
+        if self._item_pane is None:
+            return
         self.item_pane.expect(item)
         if self._pending is not None:
             self._pending.stop()
@@ -256,8 +294,7 @@ class WorkbenchPane(Vertical):
         if call:
             self.action_call()
 
-    @on(ResultView.Followed)
-    def _link_followed(self, event: ResultView.Followed) -> None:
+    def on_result_view_followed(self, event: ResultView.Followed) -> None:
         """Read the resource that a link points to; the catalogue selects it where it lists it."""
         event.stop()
         self._open(self._selected_item(ItemKind.RESOURCE, event.uri), enter=True)
@@ -313,6 +350,8 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="recording")
     async def _replay(self) -> None:
         """Make the recorded calls of the server again, and say how it went where nobody looks."""
+        from mcpdesk.tui.workbench.recording import RecordingReplay
+
         save = self._saves.latest(self.server)
         replay = save.replay = RecordingReplay(self._link, self.server)
         await replay.run(self._saves.changed)
@@ -362,8 +401,7 @@ class WorkbenchPane(Vertical):
         await self.arguments.load(draft)
         self.arguments.focus_first()
 
-    @on(Arguments.Submitted)
-    def _submitted(self, event: Arguments.Submitted) -> None:
+    def on_arguments_submitted(self, event: Arguments.Submitted) -> None:
         """Enter in the last field moves to the Call button, or reads a resource at once."""
         event.stop()
         if self.item is not None and self.item.kind in _READABLE:
@@ -371,8 +409,8 @@ class WorkbenchPane(Vertical):
         else:
             self.item_pane.result.call_button.focus()
 
-    @on(ResultView.CallRequested)
-    def _call_requested(self, event: ResultView.CallRequested) -> None:
+    def on_result_view_call_requested(self, event: ResultView.CallRequested) -> None:
+        """Call, as the key does."""
         event.stop()
         self.action_call()
 
@@ -382,7 +420,9 @@ class WorkbenchPane(Vertical):
             draft.call.cancel()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to cancel only while a call runs, so that its key is free otherwise."""
+        """Offer to cancel only while a call runs, so that its key is free otherwise; nothing too early."""
+        if self._item_pane is None:
+            return None
         if action == "cancel":
             return self.draft is not None and self.draft.call is not None
         return True
@@ -401,6 +441,8 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def action_history(self) -> None:
         """Choose an earlier call and use its arguments."""
+        from mcpdesk.tui.workbench.call_menus import history_menu
+
         draft = self.draft
         past = self._drafts.history.of(*draft.key) if draft else []
         if draft is None or not past:
@@ -413,6 +455,8 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def action_saved(self) -> None:
         """Use arguments that are saved under a name, or save those that are entered."""
+        from mcpdesk.tui.workbench.call_menus import choose_saved
+
         if (draft := self.draft) is not None:
             await self._use(draft, await choose_saved(self.app, self._drafts, draft, self.arguments.value))
 
@@ -425,11 +469,13 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def action_copy(self) -> None:
         """Copy the result or the request."""
+        from mcpdesk.tui.workbench.call_menus import choose_copy
+
         if self.draft is not None and (chosen := await choose_copy(self.app, self.draft)) is not None:
             self.app.copy(*chosen)
 
-    @on(JsonTree.CopyRequested)
-    def _copy_requested(self, event: JsonTree.CopyRequested) -> None:
+    def on_json_tree_copy_requested(self, event: JsonTree.CopyRequested) -> None:
+        """Copy a value of the result."""
         event.stop()
         self.app.copy(event.text, event.what)
 
@@ -441,6 +487,8 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def _choose_policy(self, server: str, item: CatalogueItem) -> None:
         """Ask for the policy of a tool, and set it; the core sends a notice that explains it."""
+        from mcpdesk.tui.workbench.call_menus import policy_menu
+
         chosen = await self.app.push_screen_wait(policy_menu(item))
         if chosen is not None and chosen is not item.policy:
             self._link.choose_policy(server, item.name, chosen)
@@ -472,27 +520,38 @@ class WorkbenchPane(Vertical):
     @work(exclusive=True, group="menu")
     async def action_save(self) -> None:
         """Save a part of the result to a file."""
+        from mcpdesk.tui.workbench.call_menus import save_result
+
         if self.draft is not None:
             await save_result(self.app, self.draft)
 
     @work(exclusive=True, group="menu")
     async def action_compare(self) -> None:
         """Show in what the result differs from that of another call."""
+        from mcpdesk.tui.workbench.call_menus import compare_result
+
         if self.draft is not None:
             await compare_result(self.app, self.draft)
 
     def _follow(self, view: CoreView) -> None:
         if self.app.server != self.server:
             self.server, self._seen = self.app.server, None
-            self._opening = self.item_pane.draft = None
+            self._opening = None
             self.catalogue.filter.value = ""  # it was meant for the items of another server
             if not self.server:
                 self.catalogue.rows.load((), ())
-                self.item_pane.teach(None)
+            self._empty_item()
         shown = next((one for one in view.servers if one.name == self.server), None)
         if shown is not None and (shown.catalogue_version, shown.modes) != self._seen:
             self._seen = shown.catalogue_version, shown.modes
             self._load_catalogue(shown)
+
+    def _empty_item(self) -> None:
+        """Show no item of another server any more."""
+        if self._item_pane is not None:
+            self._item_pane.draft = None
+            if not self.server:
+                self._item_pane.teach(None)
 
     def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
         """The item with this name; the catalogue selects it where it lists it."""
@@ -505,6 +564,8 @@ class WorkbenchPane(Vertical):
     def _load_catalogue(self, server: ServerView) -> None:
         catalogue = self._link.catalogue(self.server)
         self.catalogue.rows.load(catalogue.items, server.modes)
+        if self._item_pane is None:
+            return
         has_changed = self._saves.has_changed(catalogue) and self._saves.at_every_save
         if has_changed and not self._saves.latest(self.server).not_loaded:
             self._replay()
@@ -549,6 +610,8 @@ class WorkbenchPane(Vertical):
         self.refresh_bindings()
 
     def _add_strip(self) -> None:
+        if self._strip is not None or self._item_pane is None or not self.has_class("-high"):
+            return
         from mcpdesk.tui.traffic.traffic_list import TrafficList
 
         self._strip = TrafficList(self._link.traffic, compact=True)

@@ -15,8 +15,8 @@ from textual.widgets import Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.fields import TextField
 from mcpdesk.tui.widgets.menu import Dialog
+from mcpdesk.tui.widgets.text_field import TextField
 
 _HELP = """\
 delay 2s 10% for tool:echo     delay 0.5s..3s for peer:claude     lose 5%     cut 10% for tool:echo

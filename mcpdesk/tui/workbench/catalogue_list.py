@@ -21,7 +21,6 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
-from mcpdesk.tui.widgets.menu import Choice, Menu
 
 _TITLES = {
     ItemKind.TOOL: "Tools",
@@ -280,6 +279,8 @@ class CatalogueList(LineList):
     @work(exclusive=True, group="menu")
     async def action_pick_mode(self) -> None:
         """Choose the mode whose tools are shown."""
+        from mcpdesk.tui.widgets.menu import Choice, Menu
+
         if not self._modes:
             self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
             return

@@ -8,17 +8,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.link.link import Link, LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, SchemaFailure
 from mcpdesk.tui.editor import source_place
-from mcpdesk.tui.forms.field_widgets import Ask
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
 from mcpdesk.tui.render.json_text import keeps, pretty, same
 from mcpdesk.tui.workbench.item_requests import completion_for, request_for, schema_of
 from mcpdesk.tui.workbench.past_calls import SAVED_CALLS_FILE, History, PastCall, SavedCalls
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.forms.field_widgets import Ask
 
 MOST_SEARCHED = 200
 """Newest exchanges that are searched for a call that has just ended."""
@@ -31,6 +33,11 @@ def awaited_at(link: Link, connection: int, identifier: object) -> str:
     client = link.client(connection)
     running = () if client is None else client.running
     return next((call.where for call in running if call.id == identifier), "")
+
+
+def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:
+    """Whether both describe the same item, perhaps in different versions."""
+    return (one.kind, one.name) == (other.kind, other.name)
 
 
 @dataclass(slots=True, eq=False)

@@ -24,7 +24,7 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.workbench.catalogue_list import badges
-from mcpdesk.tui.workbench.drafts import Draft
+from mcpdesk.tui.workbench.drafts import Draft, is_same_item
 from mcpdesk.tui.workbench.split import STEP, Split
 
 _STACKED_BELOW = 80
@@ -61,6 +61,8 @@ class ItemPane(Vertical):
         self._drawing = asyncio.Lock()
         self.draft: Draft | None = None
         self._split = Split()
+        self._is_fresh = False
+        """Whether nothing was called yet. No class, for which all styles in the pane would be found anew."""
         self._is_dragged = False
         """Whether the mouse moves the border between arguments and result."""
         self._expected: CatalogueItem | None = None
@@ -84,12 +86,12 @@ class ItemPane(Vertical):
 
     def widen_result(self, by: int) -> None:
         """Give the result more of the room, in steps, and remember that."""
-        self._split.move(by * STEP, stacked=self._is_stacked, is_fresh=self.has_class("-fresh"))
+        self._split.move(by * STEP, stacked=self._is_stacked, is_fresh=self._is_fresh)
         self._split.store()
         self._divide()
 
     def _divide(self) -> None:
-        parts = self._split.parts(stacked=self._is_stacked, is_fresh=self.has_class("-fresh"))
+        parts = self._split.parts(stacked=self._is_stacked, is_fresh=self._is_fresh)
         for box, part in zip((self.arguments, self.result), parts, strict=True):
             box.styles.width = "1fr" if self._is_stacked else f"{part}fr"
             box.styles.height = f"{part}fr" if self._is_stacked else "1fr"
@@ -197,13 +199,8 @@ class ItemPane(Vertical):
         if title != self._title:
             self._title = title
             self.result.border_title = Content.styled(title, style)
-            self.set_class(title == "Result", "-fresh")
+            self._is_fresh = title == "Result"
             self._divide()
-
-
-def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:
-    """Whether both describe the same item, perhaps in different versions."""
-    return (one.kind, one.name) == (other.kind, other.name)
 
 
 def _hint(draft: Draft | None) -> Iterator[Content]:
