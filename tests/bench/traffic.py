@@ -45,7 +45,7 @@ def _measured() -> dict[str, float]:
         time.sleep(SETTLE_S)
         before = _resident(screen.pid)
         _fill(port)
-        looks = {"open at once": screen.press("2", "tools/call")}
+        looks = {"open at once": screen.press("2", rf"exchanges · reading|{ALL}")}
         looks["all lines, opened at once"] = looks["open at once"] + screen.press("", ALL)
         screen.press("1", "Arguments")
         time.sleep(SETTLE_S)

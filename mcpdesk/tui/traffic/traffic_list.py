@@ -44,6 +44,9 @@ _PROGRESS_S = 0.1
 """How often a long search, or sort, shows what it found so far."""
 _REST_S = 0.02
 """How long the next letter of what is typed is waited for before the lines are searched."""
+_MANY = 100_000
+_LONG_REST_S = 0.1
+"""The same for so many frames and more, which take longer."""
 _WHEEL = 3
 _SORTING = "traffic-sort"
 _FAILED = frozenset(
@@ -214,7 +217,8 @@ class TrafficList(Widget, can_focus=True):
         `is_typed`: the filter may change again at once, so that it is not worth to begin already.
         """
         self.node = node
-        self._rebuild(self.view.raw, _REST_S if is_typed and node != EVERYTHING else 0.0)
+        rest_s = _LONG_REST_S if self.index.paired > _MANY else _REST_S
+        self._rebuild(self.view.raw, rest_s if is_typed and node != EVERYTHING else 0.0)
 
     def select(self, exchange: int) -> None:
         """Move to an exchange, or to the one it is a part of, and stay there."""
