@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import TransportError
-from mcpdesk.protocol.catalogue.publication import Publication
 from mcpdesk.protocol.outlet import Answer, Outlet
 from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, ExchangeWatch, HttpNote, Recorder
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcpdesk.auth.principal import Access
+    from mcpdesk.protocol.catalogue.publication import Publication
     from mcpdesk.protocol.event_store import Carrier, EventPlace, Heard, Resumable, ResumableStream
     from mcpdesk.protocol.handshake import SessionState
     from mcpdesk.transports.figure import Figure

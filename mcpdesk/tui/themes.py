@@ -219,6 +219,7 @@ class ThemeChoice:
         self._memory = state_folder() / "theme"
         self._unknown = ""
         """The name that was asked for and that no theme has."""
+        self._are_registered = False
 
     def apply_first(self, app: App[None], wanted: str | None) -> None:
         """Apply one theme before anything is drawn: the wanted one, the remembered one, or the default."""
@@ -232,7 +233,10 @@ class ThemeChoice:
             self._unknown = wanted
 
     def register_all(self, app: App[None]) -> None:
-        """Register all themes and show a toast for each broken one."""
+        """Register all themes, once, and show a toast for each broken one."""
+        if self._are_registered:
+            return
+        self._are_registered = True
         themes, problems = load_themes(self._folders)
         for theme in themes.values():
             app.register_theme(theme)
@@ -247,6 +251,7 @@ class ThemeChoice:
         from mcpdesk.tui.screens.theme_menu import ThemeMenu
         from mcpdesk.tui.widgets.menu import Choice
 
+        self.register_all(app)  # it may be asked for before the first server is on the screen
         before, own = app.theme, {path.stem for folder in self._folders for path in folder.glob("*.toml")}
         names = sorted(app.available_themes, key=lambda name: (name not in own, name))
         choices = [Choice(name, name, "mcpdesk" if name in own else "Textual") for name in names]

@@ -219,7 +219,7 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
         assert found == ["○ quiet 14 min", f"● {found[1][2:-2]} s", "✕ left 3 min"]
         assert "last seen" in str(pane.query_one(".heads", Static).content)
         header = app.main.query_one(DeskHeader).render().plain
-        assert "1 client " in header or " 1⇄ " in header
+        assert "2 clients, 1 quiet" in header or " 1/2⇄ " in header
         await pilot.press("G", "d")
         await until(pilot, lambda: toasts(app) == ["aider 1 has left already."])
 
