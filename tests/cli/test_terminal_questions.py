@@ -35,6 +35,7 @@ FILES = {
             return " ".join((*question.answers[0].selected, question.answers[0].other)).strip()
 
         def plain_tea(ctx: SyncContext) -> str:
+            '''Asks which tea.'''
             return ctx.ask([TEA]).answers[0].selected[0]
 
         async def form(ctx: Context) -> str:

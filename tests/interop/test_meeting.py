@@ -193,7 +193,7 @@ async def test_no_call_is_lost_or_answered_twice_whoever_begins_or_ends(
         async with opened(folder) as (desk, process):
             for each in callers:
                 await each.until(process)
-            screen = await asyncio.to_thread(desk.see, f"{len(callers)} clients")
+            screen = await asyncio.to_thread(desk.see, f"{len(callers)}⇄")
             assert screen
             os.kill(process, ending)
             ended = asyncio.create_task(asyncio.to_thread(desk.end))  # and reads the terminal
