@@ -122,6 +122,9 @@ def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Col
         variables[name] = found.hex
         over = name.replace("background", "foreground")
         variables[over] = _legible(_known(variables.get(over, "")) or ink, [found]).hex
+    if (cursor := _known(variables["block-cursor-background"])) is not None:
+        written = _known(variables["block-cursor-foreground"]) or ink
+        variables["block-cursor-foreground"] = _legible(written, [cursor]).hex
 
 
 def _contrast(one: Color, other: Color) -> float:

@@ -68,6 +68,8 @@ def test_letters_are_read_where_they_are_marked(theme: Theme) -> None:
         ground, over = (Color.parse(colours[f"{name}-{part}"]) for part in ("background", "foreground"))
         assert contrast(ground, over) >= 4.5 and ground.a == 1, name
         assert contrast(ground, ink) >= 3 and contrast(ground, dim) >= 2.3 and ground != page, name
+    cursor, over = (Color.parse(colours[f"block-cursor-{part}"]) for part in ("background", "foreground"))
+    assert contrast(cursor, over) >= 4.4, "white on the blue of textual-dark is the most there is"
 
 
 def test_faint_letters_of_a_person_s_theme_are_made_readable(tmp_path: Path) -> None:
