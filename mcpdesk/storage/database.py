@@ -79,8 +79,9 @@ BUSY_PAUSE_S = 0.01
 CHECKED_BYTES = 64 << 20
 """Up to this size a file is looked through for damage when it is opened; a larger one as it is used."""
 DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-SIDE_FILES = ("", "-wal", "-shm")
-"""What belongs to one database: the file, and what SQLite keeps beside it."""
+SIDE_FILES = ("-wal", "-shm", "")
+"""What belongs to one database: what SQLite keeps beside it, and the file. It is moved last: as soon as its place
+is free, somebody else begins a new one, whose journal must not be taken away."""
 MASK = 0o077
 """Nobody else may read what a person's tools noted down."""
 
@@ -150,9 +151,12 @@ class Database:
             try:
                 return self._attempt(work)
             except sqlite3.Error as error:
-                if not _is_damage(error):
+                if _is_damage(error):
+                    self._set_aside(_reason(error))
+                elif self._was_moved():
+                    self._forget()
+                else:
                     raise
-                self._set_aside(_reason(error))
                 return self._attempt(work)
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"{self.path} cannot be used: {_reason(error)}") from error
@@ -165,10 +169,9 @@ class Database:
 
     def _set_aside(self, reason: str) -> None:
         """Give a damaged file another name, unless another process did it already. Raises: OSError."""
-        self._close()
         import fcntl
 
-        self._connection = None
+        self._forget()
         with suppress(FileNotFoundError), self.path.open("rb") as damaged:
             # Whoever else found the damage waits here, and then sees another file at this place.
             fcntl.flock(damaged, fcntl.LOCK_EX)
@@ -225,6 +228,22 @@ class Database:
                 for statement in script.split(";\n"):
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+
+    def _was_moved(self) -> bool:
+        """Whether another process set the file aside meanwhile; waits for one that is just doing that."""
+        import fcntl
+
+        try:
+            with self.path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                return self.path.stat().st_ino != self._file
+        except FileNotFoundError:
+            return True
+
+    def _forget(self) -> None:
+        """Open the file anew the next time."""
+        self._close()
+        self._connection = None
 
     def _close(self) -> None:
         if self._connection is not None:
