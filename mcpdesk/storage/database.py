@@ -80,8 +80,8 @@ CHECKED_BYTES = 64 << 20
 """Up to this size a file is looked through for damage when it is opened; a larger one as it is used."""
 DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 SIDE_FILES = ("-wal", "-shm", "")
-"""What belongs to one database: what SQLite keeps beside it, and the file. It is moved last: as soon as its place
-is free, somebody else begins a new one, whose journal must not be taken away."""
+"""What belongs to one database: what SQLite keeps beside it, and the file. It is moved last: as soon as its
+place is free, somebody else begins a new one, whose journal must not be taken away."""
 MASK = 0o077
 """Nobody else may read what a person's tools noted down."""
 
