@@ -129,26 +129,32 @@ async def test_server_that_cannot_be_reached_is_an_error_of_the_call(collector: 
     assert (call["status"], call["attributes"]["error.type"]) == ("ERROR", "-32603")
 
 
-async def test_question_of_a_program_is_a_span_below_the_call_that_passes(collector: StandIn) -> None:
+async def send(client: Client, headers: Mapping[str, str], **message: Any) -> aiohttp.ClientResponse:
+    """Post a message of the handshake era."""
+    return await client.http.post(client.url, json={"jsonrpc": "2.0", **message}, headers=headers)
+
+
+async def opened_session(client: Client, capabilities: dict[str, Any]) -> dict[str, str]:
+    """Open a session; the headers that its requests carry."""
     me = {"name": "t", "version": "1"}
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": me}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": me}
+    opened = await send(client, JSON, id=1, method="initialize", params=hello)
+    return JSON | {
+        "Mcp-Session-Id": opened.headers["Mcp-Session-Id"],
+        "MCP-Protocol-Version": "2025-06-18",
+    }
+
+
+async def test_question_of_a_program_is_a_span_below_the_call_that_passes(collector: StandIn) -> None:
     async with near(ODD, collector.url) as (client, _):
-
-        async def send(headers: dict[str, str], **message: Any) -> aiohttp.ClientResponse:
-            return await client.http.post(client.url, json={"jsonrpc": "2.0", **message}, headers=headers)
-
-        opened = await send(JSON, id=1, method="initialize", params=hello)
-        headers = JSON | {
-            "Mcp-Session-Id": opened.headers["Mcp-Session-Id"],
-            "MCP-Protocol-Version": "2025-06-18",
-        }
-        await send(headers, method="notifications/initialized")
+        headers = await opened_session(client, {"elicitation": {}})
+        await send(client, headers, method="notifications/initialized")
         params = {"name": "ask", "arguments": {}, "_meta": {"traceparent": CALLER}}
-        calling = await send(headers, id=2, method="tools/call", params=params)
+        calling = await send(client, headers, id=2, method="tools/call", params=params)
         asked = json.loads((await calling.content.readuntil(b"\n\n")).partition(b"data: ")[2])
         assert asked["method"] == "elicitation/create"
         result = {"action": "accept", "content": {"name": SECRET}}
-        await send(headers, id=asked["id"], result=result)
+        await send(client, headers, id=asked["id"], result=result)
         assert SECRET.encode() in await calling.read()
         call = await asyncio.to_thread(of, "near", collector, "tools/call ask")
         question = await asyncio.to_thread(of, "near", collector, "elicitation/create", "client")
@@ -185,24 +191,14 @@ async def test_question_in_a_result_lasts_until_the_client_comes_back_with_the_a
 async def test_call_that_nobody_waits_for_is_cut_off_and_no_error(
     folder: Path, collector: StandIn, way: str
 ) -> None:
-    me = {"name": "t", "version": "1"}
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": me}
     async with there(folder) as (target, _), near(target, collector.url) as (client, _):
-
-        async def send(headers: dict[str, str], **message: Any) -> aiohttp.ClientResponse:
-            return await client.http.post(client.url, json={"jsonrpc": "2.0", **message}, headers=headers)
-
-        opened = await send(JSON, id=1, method="initialize", params=hello)
-        headers = JSON | {
-            "Mcp-Session-Id": opened.headers["Mcp-Session-Id"],
-            "MCP-Protocol-Version": "2025-06-18",
-        }
-        call = send(headers, id=2, method="tools/call", params={"name": "linger", "arguments": {}})
+        headers = await opened_session(client, {})
+        call = send(client, headers, id=2, method="tools/call", params={"name": "linger", "arguments": {}})
         running = asyncio.create_task(call)
         await until(lambda: (folder / "lingers").exists())
         if way == "cancelled":
             stop = {"requestId": 2}
-            await send(headers, method="notifications/cancelled", params=stop)
+            await send(client, headers, method="notifications/cancelled", params=stop)
         else:
             # In a session its client could come back for the answer, until that is over.
             running.cancel()
@@ -211,7 +207,7 @@ async def test_call_that_nobody_waits_for_is_cut_off_and_no_error(
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert (span["attributes"]["mcpdesk.outcome"], span["status"]) == ("cancelled", "UNSET")
-    assert opened.headers["Mcp-Session-Id"] not in json.dumps(collector.lines)
+    assert headers["Mcp-Session-Id"] not in json.dumps(collector.lines)
 
 
 async def test_desks_own_call_is_a_client_span_and_the_servers_stands_below_it(

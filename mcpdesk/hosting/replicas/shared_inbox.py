@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -319,10 +319,11 @@ class SharedInbox:
     async def _pause(self, seconds: float) -> None:
         """Wait, but not beyond the end."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
 
-    def _do(self, work: Any) -> None:
-        """Do something with the engine soon; while it is away, it is done when that is back."""
+    def _do(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do something with the engine soon. What fails as it is away is made up for when it is back."""
 
         async def attempt() -> None:
             try:
