@@ -165,6 +165,19 @@ async def test_a_pane_or_core_that_fails_is_logged_and_named_once(
         assert app.is_running and "ZeroDivisionError" in toasts(app)[-1]
 
 
+async def test_a_part_that_is_taken_down_while_the_program_ends_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await app.main.query_one(DeskFooter).remove()
+        link.ask(PAGE)
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert toasts(app) == []
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
 @pytest.mark.parametrize(
     ("notices", "said"),
     [

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from textual import events, work
 from textual.app import ComposeResult, ScreenStackError
 from textual.binding import BindingType
+from textual.dom import NoScreen
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.timer import Timer
@@ -299,8 +300,8 @@ class ScreenRefresher:
         """Do one step; an exception is logged and shown, once until the step succeeds again."""
         try:
             view = step()
-        except ScreenStackError:
-            return None  # the program is ending, and no screen is left to show it on
+        except (ScreenStackError, NoScreen):
+            return None  # the program is ending, and the screen, or a part of it, is taken down already
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             if self._problems.get(what) != problem:
