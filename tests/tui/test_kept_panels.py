@@ -178,8 +178,7 @@ async def test_plan_mode_is_obvious_and_what_is_written_appears() -> None:
         link.plan_texts["profiles"] = "# Tidy up\n\n- less"
         await until(pilot, lambda: "- less" in source(pane))
         link.works(plans=(plan(is_active=False, since="some\x07time"),))
-        await until(pilot, lambda: "plan mode is off" in rows(pane)[0])
-        assert "since some␇time" in title(pane)
+        await until(pilot, lambda: "plan mode is off" in rows(pane)[0] and "since some␇time" in title(pane))
         assert tabs(pane)[4] == "Plan" and "plan mode" not in app.main.header.render().plain
         link.works(plans=())
         await until(pilot, lambda: "PlanMode" in lesson(part(pane, PlanPanel)))

@@ -25,8 +25,6 @@ from mcpdesk.protocol.event_store import (
 )
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
-from mcpdesk.protocol.marked_ids import mark_of
-from mcpdesk.protocol.request_state import round_of
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
@@ -56,11 +54,14 @@ from mcpdesk.transports.http.responses import (
     rpc_error,
 )
 from mcpdesk.transports.http.sending_on import (
+    LISTEN,
     PROMPT_S,
     RETRY_AFTER,
     holder_of_job,
+    holder_of_running,
     may_be_sent_on,
     send_on,
+    task_of,
     try_again,
 )
 from mcpdesk.transports.http.session_outlet import SessionOutlet
@@ -74,12 +75,7 @@ WRITTEN = CHANGING | {"notifications/initialized"}
 """Messages after which a session that replicas share is written."""
 LOST = "the machine that ran this call ended before it answered; it may or may not have run"
 NOTHING_KEPT = f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more"
-LISTEN = "subscriptions/listen"
 INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
-ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
-"""Requests that the replica answers which has the task they name; a listener's are where its first one is."""
-ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
-"""Built-in tools that the replica runs which has the program that their argument `task_id` names."""
 
 
 class McpRoutes:
@@ -253,18 +249,15 @@ class McpRoutes:
             if session is not None and may_be_sent_on(request):
                 self._copies.pass_on(session, message)
             return None
-        task = _task_of(message)
+        task = task_of(message)
         if task and not self._site.jobs.has(task):
             holder, moved = await holder_of_job(request, replicas, task)
             if moved is not None:
                 return moved
-        elif not may_be_sent_on(request):
-            return None
-        elif program := _program_of(message):
-            holder = replicas.holder_of(program)
+        elif may_be_sent_on(request):
+            holder = holder_of_running(message, replicas)
         else:
-            parked = mark_of(_parked_round(message))
-            holder = parked if replicas.is_alive(parked) else ""
+            return None
         if holder in ("", replicas.id):
             return None
         try:
@@ -512,33 +505,6 @@ def _post_only(endpoint: Endpoint) -> web.Response:
         server=endpoint.name,
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
     )
-
-
-def _task_of(message: dict[str, Any]) -> str:
-    """The task that a request is about; empty: about none, or about none in particular."""
-    method, params = message["method"], message.get("params")
-    if method not in ABOUT_TASKS or not isinstance(params, dict):
-        return ""
-    wanted = params.get("notifications")
-    named = wanted.get("taskIds") if method == LISTEN and isinstance(wanted, dict) else params.get("taskId")
-    task = named[0] if isinstance(named, list) and named else named
-    return task if isinstance(task, str) else ""
-
-
-def _program_of(message: dict[str, Any]) -> int:
-    """The number of the program in the background that a call is about; 0: about none."""
-    params = message.get("params")
-    if not isinstance(params, dict) or params.get("name") not in ABOUT_PROGRAMS:
-        return 0
-    arguments = params.get("arguments")
-    number = arguments.get("task_id") if isinstance(arguments, dict) else None
-    return number if isinstance(number, int) else 0
-
-
-def _parked_round(message: dict[str, Any]) -> str:
-    """The parked operation that a request goes on with; empty: none."""
-    params = message.get("params")
-    return round_of(params.get("requestState")) if isinstance(params, dict) else ""
 
 
 class GoingOn(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 from multidict import CIMultiDict
@@ -9,6 +11,7 @@ from multidict import CIMultiDict
 from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, TransportError
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.request_state import round_of
 from mcpdesk.transports.base import FORWARDED, Replicas
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.responses import plain_error, rpc_error
@@ -25,6 +28,11 @@ RETRY_AFTER = {"Retry-After": "1"}
 """Header of an answer to what may be tried again, in seconds."""
 PROMPT_S = 2.0
 """How long another replica may take to answer what needs no thought."""
+LISTEN = "subscriptions/listen"
+ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
+"""Requests that the replica answers which has the task they name; a listener's are where its first one is."""
+ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
+"""Built-in tools that the replica runs which has the program that their argument `task_id` names."""
 
 
 def may_be_sent_on(request: web.BaseRequest) -> bool:
@@ -99,6 +107,41 @@ async def holder_of_job(
     if is_first_hop or not holder:
         return holder, None
     return "", plain_error(421, "Another machine has the job by now", {MOVED: holder})
+
+
+def holder_of_running(message: dict[str, Any], replicas: Replicas) -> str:
+    """The replica that runs what a request goes on with or is about; empty: none."""
+    if program := _program_of(message):
+        return replicas.holder_of(program)
+    parked = mark_of(_parked_round(message))
+    return parked if replicas.is_alive(parked) else ""
+
+
+def task_of(message: dict[str, Any]) -> str:
+    """The task that a request is about; empty: about none, or about none in particular."""
+    method, params = message["method"], message.get("params")
+    if method not in ABOUT_TASKS or not isinstance(params, dict):
+        return ""
+    wanted = params.get("notifications")
+    named = wanted.get("taskIds") if method == LISTEN and isinstance(wanted, dict) else params.get("taskId")
+    task = named[0] if isinstance(named, list) and named else named
+    return task if isinstance(task, str) else ""
+
+
+def _program_of(message: dict[str, Any]) -> int:
+    """The number of the program in the background that a call is about; 0: about none."""
+    params = message.get("params")
+    if not isinstance(params, dict) or params.get("name") not in ABOUT_PROGRAMS:
+        return 0
+    arguments = params.get("arguments")
+    number = arguments.get("task_id") if isinstance(arguments, dict) else None
+    return number if isinstance(number, int) else 0
+
+
+def _parked_round(message: dict[str, Any]) -> str:
+    """The parked operation that a request goes on with; empty: none."""
+    params = message.get("params")
+    return round_of(params.get("requestState")) if isinstance(params, dict) else ""
 
 
 def try_again(error: StorageError | ReplicaSilent, identifier: Id | None = None) -> web.Response:

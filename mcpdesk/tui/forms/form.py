@@ -43,6 +43,7 @@ from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
 from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 
@@ -259,7 +260,7 @@ def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
     return False
 
 
-class Form(VerticalScroll, can_focus=False):
+class Form(KnowsFirstSize, VerticalScroll, can_focus=False):
     """Edits a node. A failure is shown at its field once that was edited; after `show_all`, all are."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

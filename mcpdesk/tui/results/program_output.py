@@ -22,6 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 KEPT_ROWS = 10_000
@@ -33,7 +34,7 @@ Row = tuple[str, int, int]
 """A line as the program wrote it, and the start and end of its visible characters in this row."""
 
 
-class OutputView(ScrollView, can_focus=True):
+class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
     """Shows text as it arrives. While `following`, it stays at the end; scrolling up stops that."""
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS

@@ -30,6 +30,7 @@ from mcpdesk.tui.pager import edit_text, page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts, is_same_item
 
@@ -68,7 +69,7 @@ class _Opening:
     """Whether it is called then."""
 
 
-class WorkbenchPane(Vertical):
+class WorkbenchPane(KnowsFirstSize, Vertical):
     """The catalogue on the left, the chosen item on the right. `server` is the name of the server shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("workbench")

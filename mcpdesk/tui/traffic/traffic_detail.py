@@ -44,6 +44,7 @@ from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 
 TABS = ("messages", "steps", "held", "http", "events")
 _STYLES = {
@@ -91,7 +92,7 @@ def _ordered(value: Any) -> Any:
     return first | {key: each for key, each in value.items() if key not in first}
 
 
-class TrafficDetail(Vertical):
+class TrafficDetail(KnowsFirstSize, Vertical):
     """Shows an exchange, or says how to choose one. `schema_of` gives the input schema of a called tool."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic_detail")

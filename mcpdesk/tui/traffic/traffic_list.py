@@ -33,6 +33,7 @@ from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.shown_lines import ShownLines, UnfoldedLines
 from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, Fold, TrafficStrips
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
 _CLOCK_S = 0.1
@@ -56,7 +57,7 @@ _FAILED = frozenset(
 )
 
 
-class TrafficList(Widget, can_focus=True):
+class TrafficList(KnowsFirstSize, Widget, can_focus=True):
     """Follows the newest line until the person moves; then the selection stays where it is.
 
     Its component classes are `traffic_lines.STYLES`.

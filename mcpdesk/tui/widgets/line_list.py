@@ -21,6 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 
 Row = TypeVar("Row")
 Span = tuple[str, str]
@@ -48,7 +49,7 @@ def column(text: str, width: int) -> str:
     return set_cell_size(one_line(text, width), width)
 
 
-class LineList(ScrollView, can_focus=True):
+class LineList(KnowsFirstSize, ScrollView, can_focus=True):
     """The base of trees and catalogues. Override `row_count`, `spans` and `row_chosen`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {

@@ -22,6 +22,7 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
 from mcpdesk.tui.widgets.menu import Choice
 
@@ -38,7 +39,7 @@ def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
     return all(word in whole for word in words)
 
 
-class FilterPane(Vertical):
+class FilterPane(KnowsFirstSize, Vertical):
     """A pane with a list and, above it, a field that filters it, by words if not otherwise.
 
     The field is hidden while it is not used.

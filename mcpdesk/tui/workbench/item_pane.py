@@ -23,6 +23,7 @@ from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.screens.server_page import server_text
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.workbench.catalogue_list import badges
 from mcpdesk.tui.workbench.drafts import Draft, is_same_item
 from mcpdesk.tui.workbench.split import STEP, Split
@@ -34,7 +35,7 @@ _MAX_CHECKED = 1_000_000
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 
-class ItemPane(Vertical):
+class ItemPane(KnowsFirstSize, Vertical):
     """Shows one draft, or how to add the first tool."""
 
     DEFAULT_CSS = """

@@ -1,0 +1,44 @@
+"""Widgets hear of their first size, also where Textual does not tell it."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App
+from textual.containers import Vertical
+from textual.geometry import Size
+
+from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from tests.support.activity import until
+
+
+class Deaf(Vertical):
+    """Notes what it hears of its size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[Size] = []
+
+    def on_mount(self) -> None:
+        # A timer of the screen that comes just now does this.
+        self.screen._compositor.update_widgets({self})
+
+    def on_resize(self) -> None:
+        self.heard.append(self.size)
+
+
+class Hearing(KnowsFirstSize, Deaf):
+    """The same, made to hear it."""
+
+
+@pytest.mark.parametrize(("kind", "hears"), [(Hearing, True), (Deaf, False)])
+async def test_a_widget_hears_of_its_first_size_once_also_where_textual_does_not_tell_it(
+    kind: type[Deaf], hears: bool
+) -> None:
+    async with App[None]().run_test(size=(60, 10)) as pilot:
+        parent, widget = Vertical(), kind()
+        await pilot.app.screen.mount(parent)
+        await pilot.pause()
+        await parent.mount(widget)
+        await until(pilot, lambda: widget.size and bool(widget.heard) == hears)
+        await pilot.pause()
+        assert widget.heard == [Size(60, 10)] * hears, "Textual tells it now: this module can go"
