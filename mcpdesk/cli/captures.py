@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -95,7 +95,7 @@ def export_command(
     if with_secrets and (redact or ending == "capture"):
         raise DeskUserError("--with-secrets does not go with a redacted capture.", "Copy the file as it is.")
     writers = {
-        "har": export.har, "cases": recorded_cases.cases, "mermaid": mermaid, "curl": export.curl_commands,
+        "har": export.har, "mermaid": mermaid, "curl": export.curl_commands,
     }  # fmt: skip
     with_logs = {"jsonl": export.json_lines, "md": export.report}
     ending = ending or "capture"
@@ -113,8 +113,11 @@ def export_command(
             if ending == "cases":
                 numbers = recorded_cases.recordable(index, numbers)
                 _tell_of_servers({index.exchange(number).server for number in numbers})
+                found = recorded_cases.cases(index, numbers)
+                _write(recorded_cases.case_file(found), output)
+                return print_message(f"{len(found):,} test cases of {len(numbers):,} calls")
             if ending == "capture":
-                pieces = redacted(archive, _redactor(), numbers if query else None)
+                pieces = redacted(index, archive.call_logs, _redactor(), numbers if query else None)
             elif ending in with_logs:
                 pieces = with_logs[ending](index, numbers, logs_by_call(archive.call_logs))
             else:
@@ -140,22 +143,18 @@ def _redacted_copy(file: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="mcpdesk-") as folder:
         copy = Path(folder) / file.name
         with opened(file) as archive:
-            _to_file(copy, redacted(archive, _redactor()))
+            _to_file(copy, redacted(archive.index, archive.call_logs, _redactor()))
         yield copy
 
 
 def _redactor() -> Redactor:
     """Knows the keys of this desk, and the secrets in its environment."""
-    from mcpdesk.recorder.masking import is_secret
-    from mcpdesk.recorder.redaction import Redactor
+    from mcpdesk.recorder.redaction import Redactor, secrets_here
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
-    known = [value for name, value in os.environ.items() if is_secret(name)]
+    known = secrets_here(os.environ, settings.state_dir)
     known += [settings.api_key, *settings.request_state_secret.split(",")]
-    for path in settings.state_dir.glob("*-key"):
-        with suppress(OSError, ValueError):
-            known.append(path.read_text("ascii").strip())
     return Redactor(known, [settings.api_key_header])
 
 

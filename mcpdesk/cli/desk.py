@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,12 +21,12 @@ from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
-from mcpdesk.cli.printing import OK, aligned
+from mcpdesk.cli.printing import OK, aligned, print_message, print_text
 from mcpdesk.cli.reach import reach_options
-from mcpdesk.cli.taps import RunningTap, newest_tap, print_taps, running_taps, tap_of
+from mcpdesk.cli.taps import RunningTap, print_taps, running_taps, tap_of
 from mcpdesk.client.targets import program_name
 from mcpdesk.errors import DeskUserError
-from mcpdesk.paths import state_folder
+from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.transports import rendezvous
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.version import __version__
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 GRACE_S = 8.0
 """How long screen and core may take to end before they are ended."""
 CAPTURE_GRACE_S = 2.0
+MOST_LISTED = 12
+"""Captures that are listed, the newest."""
 DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
@@ -57,7 +60,7 @@ Examples:
 """
 OPEN_EXAMPLES = """\b
 Examples:
-  mcpdesk open                         what the newest running tap carries, live
+  mcpdesk open                         what the newest running tap carries, live; else lists captures
   mcpdesk open --live                  which taps run
   mcpdesk open ~/.local/state/mcpdesk/captures/20260728-101500.jsonl
 """
@@ -109,13 +112,42 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     What is still being written is followed; of a tap that runs, `H` holds messages.
 
     Without FILE: the capture of the tap (`mcpdesk stdio -- COMMAND`) that was started last, of those that
-    run. `mcpdesk settings` says where captures lie.
+    run; where none does, a list of the captures there are. `mcpdesk settings` says where they lie.
     """
     require_unix("`mcpdesk open`")
     if live:
         print_taps()
         return OK
-    return show_capture(file.expanduser() if file else Path(newest_tap().capture), theme)
+    if file is None:
+        taps = running_taps(state_folder())
+        if not taps:
+            return _list_captures()
+        file = Path(taps[0].capture)
+    return show_capture(file.expanduser(), theme)
+
+
+def _list_captures() -> int:
+    """Print the captures that were written to last, and how they are opened. Raises: DeskUserError."""
+    from mcpdesk.cli.captures import stored_captures
+    from mcpdesk.settings import resolve
+
+    folder = captures_folder(resolve({}, os.environ).settings.state_dir)
+    there = stored_captures(folder)
+    if not there:
+        hint = "Start `mcpdesk`, or see `mcpdesk wrap --help`."
+        raise DeskUserError("No tap runs at present, and there is no capture.", hint)
+    times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed)) for one in there)
+    shown = zip(there[:MOST_LISTED], times, strict=False)
+    rows = [(written, _size(one.size), str(one.parts[0])) for one, written in shown]
+    print_text("\n".join(aligned([("written", "size", "capture"), *rows])))
+    more = len(there) - len(rows)
+    older = f"There are {more:,} older ones in {folder}. " if more else ""
+    print_message(f"{older}No tap runs at present. Show a capture with `mcpdesk open FILE`.")
+    return OK
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
 
 def show_capture(file: Path, theme: str | None, told: str = "") -> int:
@@ -199,6 +231,8 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
             core.stop()
     if core.started.done():
         core.started.result()
+    if (capture := host.recording.path) is not None and host.recording.frames:
+        print_message(f"The traffic is in a capture: mcpdesk open {shlex.quote(str(capture))}")
     return code
 
 

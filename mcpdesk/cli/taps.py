@@ -78,14 +78,6 @@ def tap_of(capture: Path) -> RunningTap | None:
     return next((tap for tap in taps if str(Path(tap.capture).resolve()) == path), None)
 
 
-def newest_tap() -> RunningTap:
-    """The tap that was started last. Raises: DeskUserError when none runs."""
-    taps = running_taps(state_folder())
-    if not taps:
-        raise DeskUserError("No tap runs at present.", "Name a capture, or see `mcpdesk wrap --help`.")
-    return taps[0]
-
-
 def print_taps() -> None:
     """List the taps that run: process, since when, client, command, capture."""
     from mcpdesk.cli.printing import aligned, print_message, print_text

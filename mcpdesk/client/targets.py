@@ -104,6 +104,9 @@ def find_target(
     if path.suffix == ".py":
         return python_command(path.resolve(), name, packages)
     if path.suffix == ".jsonl":
+        from mcpdesk.recorder.archive import require_capture
+
+        require_capture(path)  # what is none is told as `mcpdesk open` tells it
         raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `mcpdesk open {text}`?")
     config = read_config(path)
     if not name and len(config.servers) != 1:

@@ -66,6 +66,8 @@ _PLAIN = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
 )
 """How the line of a frame begins that says nothing out of the ordinary: most of a capture."""
+_EXCHANGE = re.compile(rb'\{"(?:number":\d+,"time":[^,]+,"kind":"|kind":"gap","frames")')
+"""How JSON Lines of exchanges begin."""
 _first = itemgetter(0)
 
 
@@ -79,7 +81,7 @@ class Archive:
 
         Raises: DeskUserError when there is no capture.
         """
-        _check(path)
+        require_capture(path)
         self.path = path
         self.is_live = True
         """Whether somebody writes it at present: `read_on` finds what came since."""
@@ -323,8 +325,8 @@ class Archive:
                 self.connections[number] = msgspec.structs.replace(info, closed=max(self._last, info.opened))
 
 
-def _check(path: Path) -> None:
-    """Refuse what is no capture, before reading all of it."""
+def require_capture(path: Path) -> None:
+    """Refuse what is no capture, before reading all of it. Raises: DeskUserError."""
     hint = "Captures lie where `mcpdesk settings` says, and end in .jsonl."
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -340,6 +342,9 @@ def _check(path: Path) -> None:
         is_capture = False
     if not start and (further := part_path(path, 2)).is_file():
         raise DeskUserError(f"{path} is empty.", f"The capture goes on: use `mcpdesk open {further}`.")
+    if _EXCHANGE.match(start):
+        hint = "Traffic that is to be opened again is exported as a capture: `x` and `o` in Traffic."
+        raise DeskUserError(f"{path} is no capture, but exchanges as JSON Lines, for programs to read.", hint)
     if not is_capture:
         raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint)
 

@@ -42,16 +42,23 @@ Answered = Callable[[Exchange], list[dict[str, Any]]]
 """The answers a person gave to what a call asked, in the order of the questions, as a case has them."""
 
 
-def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call: []) -> Iterator[bytes]:
-    """Write the calls among the exchanges as a JSON list of cases, secrets masked, equal ones once.
+def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call: []) -> list[bytes]:
+    """The calls among the exchanges as cases in JSON, secrets masked; of those that ask the same the last.
 
-    `answered` tells of answers that did not pass over the connection of the call.
+    What came of it then is what the code does now. `answered` tells of answers that did not pass over the
+    connection of the call.
     """
-    found = dict.fromkeys(
-        orjson.dumps(case, option=orjson.OPT_INDENT_2)
-        for number in recordable(index, numbers)
-        if (case := _case(index, index.exchange(number), answered))
-    )
+    found: dict[bytes, bytes] = {}
+    for number in recordable(index, numbers):
+        if case := _case(index, index.exchange(number), answered):
+            asked = orjson.dumps({key: case[key] for key in case if key != "expect"})
+            found.pop(asked, None)  # the last one stands where it was made: later calls may build on it
+            found[asked] = orjson.dumps(case, option=orjson.OPT_INDENT_2)
+    return list(found.values())
+
+
+def case_file(found: Iterable[bytes]) -> Iterator[bytes]:
+    """A file of cases, in pieces."""
     yield b"[\n"
     yield b",\n".join(found)
     yield b"\n]\n"

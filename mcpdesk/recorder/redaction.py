@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -16,7 +18,6 @@ import orjson
 from msgspec.structs import replace
 
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.capture_lines import (
     connection_line,
     encoded,
@@ -29,6 +30,7 @@ from mcpdesk.recorder.capture.capture_lines import (
 )
 from mcpdesk.recorder.index.call_lookup import logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import (
     MASK,
     SECRET_HEADERS,
@@ -201,46 +203,56 @@ class Redactor:
         return MASK if plain and self.text(plain) != plain else found[0]
 
 
-def redacted(archive: Archive, redactor: Redactor, numbers: Iterable[int] | None = None) -> Iterator[bytes]:
-    """The lines of a capture that holds what `archive` does, masked; of exchanges `numbers` alone, if given.
+def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
+    """The secrets in an environment, and the keys that lie in the state folder of this desk."""
+    known = [value for name, value in environ.items() if is_secret(name)]
+    for path in state.glob("*-key"):
+        with suppress(OSError, ValueError):
+            known.append(path.read_text("ascii").strip())
+    return known
+
+
+def redacted(
+    index: Index, call_logs: Iterable[CallLog], redactor: Redactor, numbers: Iterable[int] | None = None
+) -> Iterator[bytes]:
+    """The lines of a capture that holds what `index` does, masked; of exchanges `numbers` alone, if given.
 
     All of it is read for secrets first. Frames are numbered anew where others are left out.
     """
-    index = archive.index
-    for at in range(archive.count):
-        redactor.message(archive.whole(at))
-        if (note := archive.note(at)) is not None:
+    marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
+    for at in range(index.frame_count):
+        redactor.message(index.whole(at))
+        if (note := index.note(at)) is not None:
             redactor.note(note)
-    for mark in archive.marks:
+    for mark in marks:
         redactor.mark(mark)
-    for log in archive.call_logs:
+    for log in logs:
         redactor.log(log)
     redactor.settle()
-    chosen: Iterable[int] = range(archive.count)
-    marks, logs, connections = list(archive.marks), list(archive.call_logs), set(archive.connections)
-    gaps = {gap.before: gap for gap in archive.gaps}
+    chosen: Sequence[int] = range(index.frame_count)
+    gaps = {gap.before: gap for gap in index.gaps}
     if numbers is not None:
         exchanges = [index.exchange(number) for number in numbers]
         chosen = sorted({at for one in exchanges for at in _frames_of(one)})
         marks = list(dict.fromkeys(mark for one in exchanges for mark in index.marks_of(one)))
         said = logs_by_call(logs)
         logs = list(dict.fromkeys(line for one in exchanges for line in said(one)))
-        connections, gaps = {one.connection for one in exchanges}, {}
-    first = archive.frame(0)
+        used, gaps = {one.connection for one in exchanges}, {}
+        connections = {key: known for key, known in connections.items() if key in used}
+    first = index.frame(chosen[0]) if chosen else None
     yield header_line(1, 0, first.time if first is not None else 0.0)
-    for known in archive.connections.values():
-        if known.number in connections:
-            told = {name: redactor.text(getattr(known, name)) for name in ("server", "peer", "principal")}
-            yield connection_line(replace(known, **told))
+    for known in connections.values():
+        told = {name: redactor.text(getattr(known, name)) for name in ("server", "peer", "principal")}
+        yield connection_line(replace(known, **told))
     number = 0
     for at in chosen:
         if (gap := gaps.get(at)) is not None:
             yield lost_line(number, number + gap.frames, redactor.text(gap.why))
             number += gap.frames
-        if (frame := archive.frame(at)) is None:
+        if (frame := index.frame(at)) is None:
             continue
-        yield from _frame_line(redactor, frame, archive.whole(at), number)
-        if (note := archive.note(at)) is not None:
+        yield from _frame_line(redactor, frame, index.whole(at), number)
+        if (note := index.note(at)) is not None:
             yield note_line(number, encoded(redactor.note(note)))
         number += 1
     yield from (mark_line(redactor.mark(mark)) for mark in marks)

@@ -113,7 +113,7 @@ def test_targets_are_told_apart(text: str, expected: object) -> None:
     ("name", "text", "told"),
     [
         ("nowhere", None, "There is no folder and no file"),
-        ("a.jsonl", "", "is a capture"),
+        ("a.jsonl", '{"capture":1,"part":1,"first":0,"time":0}\n', "is a capture"),
         ("a.json", "{", "a.json:1:2"),
         ("a.py", "# /// script\n# dependencies = [\n# ///\n", "script block is no TOML"),
         ("a.py", '# /// script\n# dependencies = ["fastmcp"]\n# ///\n', "a.py needs fastmcp, which uv"),

@@ -76,6 +76,7 @@ def test_end_of_the_desk_frees_its_port_and_keeps_capture_and_calls(folder: Path
             desk.see("said")
             desk.press("\x11")
             assert desk.end() == 0
+            assert "The traffic is in a capture: mcpdesk open " in desk.text
     captures = list((own_folders / "state" / "captures").glob("*-small*.jsonl"))
     assert len(captures) == 2
     assert all("chatter" in capture.read_text() for capture in captures)
@@ -168,6 +169,38 @@ def test_without_a_terminal_nothing_is_drawn(capture: Path, capsys: pytest.Captu
     assert run(["open", str(capture)]) != 0
     said = capsys.readouterr()
     assert "needs a terminal" in said.err and "Only a terminal can show a capture" in said.err
+
+
+def test_without_a_name_the_captures_there_are_are_listed_the_newest_first(
+    own_folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["open"]) != 0
+    assert "there is no capture" in capsys.readouterr().err
+    folder = own_folders / "state" / "captures"
+    folder.mkdir(parents=True)
+    for day in range(1, 15):
+        path = folder / f"2026-11-{day:02}T10-00-00-shop.jsonl"
+        path.write_bytes(b"x" * 2_000)
+        os.utime(path, (day * 86_400, day * 86_400))
+    assert run(["open"]) == 0
+    said = capsys.readouterr()
+    title, *lines = said.out.splitlines()
+    assert title.split() == ["written", "size", "capture"] and len(lines) == 12
+    assert lines[0].endswith("2026-11-14T10-00-00-shop.jsonl") and "2.0 kB" in lines[0]
+    assert "2 older ones" in said.err and "mcpdesk open FILE" in said.err
+
+
+@pytest.mark.parametrize("words", [[], ["open"]])
+def test_exchanges_as_json_lines_are_told_from_a_capture(
+    words: list[str], tmp_path: Path, capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported = tmp_path / "exported.jsonl"
+    assert run(["export", str(capture), "--as", "jsonl", "--output", str(exported)]) == 0
+    capsys.readouterr()
+    assert run([*words, str(exported)]) != 0
+    said = capsys.readouterr().err
+    assert "exported.jsonl is no capture, but exchanges as JSON Lines, for programs" in said
+    assert "exported as a capture" in said
 
 
 def test_a_capture_named_as_a_folder_leads_here(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:

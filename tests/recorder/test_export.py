@@ -115,5 +115,5 @@ def test_a_message_that_was_changed_at_the_desk_is_exported_as_what_it_was_and_b
     [line] = [orjson.loads(line) for line in export.json_lines(index, [0])]
     assert line["held"][0]["was"]["params"]["arguments"] == {"command": "echo before"}
     assert line["held"][0]["now"]["params"]["arguments"] == {"command": "echo after"}
-    [case] = orjson.loads(b"".join(recorded_cases.cases(index, [0])))
+    [case] = map(orjson.loads, recorded_cases.cases(index, [0]))
     assert case["arguments"] == {"command": "echo after"} and case["expect"] == {"text": "after"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.recorder.recorded_cases import cases
+from mcpdesk.recorder.recorded_cases import case_file, cases
 from mcpdesk.testing import ServerUnderTest
 from tests.support.folders import write
 from tests.support.terminal import Desk
@@ -54,7 +54,7 @@ def test_a_capture_becomes_cases_that_pass(tmp_path: Path, monkeypatch: pytest.M
 
 def test_answers_are_kept_in_both_eras() -> None:
     index = asking_recording().index
-    rounds, asking = json.loads(b"".join(cases(index, [0, 3, 7])))
+    rounds, asking = json.loads(b"".join(case_file(cases(index, [0, 3, 7]))))
     assert rounds == {
         "name": "tool book-flight",
         "tool": "book-flight",
@@ -146,7 +146,7 @@ def test_a_call_of_the_desk_becomes_a_case_with_what_the_person_answered(tmp_pat
         desk.press("x")
         desk.see("this one, test case")
         desk.press("t")
-        desk.see("1 exchange written to")
+        desk.see("1 test case of 1 call written to")
     [file] = (folder / "cases").iterdir()
     [case] = json.loads(file.read_text())
     assert [answer["answer"] for answer in case["answers"]] == ["Assam", ["Milk"]]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 import orjson
 import pytest
 
+from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.tui.traffic import exchange_menus
 from mcpdesk.tui.traffic.exchange_menus import (
     SavedFilters,
@@ -20,7 +23,16 @@ from mcpdesk.tui.traffic.exchange_menus import (
 )
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.fake_link import FakeLink
-from tests.support.traffic import asking_recording, busy_recording
+from tests.support.traffic import (
+    IN,
+    OUT,
+    asking_recording,
+    busy_recording,
+    call,
+    connection,
+    settle,
+    text,
+)
 
 
 def link_to(recording: Recording) -> FakeLink:
@@ -42,12 +54,13 @@ def test_a_request_is_copied_as_a_command_where_there_is_one() -> None:
 
 def test_formats_are_offered_for_what_is_shown_and_what_is_marked() -> None:
     assert labels(export_menu([1, 2], [])) == [
-        "2 shown, JSON Lines",
+        "2 shown, capture",
         "2 shown, Markdown report",
+        "2 shown, JSON Lines",
         "2 shown, HTTP archive",
         "2 shown, test cases",
     ]
-    assert [choice.key for choice in export_menu([1], [1]).choices] == [*"jmhcJMHC"]
+    assert [choice.key for choice in export_menu([1], [1]).choices] == [*"omjhcOMJHC"]
     assert export_menu([1, 2], [], 2).choices[-1].value == ([2], "cases")
 
 
@@ -55,11 +68,11 @@ def test_an_archive_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     said = write(link_to(asking_recording()), [0, 3], "har")
     (file,) = tmp_path.iterdir()
-    assert said == f"3 exchanges written to {file}; 3 did not pass over HTTP"
+    assert said == f"3 requests written to {file}; 3 did not pass over HTTP"
     assert len(orjson.loads(file.read_bytes())["log"]["entries"]) == 3
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "md", "har", "cases"])
+@pytest.mark.parametrize("ending", ["capture", "jsonl", "md", "har", "cases"])
 def test_what_is_exported_is_for_its_owner_alone(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +82,47 @@ def test_what_is_exported_is_for_its_owner_alone(
     assert file.stat().st_mode & 0o777 == 0o600
     if ending == "cases":  # those of a server elsewhere are not mixed with others'
         assert file.parent == tmp_path / "cases" / "profiles"
+
+
+def test_what_is_written_as_a_capture_opens_with_the_same_exchanges_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    link = link_to(busy_recording())
+    whole = [one for one in link.traffic.exchanges if one.status is not Status.PENDING]
+    said = write(link, [one.number for one in whole], "capture")
+    (file,) = tmp_path.iterdir()
+    assert said == f"{len(whole)} exchanges written to {file} · mcpdesk open {file.name}"
+    assert "hunter2" not in file.read_text()
+    archive = Archive(file)
+    archive.index.catch_up(inf)
+    again = [(one.method, one.name, one.id, one.status) for one in archive.index.exchanges]
+    archive.close()
+    assert again == [(one.method, one.name, one.id, one.status) for one in whole]
+
+
+def test_parts_that_are_written_with_their_exchanges_are_counted_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert write(link_to(asking_recording()), [0], "md").startswith("1 exchange (3 with their parts) written")
+
+
+def test_calls_that_ask_the_same_become_one_case_of_what_came_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for number, (article, answer) in enumerate([("desk", "n/a"), ("lamp", "20"), ("desk", "90")]):
+        recording.frame(1, IN, call(number, "price", {"article": article}))
+        recording.frame(1, OUT, text(number, answer))
+    settle(recording)
+    said = write(link_to(recording), [0, 1, 2], "cases")
+    (file,) = tmp_path.rglob("*.json")
+    assert said.startswith(f"2 test cases of 3 calls written to {file}")
+    kept = [(case["arguments"]["article"], case["expect"]) for case in orjson.loads(file.read_bytes())]
+    assert kept == [("lamp", {"text": "20"}), ("desk", {"text": "90"})]
 
 
 def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:

@@ -206,7 +206,7 @@ async def test_an_exchange_is_copied_masked(key: str, words: str) -> None:
         await pilot.press("g", "j", "j", "y", key)
         await app.workers.wait_for_complete()
         assert words in app.clipboard and MASK in app.clipboard and "hunter2" not in app.clipboard
-        assert toasts(app)[-1].startswith("copied exchange 2 as")
+        assert toasts(app)[-1].startswith("copied tools/call user-profile #7 as")
 
 
 @pytest.mark.slow
@@ -225,7 +225,8 @@ async def test_exchanges_are_exported_masked(
         assert file.suffix == f".{suffix}" and "hunter2" not in written
         if suffix == "jsonl":
             assert len([orjson.loads(line) for line in written.splitlines()]) == count
-        assert f"{count} exchange{'s' * (count > 1)} written" in toasts(app)[-1]
+        noun = "request" if suffix == "har" else "exchange"
+        assert f"{count} {noun}{'s' * (count > 1)} written" in toasts(app)[-1]
 
 
 async def test_an_export_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,17 @@ from typing import Any
 from mcpdesk.inbox.question import Question, QuestionKind
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import LogLine
+from mcpdesk.paths import state_folder
 from mcpdesk.recorder import export
 from mcpdesk.recorder.index.call_lookup import logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import message, unmasked
-from mcpdesk.recorder.record import Direction
-from mcpdesk.recorder.recorded_cases import cases, recordable
+from mcpdesk.recorder.record import CallLog, Direction
+from mcpdesk.recorder.recorded_cases import case_file, cases, recordable
+from mcpdesk.recorder.redaction import Redactor, redacted, secrets_here
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
@@ -30,11 +33,15 @@ _WITH_LOGS: dict[str, Callable[[Index, Iterable[int], export.Logged], Iterator[b
     "md": export.report,
 }
 _FORMATS = (
-    ("jsonl", "JSON Lines", "j"),
-    ("md", "Markdown report", "m"),
-    ("har", "HTTP archive", "h"),
-    ("cases", "test cases", "c"),
+    ("capture", "capture", "opens again: mcpdesk open", "o"),
+    ("md", "Markdown report", "to read", "m"),
+    ("jsonl", "JSON Lines", "for programs", "j"),
+    ("har", "HTTP archive", "for tools of browsers", "h"),
+    ("cases", "test cases", "for mcpdesk test", "c"),
 )
+"""Ending, what it is called, what for, and its key."""
+_NAMES = {"capture": "mcpdesk-{}.jsonl", "jsonl": "mcpdesk-{}-exchanges.jsonl"}
+"""How files are called whose ending says too little."""
 
 
 def copy_menu(link: Link, number: int) -> Menu:
@@ -61,12 +68,13 @@ def copy_menu(link: Link, number: int) -> Menu:
 def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None = None) -> Menu:
     """A menu whose value is exchanges and the suffix of their file; capital letters are for those marked."""
     choices = [
-        Choice(f"{len(shown):,} shown, {words}", (shown, ending), "", key) for ending, words, key in _FORMATS
+        Choice(f"{len(shown):,} shown, {words}", (shown, ending), use, key)
+        for ending, words, use, key in _FORMATS
     ]
     if marked:
         choices += [
-            Choice(f"{len(marked):,} marked, {words}", (marked, ending), "", key.upper())
-            for ending, words, key in _FORMATS
+            Choice(f"{len(marked):,} marked, {words}", (marked, ending), use, key.upper())
+            for ending, words, use, key in _FORMATS
         ]
     if chosen is not None:
         choices.append(Choice("this one, Markdown", ([chosen], "md"), "with its log", "r"))
@@ -83,15 +91,39 @@ def write(link: Link, numbers: Sequence[int], ending: str) -> str:
     whole = export.with_parts(index, numbers)
     if ending == "cases":
         return _write_cases(link, recordable(index, whole))
-    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}.{ending}"
+    path = Path.cwd() / _NAMES.get(ending, f"mcpdesk-{{}}.{ending}").format(strftime("%Y%m%d-%H%M%S"))
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         if ending == "har":
             file.writelines(export.har(index, whole))
+        elif ending == "capture":
+            file.writelines(redacted(index, _call_logs(link), _redactor(link), whole))
         else:
             file.writelines(_WITH_LOGS[ending](index, whole, logs_of(link)))
-    written = len(export.posted(index, whole)) if ending == "har" else len(whole)
-    left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
-    return f"{written:,} exchange{'' if written == 1 else 's'} written to {path}{left}"
+    if ending == "har":
+        written = len(export.posted(index, whole))
+        left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
+        return f"{counted(written, 'request')} written to {path}{left}"
+    parts = f" ({len(whole):,} with their parts)" if len(whole) > len(numbers) else ""
+    how = f" · mcpdesk open {path.name}" if ending == "capture" else ""
+    return f"{counted(len(numbers), 'exchange')}{parts} written to {path}{how}"
+
+
+def _redactor(link: Link) -> Redactor:
+    """Knows the keys of this desk, and the secrets in its environment."""
+    view = link.view()
+    return Redactor(
+        [*secrets_here(os.environ, state_folder()), view.api_key],
+        [*link.traffic.secret_headers, view.api_key_header],
+    )
+
+
+def _call_logs(link: Link) -> list[CallLog]:
+    """What the code of calls said, as a capture has it."""
+    return [
+        CallLog(*line.call, line.time, line.level, line.source, line.text, line.where)
+        for line in link.logs()
+        if line.call is not None and not isinstance(line.call[1], float)
+    ]
 
 
 def _write_cases(link: Link, numbers: Sequence[int]) -> str:
@@ -104,10 +136,15 @@ def _write_cases(link: Link, numbers: Sequence[int]) -> str:
     for number in numbers:
         by_server.setdefault(link.traffic.exchange(number).server, []).append(number)
     told = [_write_cases_of(link, server, calls) for server, calls in by_server.items()]
-    return "; ".join(told) or "There is no answered call of a client among them to make a case of"
+    none = "There is no answered call of a client among them to make a case of"
+    return "; ".join(filter(None, told)) or none
 
 
 def _write_cases_of(link: Link, server: str, numbers: Sequence[int]) -> str:
+    """Write the calls of one server; returns what to say, nothing where no case can be made of them."""
+    found = cases(link.traffic, numbers, partial(_answered, link.questions()))
+    if not found:
+        return ""
     name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
     shown = next((one for one in link.view().servers if one.name == server), None)
     is_here = shown is not None and bool(shown.folder) and Path(shown.folder).is_dir()
@@ -115,9 +152,9 @@ def _write_cases_of(link: Link, server: str, numbers: Sequence[int]) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
-        file.writelines(cases(link.traffic, numbers, partial(_answered, link.questions())))
+        file.writelines(case_file(found))
     target = shown.folder if shown is not None and is_here else f"TARGET --cases {folder}"
-    count = f"{len(numbers):,} exchange{'' if len(numbers) == 1 else 's'}"
+    count = f"{counted(len(found), 'test case')} of {counted(len(numbers), 'call')}"
     return f"{count} written to {path} · mcpdesk test {target}"
 
 

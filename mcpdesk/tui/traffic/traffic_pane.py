@@ -23,6 +23,7 @@ from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse, quoted
 from mcpdesk.recorder.index.traffic_index import last_round
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.editor import edit, source_place
 from mcpdesk.tui.render.amounts import counted
@@ -231,7 +232,10 @@ class TrafficPane(FilterPane):
         chosen = self._chosen()
         if chosen is not None and (copied := await self.app.push_screen_wait(copy_menu(self.link, chosen))):
             make, what = copied
-            self.app.copy(make(), f"exchange {chosen} as {what}")
+            one = self.link.traffic.exchange(chosen)
+            title = one_line(f"{one.method} {mask_text(one.name)}".strip() or "message")
+            shown_id = f" #{one.id}" if one.id is not None else ""
+            self.app.copy(make(), f"{title}{shown_id} as {what}")
 
     @work
     async def action_export(self) -> None:
