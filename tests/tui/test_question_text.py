@@ -86,6 +86,11 @@ def test_an_approval_is_allowed_or_denied() -> None:
     assert "(•) always for this peer" in plain(allowed) and "command: ls" in plain(allowed)
 
 
+def test_a_copied_approval_has_its_secrets_masked() -> None:
+    page = replace(APPROVAL, detail="command: TOKEN=planted ls")
+    assert "command: TOKEN=•••• ls" in plain(replace(ASKED, pages=(page,), kind=QuestionKind.APPROVAL))
+
+
 def test_what_is_announced_is_one_line() -> None:
     assert announced(ASKED) == "client asks: Which?"
     assert announced(replace(ASKED, replica="web-2")) == "client on web-2 asks: Which?"

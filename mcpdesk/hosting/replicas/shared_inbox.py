@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from mcpdesk.hosting.replicas.engine_questions import ASKED, TOLD, Ending, EngineQuestions, question_of
 from mcpdesk.hosting.replicas.living import SAID, LivingReplicas
 from mcpdesk.inbox.inbox import Inbox
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, as_masked
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.storage.shared.event_bus import EventBus
@@ -217,7 +217,9 @@ class SharedInbox:
         # A connection has a number at its own replica only.
         peer = OTHER_DESK if question.peer == "desk" else question.peer
         shown = replace(question, replica=self._living.me.name, connection=0, peer=peer)
-        return msgspec.convert(_masked(to_builtins(shown)), Question) if self._masks else shown
+        if not self._masks:
+            return shown
+        return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
 
     def _told(self, ended: Question) -> Question:
         """What the others are told of an end: they have the pages."""
@@ -362,7 +364,9 @@ def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
 
 
 def _in_words_of(page: Page, seen: Page, answer: Answer) -> Answer:
-    labels = {masked.label: own.label for masked, own in zip(seen.options, page.options, strict=False)}
+    own = [option.label for option in page.options]
+    labels = dict(zip((option.label for option in seen.options), own, strict=False))
+    labels |= {label: label for label in own}  # what others may answer can be less
     is_default = answer.other == seen.default.other
     return Answer(
         tuple(labels.get(each, each) for each in answer.selected),

@@ -14,6 +14,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcpdesk.inbox.question import Question, as_masked
 from mcpdesk.link.attach_messages import CallNews, Reply, State, TrafficBatch, pack
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.recorder.masking import mask_headers, mask_json, mask_message, mask_text
@@ -21,6 +22,7 @@ from mcpdesk.recorder.record import Frame, HeldMark, HttpNote
 
 _KEY = "api_key"
 _HELD = "held"
+_QUESTIONS = "questions"
 
 
 class SourceMask:
@@ -44,6 +46,8 @@ class SourceMask:
                 value = _texts(msgspec.msgpack.decode(message.value))
                 if message.part == _HELD:
                     _seal(msgspec.msgpack.decode(message.value), value)
+                elif message.part == _QUESTIONS:
+                    value = _questions(message.value, value)
                 return replace(message, value=pack(value))
             case Reply():
                 return replace(message, value=pack(_texts(msgspec.msgpack.decode(message.value))))
@@ -97,6 +101,13 @@ def _texts(value: Any) -> Any:
     if isinstance(value, list):
         return [_texts(each) for each in value]
     return value
+
+
+def _questions(before: bytes, after: Any) -> tuple[Question, ...]:
+    """The masked questions; a call of which something is hidden cannot be allowed."""
+    kind = tuple[Question, ...]
+    pairs = zip(msgspec.msgpack.decode(before, type=kind), msgspec.convert(after, kind), strict=True)
+    return tuple(as_masked(was, now) for was, now in pairs)
 
 
 def _seal(before: Any, after: Any) -> None:

@@ -19,8 +19,8 @@ LONGEST_VALUE = 3_000
 """Characters shown of one value."""
 LONGEST_TEXT = 24_000
 """Characters shown of all."""
-LOOK_AHEAD = 4
-"""So many times more is looked through for secrets, so that none is cut in two."""
+NOTE = 60
+"""Characters of the note in place of what is not shown; so many more are not worth one."""
 MOST_ITEMS = 200
 DEEPEST = 12
 
@@ -144,7 +144,7 @@ def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
 def shortened(value: Any, depth: int = 0) -> Any:
     """A copy of a JSON value small enough to look through, with notes in place of what is missing."""
     if isinstance(value, str):
-        return _cut(value, LONGEST_VALUE * LOOK_AHEAD)
+        return _cut(value, LONGEST_VALUE)
     if isinstance(value, list | dict) and depth >= DEEPEST:
         return f"… {len(value)} more inside" if value else value
     if isinstance(value, list):
@@ -181,7 +181,7 @@ def _shown(value: Any) -> str:
 
 def _cut(text: str, limit: int) -> str:
     """A text without its middle: what a long command ends with matters no less than how it begins."""
-    if len(text) <= limit:
+    if len(text) <= limit + NOTE:
         return text
     tail = limit // 4
     head = limit - tail

@@ -54,10 +54,10 @@ class Log(Protocol):
 
 
 class Mask(Protocol):
-    """Makes secrets illegible."""
+    """Makes illegible what a tool calls secret."""
 
     def __call__(self, value: Any, schema: Any = None) -> Any:
-        """A copy of a JSON value without its secrets. `schema` is its JSON Schema, if there is one."""
+        """A copy of a JSON value without what `schema`, its JSON Schema, calls secret. The rest stays."""
 
 
 def _unmasked(value: Any, schema: Any = None) -> Any:
@@ -78,7 +78,7 @@ class Services:
         """`round_keys` gives the keys of `requestState`, see `Rounds`; None: one that nobody else has."""
         self.log = log
         self.mask = mask
-        """For what a person is shown of a call."""
+        """For what a person is shown of a call, who decides by that what runs."""
         self.environment = environment
         """The process environment without what is secret in it, for `context.py` on pipes and programs."""
         self.subscriptions = Subscriptions()

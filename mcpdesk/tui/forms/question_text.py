@@ -12,6 +12,7 @@ from textual.content import Content
 
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState, host_of
 from mcpdesk.link.values import ClientView, Presence
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
@@ -65,8 +66,9 @@ def asker(question: Question, longest: int = 40) -> str:
 
 
 def plain(question: Question) -> str:
-    """The question in full without styles, for the clipboard."""
-    return in_full(question).plain
+    """The question in full without styles, for the clipboard; of a call its secrets are masked."""
+    text = in_full(question).plain
+    return mask_text(text) if question.kind is QuestionKind.APPROVAL else text
 
 
 def ended_line(question: Question) -> str:
