@@ -183,7 +183,7 @@ async def test_keys_are_for_the_first_message_that_comes_unless_the_filter_is_be
         await it.until(lambda: "none waits" in it.shown())
         await it.pilot.press("escape", "H")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog) and "none waits" in it.shown())
-        await it.pilot.press("x")
+        await it.pilot.press("slash", "end", "x")
         second = add(desk, 2)
         await it.until(lambda: "→ request" in it.shown())
         await it.pilot.press("R")
@@ -202,9 +202,71 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
             await it.pilot.press(*keys)
             await it.until(lambda: "none waits" in it.shown())
             await it.pilot.pause()
-            assert call.outcome.done() and isinstance(it.app.focused, LineField)
-        await it.pilot.press("ctrl+u", "enter")
+            assert call.outcome.done() and isinstance(it.app.focused, HeldList)
+        await it.pilot.press("slash", "ctrl+u", "enter")
         await it.until(lambda: not desk.held().rule)
+        assert isinstance(it.app.focused, LineField)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_esc_leaves_the_editor_for_the_list_and_the_keys_named_are_those_of_the_focus(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk, size=size) as it,  # type: ignore[arg-type]
+    ):
+        await it.pilot.press("2")
+        await it.until(lambda: bool(it.app.screen.query("TrafficList")))
+        await it.pilot.press("H")
+        await it.until(lambda: "enter begins to hold" in it.shown() and "esc closes" in it.shown())
+        await it.pilot.press(*"tool:add", "enter")
+        await it.until(lambda: isinstance(it.app.focused, HeldList) and "none waits" in it.shown())
+        assert "esc closes" in it.shown()
+        await it.pilot.press("1")
+        held = add(desk, 1)
+        await it.until(lambda: "r goes on" in it.shown())
+        assert desk.held().rule == "tool:add"
+        for key, sends in (("enter", "ctrl+r lets it go on"), ("a", "ctrl+r sends this answer")):
+            await it.pilot.press(key)
+            await it.until(lambda sends=sends: sends in it.shown())  # type: ignore[misc]
+            assert "d drops" not in it.shown() and "esc back to the list" in it.shown()
+            await it.pilot.press("escape")
+            await it.until(lambda: isinstance(it.app.focused, HeldList) and "d drops" in it.shown())
+            assert "ctrl+r" not in it.shown()
+        await it.pilot.press("r")
+        await it.until(held.outcome.done)
+        assert "3" in text(held) and desk.held().rule == "tool:add"
+
+
+async def test_what_is_typed_for_a_held_message_stays_until_the_message_is_gone(tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        first, second = add(desk, 1), add(desk, 10)
+        await it.until(lambda: it.shown().count("→ request") == 2)
+        await it.pilot.press("enter", "0")
+        await it.until(lambda: '"a": 10,' in it.shown() and "→✎request" in it.shown())
+        await it.pilot.press("escape", "a", *"by hand")
+        await it.until(lambda: '"text": "by hand"' in it.shown())
+        await it.pilot.press("escape", "escape", "H")
+        await it.until(lambda: isinstance(it.app.screen, HoldDialog) and '"a": 10,' in it.shown())
+        assert "r goes on as you changed it" in it.shown()
+        await it.pilot.press("j")
+        await it.until(lambda: "r goes on ·" in it.shown())
+        await it.pilot.press("a")
+        await it.until(lambda: '"text": ""' in it.shown())
+        await it.pilot.press("escape", "k", "a")
+        await it.until(lambda: '"text": "by hand"' in it.shown())
+        await it.pilot.press("escape", "r")
+        await it.until(first.outcome.done)
+        assert "12" in text(first) and not second.outcome.done()
+        await it.until(lambda: "tools/call add went on, changed" in it.app.told[-1][2])
+        await it.until(lambda: "→✎request" not in it.shown())
+        await it.pilot.press("r")
+        await it.until(second.outcome.done)
 
 
 async def test_statistics_do_not_count_the_time_a_person_held_a_call(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Set
 from concurrent.futures import Future
 from time import time
 from typing import ClassVar, Final
@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.widgets import Input, Static
+from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import HeldMessage, HoldView, Verdict, Ways
@@ -43,7 +43,8 @@ _LESSON = (
     " or answer it by hand. The capture keeps what was changed, and what it was.\n\n"
     "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends it"
 )
-_WAYS = "tab, then ← → choose the direction"
+Draft = tuple[int, float, bool]
+"""Of a held message the number and since when it waits, and whether the text is an answer by hand."""
 _STATELESS = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -56,7 +57,13 @@ class HeldList(RowList[HeldMessage]):
         Binding("d", "screen.drop", "Drop", show=False),
         Binding("t", "screen.delay", "Delay", show=False),
         Binding("a", "screen.answer", "Answer by hand", show=False),
+        Binding("slash", "screen.to_filter", "Filter", show=False),
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.edited: Set[int] = frozenset()
+        """Numbers of messages for which something was typed that is not sent."""
 
     def keys_of(self, row: HeldMessage) -> tuple[Hashable, ...]:
         """Its number."""
@@ -65,7 +72,8 @@ class HeldList(RowList[HeldMessage]):
     def spans(self, index: int, width: int) -> Iterable[Span]:
         """Which way, what, of whom, since when."""
         one, now = self.rows[index], time()
-        yield f"{'←' if one.is_sent else '→'} {one.what:8}", "lines--word"
+        sign = "✎" if one.number in self.edited else " "
+        yield f"{'←' if one.is_sent else '→'}{sign}{one.what:8}", "lines--word"
         is_wide = width >= _WIDE
         yield column(f"{one.method} {one.name}", max(10, width - (56 if is_wide else 45))), "lines--key"
         if is_wide:
@@ -97,7 +105,7 @@ class HoldDialog(Dialog[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "go_on", "Go on", show=False, priority=True),
-        Binding("escape", "back", "Back", show=False),
+        Binding("escape", "back", "Back", show=False, priority=True),
         Binding("f2", "question", "Answer", show=False, priority=True),
     ]
     DEFAULT_CSS = """
@@ -118,15 +126,20 @@ class HoldDialog(Dialog[bool]):
     listing = query_one(HeldList)
     editor = query_one(JsonEditor)
 
-    def __init__(self, link: Link, rule: str = "") -> None:
-        """`rule` is the filter to suggest while nothing is to be held."""
+    def __init__(self, link: Link, rule: str = "", drafts: dict[Draft, str] | None = None) -> None:
+        """`rule` is the filter to suggest while nothing is to be held.
+
+        `drafts` has what was typed for held messages and not sent; it outlives the dialog.
+        """
         super().__init__()
+        self._drafts = {} if drafts is None else drafts
         self._link = link
         self._shown = HoldView()
         self._suggested = link.held().rule or rule
-        self._edited: int | None = None
+        self._edited: HeldMessage | None = None
         """The message in the editor."""
         self._loaded = ""
+        """What the editor showed before anybody typed."""
         self._answers = False
         """Whether the editor has an answer by hand instead of the message."""
 
@@ -147,10 +160,17 @@ class HoldDialog(Dialog[bool]):
         self.query_one(WayStrip).current = WAYS.index(view.ways)
         self._show()
         self.set_interval(_LOOK_S, self._look)
-        (self.listing if view.messages else self.query_one(LineField)).focus()
+        (self.listing if view.messages or view.rule else self.query_one(LineField)).focus()
+
+    def on_descendant_focus(self) -> None:
+        """Name the keys of what has the focus now; on the list the editor shows the message again."""
+        if self._answers and self.listing.has_focus:
+            self._edit(self._one)
+        self._show_keys()
 
     def action_back(self) -> None:
         """From the editor to the list, then close; what is held stays held."""
+        self._keep()
         if self.editor.has_focus_within:
             self.listing.focus()
         else:
@@ -158,7 +178,12 @@ class HoldDialog(Dialog[bool]):
 
     def action_question(self) -> None:
         """Leave for the question that the banner announces; what is held stays held."""
+        self._keep()
         self.dismiss(True)
+
+    def action_to_filter(self) -> None:
+        """From the list, change what is to be held."""
+        self.query_one(LineField).focus()
 
     def action_to_list(self) -> None:
         """From the directions, hold what the filter lets pass."""
@@ -169,23 +194,23 @@ class HoldDialog(Dialog[bool]):
         """Let the message go, as it stands in the editor."""
         if (one := self._one) is None:
             return
-        text = self.editor.area.true_text
+        text, what = self.editor.area.true_text, _title(one)
         if self._answers:
-            self._decide(lambda: self._link.let_go(one.number, Verdict.ANSWER, text))
+            self._let_go(one, Verdict.ANSWER, text, f"{what} was answered by hand")
         elif one.text and text != self._loaded:
-            self._decide(lambda: self._link.let_go(one.number, Verdict.CHANGE, text))
+            self._let_go(one, Verdict.CHANGE, text, f"{what} went on, changed")
         else:
-            self._decide(lambda: self._link.let_go(one.number, Verdict.GO_ON))
+            self._let_go(one, Verdict.GO_ON)
 
     def action_all_go_on(self) -> None:
-        """Let all go as they are."""
+        """Let all go as they came."""
         for one in self.listing.rows:
             self._link.let_go(one.number, Verdict.GO_ON)
 
     def action_drop(self) -> None:
         """Let nobody see the message."""
         if (one := self._one) is not None:
-            self._decide(lambda: self._link.let_go(one.number, Verdict.DROP))
+            self._let_go(one, Verdict.DROP, "", f"{_title(one)} was dropped")
 
     def action_delay(self) -> None:
         """Let it go on by itself in a moment."""
@@ -195,17 +220,16 @@ class HoldDialog(Dialog[bool]):
     def action_answer(self) -> None:
         """Write an answer instead of letting the server give one."""
         one = self._one
-        if one is not None and not one.is_answer and one.what != "tells":
-            self._answers = True
-            self.editor.load(_answer_to(one))
+        if one is not None and _can_be_answered(one):
+            self._edit(one, answers=True)
             self.editor.area.focus()
-            self._show_keys()
 
     @on(Input.Submitted)
     def rule_entered(self, event: Input.Submitted) -> None:
-        """Hold what was entered; an empty rule ends it."""
+        """Hold what was entered, and go to the list; an empty rule ends it."""
         event.stop()
-        self._hold()
+        has_rule = bool(self.query_one(LineField).true_text.strip())
+        self._hold(self.listing.focus if has_rule else None)
 
     @on(TabStrip.Picked)
     def way_picked(self, event: TabStrip.Picked) -> None:
@@ -217,67 +241,106 @@ class HoldDialog(Dialog[bool]):
     @on(RowList.Moved)
     def moved(self) -> None:
         """Show the message under the cursor."""
-        one = self._one
-        number = None if one is None else one.number
-        if number != self._edited:
-            self._edited, self._answers = number, False
-            self.editor.load("" if one is None else one.text)
-            self._loaded = self.editor.area.true_text
-            self.editor.area.move_cursor(_place_to_edit(self._loaded))
-            self._show_keys()
+        one, edited = self._one, self._edited
+        if (one and one.number) != (edited and edited.number):
+            self._edit(one)
 
     @on(RowList.Opened)
     def opened(self) -> None:
         """Edit the message."""
-        self.editor.area.focus()
+        if self._one is not None and self._one.text:
+            self.editor.area.focus()
 
-    def _hold(self) -> None:
-        strip = self.query_one(WayStrip)
-        rule, ways = self.query_one(LineField).true_text, WAYS[strip.current]
-        self._decide(lambda: self._link.hold(rule, ways))
-        if self._shown.messages and rule.strip() and not strip.has_focus:
-            self.listing.focus()
+    @on(TextArea.Changed)
+    def typed(self) -> None:
+        """Keep what was typed, and mark its message."""
+        self._keep()
+
+    def _edit(self, one: HeldMessage | None, *, answers: bool = False) -> None:
+        """Show a message, or an answer to it, in the editor, as somebody left it."""
+        self._keep()
+        self._edited, self._answers = one, answers
+        begun = "" if one is None else _answer_to(one) if answers else one.text
+        self.editor.load(begun)
+        self._loaded = self.editor.area.true_text
+        if one is not None and (draft := self._drafts.get((one.number, one.since, answers))) is not None:
+            self.editor.load(draft)
+        self.editor.area.move_cursor(_place_to_edit(self.editor.area.true_text))
+        self._show_keys()
+
+    def _keep(self) -> None:
+        """Keep what was typed for the message in the editor; only what is still held is kept."""
+        text, one = self.editor.area.true_text, self._edited
+        if one is not None:
+            key = (one.number, one.since, self._answers)
+            if text != self._loaded:
+                self._drafts[key] = text
+            else:
+                self._drafts.pop(key, None)
+        there = {(each.number, each.since) for each in self._shown.messages}
+        for key in [key for key in self._drafts if key[:2] not in there]:
+            del self._drafts[key]
+        edited = {number for number, _, _ in self._drafts}
+        if edited != self.listing.edited:
+            self.listing.edited = edited
+            self.listing.refresh()
+            self._show_keys()
+
+    def _hold(self, then: Callable[[], object] | None = None) -> None:
+        rule, ways = self.query_one(LineField).true_text, WAYS[self.query_one(WayStrip).current]
+        self._decide(lambda: self._link.hold(rule, ways), then)
+
+    def _let_go(self, one: HeldMessage, how: Verdict, text: str = "", told: str = "") -> None:
+        """Let a message go, and say what became of it where the list does not."""
+
+        def tell() -> None:
+            if told:
+                self.app.notify(told, markup=False)
+
+        self._decide(lambda: self._link.let_go(one.number, how, text), tell)
 
     @property
     def _one(self) -> HeldMessage | None:
         return self.listing.selected
 
     @work
-    async def _decide(self, ask: Callable[[], Future[bool]]) -> None:
-        """Do something, and say why it cannot be done."""
+    async def _decide(
+        self, ask: Callable[[], Future[bool]], then: Callable[[], object] | None = None
+    ) -> None:
+        """Do something, and say why it cannot be done; `then` is called when it was done."""
         try:
-            await asyncio.wrap_future(ask())
+            is_done = await asyncio.wrap_future(ask())
         except ValueError as error:
             self._complain(str(error))
             return
+        if is_done and then is not None:
+            then()
         if self.is_attached:
             self._complain("")
             self._look()
 
     def _complain(self, text: str) -> None:
         """Say what is wrong with what was typed; nothing without a text."""
+        self._show_keys()
         if not self.has_class("-empty"):
             self.editor.complain(text)
         elif text:
-            self.query_one(".keys", Static).update(Content(one_line(text, 300)))
-        else:
-            self._show_keys()
-        self.query_one(".keys").set_class(bool(text) and self.has_class("-empty"), "-wrong")
+            keys = self.query_one(".keys", Static)
+            keys.update(Content(one_line(text, 300)))
+            keys.add_class("-wrong")
 
     def _show(self) -> None:
         """Show what is held now."""
         before, view = self._shown, self._link.held()
         self._shown = view
+        if before.messages and not view.messages and self.editor.has_focus_within:
+            self.listing.focus()  # the editor is hidden, and the next key is not for the filter
         self.set_class(not view.messages, "-empty")
         self.listing.show(view.messages)
         most = max(3, int(self.size.height * _SHARE))
         self.listing.styles.height = min(len(view.messages) + 1, most) if view.messages else 1
+        self._keep()
         self._show_keys()
-        field = self.query_one(LineField)
-        if view.messages and not before.messages and field.has_focus and field.true_text == view.rule:
-            self.listing.focus()  # nobody changes the filter, and the keys that are told are the list's
-        elif before.messages and not view.messages and not self.query_one(WayStrip).has_focus:
-            field.focus()  # which is all there is to do
 
     def _look(self) -> None:
         view = self._link.held()
@@ -285,34 +348,75 @@ class HoldDialog(Dialog[bool]):
             self._show()
         elif view.messages:
             self.listing.refresh()  # the seconds
-        is_gone = all(one.number != self._edited for one in view.messages)
+        is_gone = self._edited is not None and all(one.number != self._edited.number for one in view.messages)
         if is_gone and view.messages and self.editor.has_focus_within:
             self.listing.focus()  # what is typed is not for the next message
 
     def _show_keys(self) -> None:
-        view = self._shown
-        if self._answers:
-            keys = "ctrl+r sends this answer · esc back to the list"
-        elif view.messages:
-            keys = "r goes on · R all · enter edits, ctrl+r sends it · d drops · t in 5 s · a answers by hand"
-        elif view.rule:
-            told = f"holding {view.ways}; none waits"
-            keys = f"{told} · {_WAYS} · an empty filter ends it"
+        keys = self.query_one(".keys", Static)
+        keys.remove_class("-wrong")
+        keys.update(Content(" · ".join(self._keys())))
+
+    def _keys(self) -> Iterable[str]:
+        """The keys that do something where the focus is."""
+        view, one = self._shown, self._one
+        if self.editor.has_focus_within:
+            yield "ctrl+r sends this answer" if self._answers else "ctrl+r lets it go on as it stands here"
+            yield "esc back to the list"
+            return
+        if self.query_one(WayStrip).has_focus:
+            yield "← → choose the direction"
+            yield "enter to the list"
+        elif self.query_one(LineField).has_focus:
+            yield "enter holds what it lets pass" if view.rule else "enter begins to hold"
+            if view.rule:
+                yield "an empty filter ends it"
+            yield "tab, then ← → choose the direction"
+        elif one is not None:
+            yield from self._keys_of(one)
+            yield "/ filter"
         else:
-            keys = f"enter begins to hold · {_WAYS}"
-        self.query_one(".keys", Static).update(Content(keys))
+            yield f"holding {view.ways}; none waits" if view.rule else "nothing is held"
+            yield "/ changes the filter, an empty one ends it" if view.rule else "/ filter"
+        yield "esc closes"
+
+    def _keys_of(self, one: HeldMessage) -> Iterable[str]:
+        """The keys that do something with a held message."""
+        is_changed = (one.number, one.since, False) in self._drafts
+        yield "r goes on as you changed it" if is_changed else "r goes on"
+        if len(self._shown.messages) > 1:
+            yield "R all as they came"
+        if one.text:
+            yield "enter edits"
+        yield "d drops"
+        yield "t as it came in 5 s" if is_changed else "t in 5 s"
+        if _can_be_answered(one):
+            yield "a answers by hand"
+
+
+def _title(one: HeldMessage) -> str:
+    """What a message is, in a few words of one line."""
+    return one_line(f"{'the answer to ' if one.is_answer else ''}{one.method} {one.name}".rstrip(), 80)
+
+
+def _can_be_answered(one: HeldMessage) -> bool:
+    """Whether a person can answer instead of who is asked."""
+    return not one.is_answer and one.what != "tells"
 
 
 def _place_to_edit(text: str) -> tuple[int, int]:
-    """Line and column of what is likely to be changed: the end of the first argument or text."""
+    """Line and column of what is likely to be changed: the first argument or text, else the top."""
     lines = text.split("\n")
-    for begins in ('"arguments": {', '"text": ', '"params": {', '"result": {'):
+    for begins in ('"content": [{', '"arguments": {', '"text": ', '"params": {', '"result": {'):
         at = next((at for at, line in enumerate(lines) if line.lstrip().startswith(begins)), None)
-        if at is not None:
-            at += begins.endswith("{")
-            line = lines[at].rstrip(",") if at < len(lines) else ""
-            return min(at, len(lines) - 1), len(line) - line.endswith('"')
-    return 0, 0
+        if at is None:
+            continue
+        if (empty := max(lines[at].find('""'), lines[at].find("{}"))) >= 0:
+            return at, empty + 1
+        at += begins.endswith(": {")
+        line = lines[at].rstrip(",") if at < len(lines) else ""
+        return min(at, len(lines) - 1), len(line) - line.endswith('"')
+    return 0, text == "{}"
 
 
 def canned_answer(index: Index, one: Exchange) -> str:

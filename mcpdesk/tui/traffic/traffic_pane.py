@@ -44,7 +44,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
 )
 from mcpdesk.tui.traffic.fault_dialog import FaultDialog
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
-from mcpdesk.tui.traffic.hold_dialog import HoldDialog, canned_answer
+from mcpdesk.tui.traffic.hold_dialog import Draft, HoldDialog, canned_answer
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
@@ -100,6 +100,8 @@ class TrafficPane(FilterPane):
         self.filter_field.select_on_focus = False
         self.link = link
         self._filters: SavedFilters | None = None
+        self._drafts = dict[Draft, str]()
+        """What was typed for held messages, and not sent."""
         self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
         self._status: tuple[object, ...] = ()
         """What the status line shows, and in how many cells."""
@@ -279,7 +281,7 @@ class TrafficPane(FilterPane):
             is_plain = one.name.replace("-", "_").isidentifier()
             name = one.name if is_plain else quoted(one.name)
             rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
-        self.app.push_screen(HoldDialog(self.link, rule), left)
+        self.app.push_screen(HoldDialog(self.link, rule, self._drafts), left)
 
     def action_faults(self) -> None:
         """Say which faults messages meet."""
