@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import inspect
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -18,11 +18,19 @@ from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
-from mcpdesk.hosting.folder.reload import Changes, apply
+from mcpdesk.hosting.folder.reload import Changes, apply, listed
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
-from mcpdesk.protocol.catalogue.contract import LOCK_NAME, Definitions, contract_changes, locked, read_lock
+from mcpdesk.protocol.catalogue.contract import (
+    LOCK_NAME,
+    ContractChange,
+    ContractVerdict,
+    Definitions,
+    contract_changes,
+    locked,
+    read_lock,
+)
 from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
 from mcpdesk.server.offer.listing import WIRE
@@ -165,18 +173,20 @@ class HostedFolder:
             found = contract_changes(offer if agreed is None else agreed, now)
             breaking = [change for change in found if change.is_breaking]
             told = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
+            rest = _also_changed(found) if agreed is None else ""
             if breaking:
                 more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
                 what = "clients" if agreed is None else LOCK_NAME
                 source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
                 where = f" ({source})" if source else ""
-                told = f"{name} breaks {what}: {breaking[0]}{where}{more} · {told.removeprefix(f'{name} ')}"
+                broken = f"{name} breaks {what}: {breaking[0]}{where}{more}{rest}"
+                told = f"{broken} · {told.removeprefix(f'{name} ')}"
             elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
                 told = f"{name}: {why} · {told.removeprefix(f'{name} ')}"
-            elif agreed is None and any(change.told != "is new" for change in found):
-                told += "; a compatible contract"
+            else:
+                told += rest
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
-            self._journal.notify(told, severity, "workbench")
+            self._journal.notify(told, severity, f"workbench/save/{name}")
         return changes
 
     def _agreed_contract(self) -> Definitions | None:
@@ -428,6 +438,16 @@ def definitions(server: Server) -> Definitions:
         for key, registry in _shelves(server).items()
         for item in registry
     }
+
+
+def _also_changed(changes: Sequence[ContractChange]) -> str:
+    """The items whose contract changed without breaking, as the end of a sentence: ` · wording: price`."""
+    worst = {(one.kind, one.name): one for one in reversed(changes)}
+    told = ""
+    for verdict in (ContractVerdict.COMPATIBLE, ContractVerdict.WORDING):
+        names = [one.name for one in worst.values() if one.verdict is verdict and one.told != "is new"]
+        told += f" · {verdict}: {listed(names[::-1])}" if names else ""
+    return told
 
 
 def _sources(server: Server) -> dict[tuple[str, str], str]:

@@ -37,7 +37,8 @@ class Notice(Struct, frozen=True):
     text: str
     severity: Severity
     screen: str
-    """`workbench`, `traffic`, `activity`, `clients` or `logs`."""
+    """`workbench`, `traffic`, `activity`, `clients` or `logs`, or a part of one: `activity/jobs`;
+    `workbench/save/NAME` is what a save of that server changed."""
 
 
 class LogLine(Struct, frozen=True):

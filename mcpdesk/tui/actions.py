@@ -86,7 +86,7 @@ ACTIONS: tuple[Action, ...] = (
     _workbench("again", "full_stop", "same again",
         "Put the arguments of the last call into the form, and call with them.", footer=False, wide=True),
     _workbench("replay_recording", "R", "what the save changed",
-        "Make this session's calls of read-only tools again, and show what differs.",
+        "Show what it means for clients, and make this session's calls of read-only tools again.",
         footer=False, wide=True),
     _workbench("cancel", "ctrl+x", "cancel", "Cancel the running call.", priority=True),
     _workbench("toggle_json", "ctrl+e", "form or JSON",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from textual import events, work
@@ -68,6 +68,19 @@ _NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
 """What takes the colours out of a line, by whether the theme is of the terminal's own colours."""
 
 
+class FreshNews(NamedTuple):
+    """The news that are new: they lie over their row until they have been seen."""
+
+    message: str
+    severity: SeverityLevel = "information"
+    hint: str = ""
+    """What stands at the end, and is not cut off."""
+    others: int = 0
+    """How many came shortly before."""
+    until: float = -math.inf
+    """In monotonic seconds."""
+
+
 class DeskApp(App[None]):
     """One desk on one core."""
 
@@ -109,6 +122,7 @@ class DeskApp(App[None]):
         self.themes.apply_first(self, theme)
         self.told = deque[tuple[float, str, str]](maxlen=MOST_TOLD)
         """Unix time in seconds, severity and text of the last news."""
+        self._fresh = FreshNews("")
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
@@ -290,14 +304,33 @@ class DeskApp(App[None]):
         markup: bool = True,
     ) -> None:
         """Show news in their row, which has one line, and keep them to be read in full."""
+        self.tell(message, severity, timeout_s=timeout)
+
+    def tell(
+        self, message: str, severity: SeverityLevel, hint: str = "", timeout_s: float | None = None
+    ) -> None:
+        """Show news as `notify` does. `hint`, a key that helps, ends the line and is not cut off."""
         now = time.time()
         others = sum(now - at < self.NOTIFICATION_TIMEOUT for at, _, _ in self.told)
-        self.told.append((now, severity, message))
-        self.main.news.tell(now, severity, message)
-        line = news_line(message, others, self.size.width - NEWS_FRAME)
-        if timeout is None and severity != "information":
-            timeout = WARNING_S
-        super().notify(line, title=title, severity=severity, timeout=timeout, markup=False)
+        self.told.append((now, severity, message + hint))
+        self.main.news.tell(now, severity, message, hint)
+        if timeout_s is None:
+            timeout_s = self.NOTIFICATION_TIMEOUT if severity == "information" else WARNING_S
+        self._fresh = FreshNews(message, severity, hint, others, time.monotonic() + timeout_s)
+        self._show_fresh(self.size.width)
+
+    def _show_fresh(self, width: int) -> None:
+        """Show what is new on a line of `width` cells, in place of older news, for the time left."""
+        news = self._fresh
+        line = news_line(news.message, news.others, width - NEWS_FRAME, news.hint)
+        left_s = news.until - time.monotonic()
+        self.clear_notifications()
+        super().notify(line, severity=news.severity, timeout=left_s, markup=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Cut what is new to the new width."""
+        if self._fresh.until > time.monotonic() and self.screen.query("Toast"):
+            self._show_fresh(event.size.width)
 
     def action_show_news(self) -> None:
         """Show what was said lately, the newest first, and what was copied."""
@@ -367,21 +400,21 @@ class DeskApp(App[None]):
         self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=INSIST_S)
 
 
-def news_line(message: str, others: int, width: int) -> str:
+def news_line(message: str, others: int, width: int, hint: str = "") -> str:
     """News on one line of `width` cells, with the key that shows what has no room: its rest or others."""
     line = one_line(message)
     if others:
-        hint = f" · ! shows {others} more"
-    elif cell_len(line) > width:
-        hint = " · ! shows all"
+        hint += f" · ! shows {others} more"
+    elif cell_len(line + hint) > width:
+        hint += " · ! shows all"
     else:
-        return line
+        return line + hint
     return one_line(line, max(width - cell_len(hint), 1)) + hint
 
 
 NEEDS_SERVER = frozenset(
     {"copy_url", "client_config", "pick_server", "give_token", "reload", "open_question"}
-    | {"add_server", "remove_server", "log_level", "edit_roots"}
+    | {"add_server", "remove_server", "log_level", "edit_roots", "show_save"}
 )
 """Actions of the main screen that a capture has no use for."""
 

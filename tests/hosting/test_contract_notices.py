@@ -33,7 +33,17 @@ async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Pat
         assert broken.startswith(
             'shop breaks clients: price: "shop" is new and required (tools/price.py:1) · reloaded in '
         )
-        assert "breaks" not in save(folder, host, ", shop: str", "Another price.")
+        reworded = save(folder, host, ", shop: str", "Another price.")
+        assert "breaks" not in reworded and reworded.endswith(" · wording: price")
+        assert save(folder, host, ", shop: str = 'here'", "Another price.").endswith(" · compatible: price")
+        write(folder, {"tools/stock.py": TOOL.format(more="", told="The stock.").replace("price(", "stock(")})
+        host.reload("shop")
+        assert host.journal.notices()[-1].text.endswith("1 added: stock"), "a new item breaks nothing"
+        save(folder, host)
+        write(folder, {"tools/stock.py": TOOL.format(more="", told="Stock.").replace("price(", "stock(")})
+        broken = save(folder, host, ", shop: str")
+        assert "required (tools/price.py:1) · wording: stock · reloaded in " in broken
+        assert host.journal.notices()[-1].screen == "workbench/save/shop"
         save(folder, host)
         (folder / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
         for told in ("The price.", "Another price."):

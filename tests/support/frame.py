@@ -67,5 +67,5 @@ async def running_frame(
 
 
 def toasts(app: DeskApp) -> list[str]:
-    """The whole texts of all toasts so far that have not gone."""
-    return [text for _, _, text in app.told][len(app.told) - len(app._notifications) :]
+    """The whole texts of all news so far, the newest last."""
+    return [text for _, _, text in app.told]

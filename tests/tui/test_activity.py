@@ -94,7 +94,9 @@ async def test_a_notice_leads_to_its_part() -> None:
     async with activity(link) as (app, pilot, pane):
         await pilot.press("1")
         link.tell("Callback 1 of profiles: stretch", screen="activity/callbacks")
-        await until(pilot, lambda: toasts(app)[-1:] == ["Callback 1 of profiles: stretch · 3 activity"])
+        await until(
+            pilot, lambda: toasts(app)[-1:] == ["Callback 1 of profiles: stretch · press 3: activity"]
+        )
         await pilot.press("3")
         await until(pilot, lambda: pane.shown == "callbacks")
 
@@ -110,7 +112,7 @@ async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
         await pilot.press("1")
         link.job_list = [job("make", JobState.FAILED, message="exit code 2"), link.job_list[1]]
         link.works(running_jobs=0)
-        told = "Job 1 of profiles failed (exit code 2): make · 3 activity"
+        told = "Job 1 of profiles failed (exit code 2): make · press 3: activity"
         await until(pilot, lambda: toasts(app)[-1:] == [told])
         await pilot.press("3")
         await until(pilot, lambda: pane.shown == "jobs")

@@ -285,6 +285,26 @@ async def test_news_have_a_row_of_their_own_above_the_keys(size: tuple[int, int]
         await until(pilot, lambda: sum(row.count("first") for row in rows()[:-1]) == 40)
 
 
+async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_come_back() -> None:
+    async with running_frame(size=(80, 30)) as (app, pilot):
+
+        def row() -> str:
+            return app.screen._compositor.render_strips()[-2].text
+
+        app.tell("long " * 18, "warning", " · R compares")
+        await until(pilot, lambda: "… · R compares · ! shows all" in row())
+        await pilot.resize_terminal(130, 30)
+        await until(pilot, lambda: row().count("long") == 18 and "R compares" in row())
+        app.notify("newer", timeout=0.01, markup=False)
+        await until(pilot, lambda: not app.screen.query("Toast"))
+        assert "newer" in row() and "long" not in row()
+        app.tell("long " * 18, "information", timeout_s=0.01)
+        await until(pilot, lambda: row().count("long") == 18 and not app.screen.query("Toast"))
+        await pilot.resize_terminal(80, 30)
+        await until(pilot, lambda: 0 < row().count("long") < 18 and "! all news" in row())
+        assert not app.screen.query("Toast")
+
+
 @pytest.mark.parametrize(("given", "used"), [("", "240"), ("30", "30")])
 def test_what_changed_is_drawn_at_once_unless_the_environment_says_how_often(given: str, used: str) -> None:
     code = (

@@ -181,14 +181,17 @@ async def test_a_part_that_is_taken_down_while_the_program_ends_is_no_fault(
 @pytest.mark.parametrize(
     ("notices", "said"),
     [
-        ([("tools/[x].py:3:\nSyntaxError", "logs")], ["tools/[x].py:3:⏎SyntaxError · 5 logs"]),
+        ([("tools/[x].py:3:\nSyntaxError", "logs")], ["tools/[x].py:3:\nSyntaxError · press 5: logs"]),
         ([("reloaded", "workbench")], ["reloaded"]),
+        ([("word " * 99, "logs")], ["word " * 99 + " · press 5: logs"]),
+        ([("reloaded", "workbench/save/profiles")], ["reloaded · R compares"]),
+        ([("reloaded", "workbench/save/hello")], ["reloaded"]),
         (
             [(f"n{number}", "logs") for number in range(10)],
-            ["n7 · 5 logs", "n8 · 5 logs", "n9 · 5 logs", "and 7 more · 5 logs"],
+            [f"{told} · press 5: logs" for told in ("n7", "n8", "n9", "and 7 more")],
         ),
     ],
-    ids=["elsewhere", "here", "many"],
+    ids=["elsewhere", "here", "long", "save", "save of another server", "many"],
 )
 async def test_notices_become_toasts_with_the_key_to_their_detail(
     notices: list[tuple[str, str]], said: list[str]

@@ -162,6 +162,9 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         await it.until(lambda: "1 same, 1 different" in it.shown())
         await it.until(lambda: "+3" in it.shown())
         assert "-1" in it.shown() and "≠ different" in it.shown()
+        it.app.notify("the news", markup=False)
+        await it.until(lambda: "the news" in it.shown())
+        assert "esc close" in it.shown(), "the lower edge is in sight"
         await it.pilot.press("s")
         await it.until(lambda: "at every save: on" in it.shown())
         link.answers_now["tea"] = ok("1")
@@ -186,6 +189,10 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         link.save()
         told = "recording of profiles: 1 same, 1 different · R shows it"
         await it.until(lambda: toasts(it.app)[-1:] == [told])
+        await it.pilot.press("4")
+        await it.until(lambda: it.app.main.shown == "clients")
+        await it.pilot.press("R")
+        await it.until(lambda: isinstance(it.app.screen, SavePage))
 
 
 async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked_at(tmp_path: Path) -> None:
@@ -202,16 +209,19 @@ async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked
         await it.until(lambda: "1 same" in it.shown())
         working = price.read_text()
         for code, told in (
-            (working.replace("3", "4"), "What the last save changed"),
+            (working.replace("The price", "What it costs"), "wording    price: another description"),
+            (working.replace("3", "4"), "+ The price."),
             (f"{working}    if\n", "✕ not loaded: tools/price.py:8: SyntaxError"),
         ):
             price.write_text(code)
             desk.reload("shop")
             await it.until(lambda told=told: told in it.shown())  # type: ignore[misc]
+            if "wording" in told:
+                assert "- The price." in it.shown() and "+ What it costs." in it.shown()
         assert "price: the previous version still serves" in it.shown()
         assert "contract is as it was" not in it.shown()
         await it.pilot.press("left_square_bracket")
-        await it.until(lambda: "Save 1 of 2" in it.shown() and "not loaded" not in it.shown())
+        await it.until(lambda: "Save 2 of 3" in it.shown() and "not loaded" not in it.shown())
         await it.pilot.press("r")
         await it.until(lambda: "1 different" in it.shown() and "not loaded" in it.shown())
         await it.pilot.press("escape")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -49,7 +49,7 @@ class Changes(Struct, frozen=True):
             "broken": self.broken,
             "repaired": self.repaired,
         }
-        return "; ".join(f"{len(names)} {verb}: {_listed(names)}" for verb, names in parts.items() if names)
+        return "; ".join(f"{len(names)} {verb}: {listed(names)}" for verb, names in parts.items() if names)
 
 
 def apply(
@@ -130,7 +130,8 @@ def _of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
     return [each for its_kind, each in loaded.unavailable if its_kind == kind]
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 

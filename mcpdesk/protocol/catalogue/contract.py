@@ -46,6 +46,10 @@ class ContractChange(Struct, frozen=True):
     told: str
     """What is different, worded to follow the name: `"id" is required now`."""
     verdict: ContractVerdict
+    was: str = ""
+    """The text before, of a description that is another; empty otherwise."""
+    now: str = ""
+    """The same after."""
 
     @property
     def is_breaking(self) -> bool:
@@ -90,15 +94,15 @@ def read_lock(data: bytes) -> Definitions:
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:
     """In what two offers differ, the worst first."""
     found = [
-        ContractChange(*key, told, verdict)
+        ContractChange(*key, told, verdict, *texts)
         for key in dict.fromkeys([*before, *after])
-        for told, verdict in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
+        for told, verdict, *texts in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
     ]
     return sorted(found, key=lambda change: list(ContractVerdict).index(change.verdict))
 
 
-Told = Iterator[tuple[str, ContractVerdict]]
-"""What is different, and what that means."""
+Told = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict, str, str]]
+"""What is different, and what that means; of another text also what it was and is."""
 
 
 def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
@@ -107,7 +111,7 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
         return
     for member in ("title", "description"):
         if old.get(member) != new.get(member):
-            yield f"another {member}", ContractVerdict.WORDING
+            yield f"another {member}", ContractVerdict.WORDING, *_texts(old, new, member)
     yield from _annotations(_mapping(old.get("annotations")), _mapping(new.get("annotations")))
     if old.get("mimeType") != new.get("mimeType"):
         yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", ContractVerdict.BREAKING
@@ -120,6 +124,12 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
         if was != now:
             is_breaking = "required" in (was, now)
             yield f"a call {_TASKS.get(str(now), 'is no task')} now", _verdict(is_breaking)
+
+
+def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple[str, str]:
+    """A text before and after; both empty where it is the same."""
+    was, now = (str(one.get(member) or "") for one in (old, new))
+    return ("", "") if was == now else (was, now)
 
 
 def _annotations(old: Mapping[str, Any], new: Mapping[str, Any]) -> Told:
@@ -178,7 +188,8 @@ class _Comparison:
                 yield f"{self._named(path)} has another schema", ContractVerdict.BREAKING
             return
         if any(old.get(word) != new.get(word) for word in _WORDS):
-            yield f"{self._named(path)} is described otherwise", ContractVerdict.WORDING
+            told = f"{self._named(path)} is described otherwise"
+            yield told, ContractVerdict.WORDING, *_texts(old, new, "description")
         if ANY_OF in old or ANY_OF in new:
             was, now = _choices(self._old, old), _choices(self._new, new)
             is_wider, is_narrower = all(one in now for one in was), all(one in was for one in now)

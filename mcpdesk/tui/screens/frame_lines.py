@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Sequence
 
+from rich.cells import cell_len
 from textual.binding import Binding
 from textual.content import Content
 from textual.screen import Screen
@@ -261,12 +262,28 @@ class NewsRow(PartLine):
     NewsRow { color: $text-muted; }
     """
 
-    def tell(self, when: float, severity: str, text: str) -> None:
-        """Show news; `when` is Unix time in seconds."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: tuple[float, str, str, str] | None = None
+
+    def tell(self, when: float, severity: str, text: str, hint: str = "") -> None:
+        """Show news; `when` is Unix time in seconds, `hint` the end of the line, which is not cut off."""
+        self._told = (when, severity, text, hint)
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Cut the news to the new width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._told is None:
+            return
+        when, severity, text, hint = self._told
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
         more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " all news ")
-        room = max(20, self.app.size.width - more.cell_length - len(" 12:03:40 ! "))
-        said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), one_line(text, room))
+        room = self.size.width - more.cell_length - cell_len(hint) - len(" 12:03:40 ! ")
+        told = one_line(text, max(20, room)) + hint
+        said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), told)
         action = "app.show_news"
         self.show([LinePart(said, action, rank=90), LinePart(more, action, rank=50, right=True)])
 

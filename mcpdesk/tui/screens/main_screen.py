@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
 from textual.app import ComposeResult, ScreenStackError
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.dom import NoScreen
 from textual.geometry import Region
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import MountError, Widget
@@ -102,6 +103,9 @@ class Desk(Protocol):
 
     def copy(self, text: str, what: str) -> None:
         """Put `text` on the clipboard and say that `what` was copied."""
+
+    def tell(self, message: str, severity: SeverityLevel, hint: str = "") -> None:
+        """Show news; `hint`, a key that helps, is not cut off."""
 
 
 @runtime_checkable
@@ -271,7 +275,7 @@ class ScreenRefresher:
         for notice in notices[-TOASTS_AT_ONCE:]:
             self._toast(notice)
         if (hidden := len(notices) - TOASTS_AT_ONCE) > 0:
-            self._main.notify(f"and {hidden} more · {SCREENS['logs'].keys} logs", markup=False)
+            self._main.desk.tell(f"and {hidden} more", "information", _way_to("logs"))
 
     def _report_failed_jobs(self, view: CoreView) -> None:
         """Show the jobs that failed since the last time. Those that had failed before the first are known."""
@@ -290,11 +294,13 @@ class ScreenRefresher:
 
     def _toast(self, notice: Notice) -> None:
         screen, _, part = notice.screen.partition("/")
-        self._main.lead_to(part)
-        target = SCREENS.get(screen) if screen != self._main.shown else None
-        hint = f" · {target.keys} {target.title.lower()}" if target is not None else ""
-        text = one_line(notice.text, max(20, self._main.size.width - len(hint) - 4)) + hint
-        self._main.notify(text, severity=notice.severity.value, markup=False)
+        if part and part == f"save/{self._main.server}":
+            hint = " · R compares"
+        else:
+            hint = _way_to(screen) if screen != self._main.shown else ""
+        if screen == "activity":
+            self._main.lead_to(part)
+        self._main.desk.tell(notice.text, notice.severity.value, hint)
 
     def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
         """Do one step; an exception is logged and shown, once until the step succeeds again."""
@@ -317,7 +323,8 @@ class ScreenRefresher:
 class MainScreen(Screen[None]):
     """Holds `server`, the name of the server the panes are about. The first of `panes` is shown first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings_for("main")
+    # The workbench has the action of R in its table; the key works wherever the news of a save are seen.
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("main"), Binding("R", "show_save", show=False)]
     AUTO_FOCUS = None
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
@@ -506,6 +513,13 @@ class MainScreen(Screen[None]):
         self.lead_to(part)
         await self.show_screen("activity")
 
+    async def action_show_save(self) -> None:
+        """Show in the workbench what the last save changed."""
+        await self.show_screen("workbench")
+        if self.pane is not None:
+            self.refresher.refresh_pane(self.pane)
+            await self.app.run_action("replay_recording", default_namespace=self.pane)
+
     @work
     async def action_standing_approvals(self) -> None:
         """See what was approved for good, and end it."""
@@ -619,6 +633,12 @@ class MainScreen(Screen[None]):
         server = self.server_view
         is_ours = server is None or server.upstream is None
         self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {self.server} again.", markup=False)
+
+
+def _way_to(screen: str) -> str:
+    """The end of news that leads to a screen."""
+    action = SCREENS.get(screen)
+    return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""
 
 
 def _server_hint(server: ServerView) -> str:

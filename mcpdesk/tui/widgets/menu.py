@@ -37,7 +37,7 @@ class Dialog(ModalScreen[Result]):
     Dialog { align: center top; background: $background 50%; }
     Dialog:ansi { background: transparent; }
     Dialog > .box {
-        max-width: 96%; height: auto; max-height: 90%; padding: 0 1; background: $surface;
+        max-width: 96%; height: auto; max-height: 88%; padding: 0 1; background: $surface;
         border: round $border; border-title-color: $text-primary; border-title-style: bold;
         border-subtitle-color: $text-muted;
     }

@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from mcpdesk.protocol.catalogue.contract import ContractVerdict
 from mcpdesk.tui.render.amounts import clock, duration
-from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Dialog
@@ -26,6 +26,8 @@ from mcpdesk.tui.workbench.recording import ReplayRow, Save, Saves
 
 MOST_CHANGES = 100
 """Changes of a contract that are shown."""
+MOST_LINES = 10
+"""Lines of an old and of a new description that are shown."""
 _NAME_CELLS = 24
 _VERDICT_STYLES = {
     ContractVerdict.BREAKING: "$text-error",
@@ -68,7 +70,7 @@ class SavePage(Dialog[None]):
     ]
     DEFAULT_CSS = """
     SavePage { align: center middle; }
-    SavePage > .box { width: 120; height: 90%; }
+    SavePage > .box { width: 120; height: 88%; }
     SavePage #contract { height: auto; max-height: 30%; scrollbar-size-vertical: 1; }
     SavePage .told { color: $text-muted; margin-top: 1; }
     SavePage ReplayList { height: 1fr; min-height: 3; }
@@ -192,6 +194,13 @@ def _contract(save: Save) -> Content:
         source = save.sources.get((change.kind, change.name), "")
         place = (f"  {one_line(source)}", "$text-muted")
         lines.append(Content.assemble(word, one_line(str(change)), place))
+        if change.was or change.now:
+            sides = (("-", change.was, "$text-error"), ("+", change.now, "$text-success"))
+            lines += [
+                Content.styled(f"{sign:>13} {line}", style)
+                for sign, text, style in sides
+                for line in clean(text).splitlines()[:MOST_LINES]
+            ]
     if len(changes) > MOST_CHANGES:
         lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))
     if not lines:
