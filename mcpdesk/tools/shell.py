@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import content
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.jobs.process import ProgramEnd
     from mcpdesk.jobs.programs import Program
+    from mcpdesk.server.state.server_state import ProgramRecord
 
 MAX_MS = 600_000
 COMMAND_BYTES = 100_000
@@ -231,6 +234,7 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
         raise HandlerError(str(error)) from error
     except OSError as error:
         raise HandlerError(f"bash could not be started in {ctx.hosted.folder}: {error.strerror}") from error
+    ctx.hosted.tell_of_programs()
     task = _task(program)
     return ToolResult((content.text(f"Task {task.task_id} runs. Read its output with ReadBgOutput."),), task)
 
@@ -280,8 +284,16 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
 )
 async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     """List all background tasks with status and runtime."""
-    tasks = tuple(_task(program) for program in ctx.hosted.programs.all())
-    lines = [f"{task.task_id}  {_words(task)}  {_one_line(task.command)}" for task in tasks]
+    elsewhere: list[ProgramRecord] = []
+    unknown: list[str] = []
+    try:
+        elsewhere = await ctx.hosted.programs_elsewhere()
+    except StorageError as error:
+        unknown = [f"[those of other machines are not known now: {error}]"]
+    begun = [(program.started, _task(program)) for program in ctx.hosted.programs.all()]
+    begun += [(record.started, _task_elsewhere(record)) for record in elsewhere]
+    tasks = tuple(task for _, task in sorted(begun, key=itemgetter(0)))
+    lines = [f"{task.task_id}  {_words(task)}  {_one_line(task.command)}" for task in tasks] + unknown
     return ToolResult((content.text("\n".join(lines) or "No background task."),), TaskList(tasks))
 
 
@@ -326,6 +338,19 @@ def _task(program: Program) -> Task:
         runtime_s=round(program.runtime_s, 3),
         output_bytes=program.output.size,
         output_file=str(program.output.file or ""),
+    )
+
+
+def _task_elsewhere(record: ProgramRecord) -> Task:
+    """A program of another replica."""
+    return Task(
+        task_id=record.id,
+        command=record.command,
+        status=record.state,
+        exit_code=record.exit_code,
+        runtime_s=round((record.ended_at or time.time()) - record.started, 3),
+        output_bytes=record.output_bytes,
+        output_file=record.output_file,
     )
 
 

@@ -97,7 +97,7 @@ META: dict[str, Any] = {
 def make_folder(place: Path) -> Path:
     made = place / "work"
     (made / "tools").mkdir(parents=True)
-    builtins = ["BackgroundBash", "ReadBgOutput", "KillBgTask"]
+    builtins = ["BackgroundBash", "ReadBgOutput", "ListBgTasks", "KillBgTask"]
     manifest = {"name": "work", "commands": [COMMAND], "builtins": builtins}
     (made / "mcp.json").write_text(orjson.dumps(manifest).decode())
     (made / "tools" / "work.py").write_text(TOOLS)
@@ -228,6 +228,20 @@ async def test_programs_in_the_background_are_read_and_ended_through_any_replica
         begun = await called("BackgroundBash", command=f"echo {name}; exec sleep 600")
         numbers.append(begun["structuredContent"]["task_id"])
     assert len(set(numbers)) == 3
+
+    async def listed(count: int) -> list[list[Any]]:
+        """What each of three replicas says of these programs, once it knows of all."""
+        found = list[list[Any]]()
+        async with asyncio.timeout(WITHIN_S):
+            while len(found) < count:
+                tasks = (await called("ListBgTasks"))["structuredContent"]["tasks"]
+                known = [each for each in tasks if each["task_id"] in numbers]
+                found = [*found, known] if len(known) == 3 else []
+        return found
+
+    for known in await listed(3):
+        assert [each["task_id"] for each in known] == numbers
+        assert {each["status"] for each in known} == {"running"} and "echo two" in known[1]["command"]
     for number, name in zip(numbers, ("one", "two", "three"), strict=True):
         said = ""
         async with asyncio.timeout(WITHIN_S):
@@ -235,6 +249,9 @@ async def test_programs_in_the_background_are_read_and_ended_through_any_replica
                 said = (await called("ReadBgOutput", task_id=number))["structuredContent"]["output"]
         ended = await called("KillBgTask", task_id=number)
         assert ended["structuredContent"]["status"] == "killed", ended
+    async with asyncio.timeout(WITHIN_S):
+        while any(each["status"] != "killed" for known in await listed(3) for each in known):
+            pass
     unknown = await called("ReadBgOutput", task_id=7)
     assert unknown["isError"] and "there is no background task 7" in unknown["content"][0]["text"]
 

@@ -53,7 +53,9 @@ def calculator(place: Path) -> Path:
     """A server folder with tools that add, take long, and ask."""
     made = place / "calc"
     (made / "tools").mkdir(parents=True)
-    (made / "mcp.json").write_text('{"name": "calc", "builtins": ["PlanMode", "TaskManager", "SetCallback"]}')
+    (made / "mcp.json").write_text(
+        '{"name": "calc", "builtins": ["PlanMode", "TaskManager", "SetCallback", "ListBgTasks"]}'
+    )
     (made / "tools" / "calc.py").write_text(TOOLS)
     return made
 

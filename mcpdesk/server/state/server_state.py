@@ -9,9 +9,10 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -40,6 +41,12 @@ PLAN_KEY = "plan:"
 """What the keys of plans in the state file begin with; the session follows."""
 MOST_PLANS = 50
 """Plans kept of a server, the newest."""
+PROGRAMS_KEY = "programs:"
+"""What the keys of programs in the state of all replicas begin with; the replica's mark follows."""
+MOST_PROGRAMS = 100
+"""Programs that other replicas know of, the newest."""
+COMMAND_CHARS = 500
+"""Of its command."""
 SESSION = "session:"
 """What the keys of sessions begin with that end with their connection."""
 
@@ -72,6 +79,20 @@ class Plan(Struct, frozen=True):
     is_active: bool
     is_own: bool = False
     """Whether the file was made for the plan, and may be written anew."""
+
+
+class ProgramRecord(Struct, frozen=True):
+    """What other replicas know of a program in the background, as it was when it began or ended."""
+
+    id: int
+    command: str
+    state: Literal["running", "succeeded", "failed", "killed"]
+    exit_code: int | None
+    started: float
+    """Unix time, as `ended_at`."""
+    ended_at: float | None
+    output_bytes: int
+    output_file: str
 
 
 class Todo:
@@ -154,6 +175,8 @@ class ServerState:
         self.state = state
         """A folder of this server alone, for what outlives a call; made when something is put there."""
         self._has_state = False
+        self._telling_aio: asyncio.Task[None] | None = None
+        """Tells the other replicas of the programs here."""
 
     def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
         """Set the plans of all sessions; `last` is what was planned last."""
@@ -235,7 +258,30 @@ class ServerState:
         from mcpdesk.jobs.programs import Programs
 
         first = 1 if self._shared is None else first_number(self._shared.core.mark)
-        return Programs(self.state / "programs", lambda program: self.on_program_over(program), first)
+        return Programs(self.state / "programs", self._program_is_over, first)
+
+    def _program_is_over(self, program: Program) -> None:
+        self.on_program_over(program)
+        self.tell_of_programs()
+
+    def tell_of_programs(self) -> None:
+        """Let the other replicas know what runs here, soon; alone nothing happens."""
+        is_telling = self._telling_aio is not None and not self._telling_aio.done()
+        if self._shared is not None and not is_telling and not self._is_stopping:
+            self._telling_aio = asyncio.create_task(self._tell_of_programs(self._shared.core))
+
+    async def _tell_of_programs(self, core: CoreMark) -> None:
+        told = -1
+        while told != self.programs.version:
+            told = self.programs.version
+            try:
+                await remember_programs(self, core)
+            except StorageError:
+                return  # the next program that begins or ends tells of all
+
+    async def programs_elsewhere(self) -> list[ProgramRecord]:
+        """The programs of the other replicas, in no order. Raises: StorageError."""
+        return [] if self._shared is None else await recall_programs(self, self._shared.core)
 
     @cached_property
     def browsers(self) -> asyncio.Semaphore:
@@ -280,8 +326,13 @@ class ServerState:
         """The server stops."""
         if "callbacks" in self.__dict__:
             await self.callbacks.close()
+        if self._telling_aio is not None:
+            await self._telling_aio
         if "programs" in self.__dict__:
             await self.programs.close()
+            if self._shared is not None:
+                with suppress(StorageError):
+                    await remember_programs(self, self._shared.core)
         if "data" in self.__dict__:
             # Another process may hold the file for seconds; other servers of this core stop meanwhile.
             await asyncio.to_thread(self.data.close)
@@ -334,6 +385,47 @@ async def recall(state: ServerState) -> None:
     if last is not None and newest.startswith(SESSION) and newest not in state.plans:
         last = replace(last, is_active=False)  # its session ended with the process it was in
     state.take_plans(plans, last)
+
+
+async def remember_programs(state: ServerState, core: CoreMark) -> None:
+    """Keep what the other replicas know of the programs here. Raises: StorageError."""
+    from mcpdesk.storage import facts
+
+    records = [
+        ProgramRecord(
+            each.id,
+            each.command[:COMMAND_CHARS],
+            each.state.value,
+            each.exit_code,
+            each.started,
+            each.ended_at,
+            each.output.size,
+            str(each.output.file or ""),
+        )
+        for each in state.programs.all()[-MOST_PROGRAMS:]
+    ]
+    text = msgspec.json.encode(records).decode() if records else None
+
+    def work(connection: Connection) -> None:
+        facts.keep(connection, f"{PROGRAMS_KEY}{core.mark}", text)
+        for mark in facts.facts(connection, PROGRAMS_KEY):
+            if mark != core.mark and not core.is_running(mark):
+                facts.keep(connection, f"{PROGRAMS_KEY}{mark}", None)
+
+    await state.data.run(work)
+
+
+async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRecord]:
+    """The programs of the other replicas that live. Raises: StorageError."""
+    from mcpdesk.storage import facts
+
+    kept = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_KEY))
+    found = list[ProgramRecord]()
+    for mark, text in kept.items():
+        if mark != core.mark and core.is_running(mark):
+            with suppress(msgspec.DecodeError):  # of a replica of another version
+                found += msgspec.json.decode(text, type=list[ProgramRecord])
+    return found
 
 
 async def forget_unreadable(state: ServerState) -> None:
