@@ -111,8 +111,10 @@ def _measured(path: Path, small: Path) -> dict[str, float]:
         looks["waterfall"] = screen.press("w", "▬ server")
         looks["next in the waterfall"] = median(screen.press("k", "▬") for _ in range(LOOKS))
         screen.press("w", "final")
+        for title in ("peer↑", "message↑", "id↑", "status↑"):
+            screen.press(">", title)
         looks["sort, first lines"] = screen.press(">", "took↓")
-        looks["sort, all lines"] = looks["sort, first lines"] + screen.press("", "sorted · f follows")
+        looks["sort, all lines"] = looks["sort, first lines"] + screen.press("", "sorted by took")
         screen.press("f", "final")
         screen.press("/", "filter: words")
         looks["word"] = screen.press("docs/999984", rf"  ?1 of {FRAMES // 2:,} exchanges  ")

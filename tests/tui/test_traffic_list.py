@@ -19,7 +19,7 @@ from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic import traffic_list
 from mcpdesk.tui.traffic.traffic_list import TrafficList
-from mcpdesk.tui.traffic.traffic_pane import counts
+from mcpdesk.tui.traffic.traffic_pane import counts, mode
 from tests.support.traffic import (
     IN,
     OUT,
@@ -59,6 +59,10 @@ class ListApp(App[None]):
     def shown(self) -> list[str]:
         """The lines in sight, as text."""
         return [self.listing.render_line(y).text.rstrip() for y in range(self.listing.size.height)]
+
+    def told(self) -> list[str]:
+        """What it said, the oldest first."""
+        return [notice.message for notice in self._notifications]
 
     def picked(self) -> list[int | None]:
         return [event.exchange for event in self.heard if isinstance(event, TrafficList.Picked)]
@@ -360,6 +364,25 @@ async def test_keys_lead_to_the_next_of_a_kind() -> None:
         for key, selected in (("g", 0), ("o", 7), ("O", 0), ("e", 7), ("e", 7), ("E", 7), ("g", 0), ("s", 0)):
             await pilot.press(key)
             assert app.listing.selected == selected, key
+        assert app.told() == ["There is no other error here."] * 2 + ["There is no slow one here."]
+
+
+async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> None:
+    recording = many(6)
+    for number in (6, 7):
+        recording.frame(1, IN, call(number, "late"))
+        recording.frame(1, OUT, text(number, "no", is_error=True))
+        more(recording, 1)
+    async with running(recording) as (app, pilot):
+        assert app.listing.following
+        await pilot.press("e")
+        assert app.listing.selected == 6 and not app.listing.following
+        assert app.told() == ["No error below: on from the top · E goes up"]
+        await pilot.press("e")
+        assert app.listing.selected == 8 and len(app.told()) == 1
+        await pilot.press("g", "E")
+        assert app.listing.selected == 8
+        assert app.told()[1:] == ["No error above: on from the bottom · e goes down"]
 
 
 def taking(seconds: list[float]) -> Recording:
@@ -379,13 +402,33 @@ def tools(app: ListApp) -> list[str]:
     return [found[0] for line in app.shown() if (found := re.findall(r"tool-\d+", line))]
 
 
+async def sort_by(pilot: Pilot[None], app: ListApp, title: str) -> None:
+    """Press the key that sorts until a column is reached."""
+    while title not in app.shown()[0]:
+        await pilot.press("greater_than_sign")
+        assert app.listing.sorted is not None
+
+
+async def test_the_columns_sort_from_left_to_right_and_then_the_lines_are_as_they_came() -> None:
+    app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
+    async with app.run_test(size=(120, 12)) as pilot:
+        app.listing.update_lines()
+        await pilot.pause()
+        for title in ("peer↑", "message↑", "id↑", "status↑", "took↓", "size↓"):
+            await pilot.press("greater_than_sign")
+            assert title in app.shown()[0]
+            assert f"sorted by {title[:-1]} {title[-1]} ·" in mode(app.listing)
+        await pilot.press("greater_than_sign")
+        assert tools(app) == [f"tool-{number}" for number in range(4)] and "↑" not in app.shown()[0]
+
+
 async def test_lines_are_sorted_by_a_column_and_stay_in_their_order() -> None:
     recording = taking([0.2, 5.0, 0.1, 3.0])
     app = ListApp(recording)
     async with app.run_test(size=(120, 12)) as pilot:
         app.listing.update_lines()
-        await pilot.press("greater_than_sign")
-        assert tools(app) == ["tool-1", "tool-3", "tool-0", "tool-2"] and "took↓" in app.shown()[0]
+        await sort_by(pilot, app, "took↓")
+        assert tools(app) == ["tool-1", "tool-3", "tool-0", "tool-2"]
         await pilot.press("less_than_sign", "down")
         assert tools(app) == ["tool-2", "tool-0", "tool-3", "tool-1"] and "took↑" in app.shown()[0]
         assert app.listing.selected == 0
@@ -416,7 +459,7 @@ async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
     async with app.run_test(size=(120, 12)) as pilot:
         app.listing.update_lines()
-        await pilot.press("greater_than_sign")
+        await sort_by(pilot, app, "took↓")
         app.listing.filter(parse(">1s", 0.0))
         await pilot.pause()
         assert tools(app) == ["tool-1", "tool-3"]
@@ -463,7 +506,7 @@ async def test_very_many_lines_are_sorted_behind_the_screen(key: str) -> None:
     app = ListApp(taking(DURATIONS))
     async with app.run_test(size=(120, 12)) as pilot:
         app.listing.update_lines(1)
-        app.listing.action_sort()
+        app.listing.sort_by("took")
         assert "sorting 5%" in counts(app.listing) and "took↓" in app.shown()[0] and tools(app)
         (app.listing.action_first if key == "g" else app.listing.action_last)()
         await app.workers.wait_for_complete()
@@ -482,8 +525,8 @@ async def test_another_order_ends_a_sort_and_a_chosen_line_stays_chosen() -> Non
     app = ListApp(recording)
     async with app.run_test(size=(120, 12)) as pilot:
         app.listing.update_lines(1)
-        app.listing.action_sort()
-        app.listing.action_sort()
+        app.listing.sort_by("took")
+        app.listing.sort_by("size")
         app.listing.action_cursor(1)
         chosen = app.listing.selected
         await app.workers.wait_for_complete([one for one in app.workers if not one.is_cancelled])

@@ -227,13 +227,13 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         if not self.view.raw and line != exchange and self._unfolded == line:
             line = exchange
         if self.sorted is not None and self.lines.position(line) >= len(self.lines):
-            self._sort(None)
+            self.sort_by(None)
         self._go(self.lines.position(line))
 
     def select_moment(self, moment: float) -> None:
         """Move to the first line of a time, or to the last line where nothing came later."""
         if self.sorted is not None:
-            self._sort(None)
+            self.sort_by(None)
         lines, view = self.lines, self.view
 
         def started(line: int) -> float:
@@ -336,22 +336,29 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.select(later[0 if by > 0 else -1])
 
     def action_next_like(self, what: str, by: int) -> None:
-        """Go to the next or previous line that failed, was slow, or asks the same as the selected one."""
+        """Go to the next or previous line that failed, was slow, or asks the same as the selected one.
+
+        After the last one the first follows, which is said.
+        """
         lines, table = self._ordered.lines, self.index.table
         if self.view.raw or self._line is None or self._line < table.base:
             return
-        column, wanted = {
-            "same": (table.label, {table.label[self._line]}),
-            "error": (table.status, _FAILED),
-            "slow": (table.slow, {True}),
+        column, wanted, noun, keys = {
+            "same": (table.label, {table.label[self._line]}, "one of its kind", "oO"),
+            "error": (table.status, _FAILED, "error", "eE"),
+            "slow": (table.slow, {True}, "slow one", "sS"),
         }[what]
-        position = self._ordered.position(self.index.line_of(self._line)) + by
-        while 0 <= position < len(lines):
-            if column[lines[position]] in wanted:
-                self.select(lines[position])
+        here = self._ordered.position(self.index.line_of(self._line))
+        for at in range(here + by, here + by * len(lines), by):
+            if column[lines[at % len(lines)]] in wanted:
+                self.select(lines[at % len(lines)])
+                if by > 0 and at >= len(lines):
+                    self.notify(f"No {noun} below: on from the top · {keys[1]} goes up")
+                elif at < 0:
+                    self.notify(f"No {noun} above: on from the bottom · {keys[0]} goes down")
                 return
-            position += by
-        self.app.bell()
+        is_one = column[self._line] in wanted
+        self.notify(f"There is no other {noun} here." if is_one else f"There is no {noun} here.")
 
     def action_raw(self) -> None:
         """Show every frame for itself, or exchanges again."""
@@ -362,15 +369,15 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.shifted()
 
     def action_sort(self) -> None:
-        """Sort by the next column, after the last one as the lines came."""
-        shown = [name for name in SORTABLE if name in self._strips.columns]
+        """Sort by the next column from the left, after the last one as the lines came."""
+        shown = [name for name in self._strips.columns if name in SORTABLE]
         at = shown.index(self.sorted.column) + 1 if self.sorted and self.sorted.column in shown else 0
-        self._sort(shown[at] if at < len(shown) else None)
+        self.sort_by(shown[at] if at < len(shown) else None)
 
     def action_reverse(self) -> None:
         """The other way round."""
         if self.sorted is not None:
-            self._sort(self.sorted.column, not self.sorted.is_falling)
+            self.sort_by(self.sorted.column, not self.sorted.is_falling)
 
     def action_zero(self) -> None:
         """Show times since the selected exchange; again: the clock."""
@@ -415,7 +422,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         if self.sorted is not None and column == self.sorted.column:
             self.action_reverse()
         elif column in SORTABLE or column in ("mark", "time"):
-            self._sort(column if column in SORTABLE else None)
+            self.sort_by(column if column in SORTABLE else None)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Scroll without moving the selection."""
@@ -520,7 +527,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.following = False
             self.shifted()
 
-    def _sort(self, column: str | None, is_falling: bool | None = None) -> None:
+    def sort_by(self, column: str | None, is_falling: bool | None = None) -> None:
         """Show the lines by a column, from the first, or as they came, where the selected one is."""
         if column is None:
             self.sorted = None

@@ -62,6 +62,8 @@ _BEHIND = 10_000
 """Frames nobody has looked at yet, beyond which a person is told how far that has come."""
 BESIDE = 110
 """Cells across from which open details stand beside the list."""
+_SORTED_TITLES = {"what": "message"}
+"""What columns are called whose title is not their name."""
 _HINT = "filter: words · method: tool: peer: status:error kind: dir: id: >200ms >10kb since:5m · not or ( )"
 
 
@@ -526,8 +528,10 @@ def mode(listing: TrafficList) -> str:
     """Following, or how to."""
     if listing.paused:
         return f"paused · {listing.view.held_back:,} waiting · p goes on"
-    if listing.sorted is not None:
-        return f"{'sorted' if listing.sorted.done >= 1 else 'sorting'} · f follows"
+    if (order := listing.sorted) is not None:
+        sorts = "sorted" if order.done >= 1 else "sorting"
+        column = f"{_SORTED_TITLES.get(order.column, order.column)} {'↓' if order.is_falling else '↑'}"
+        return f"{sorts} by {column} · < turns it · f as they came"
     return "following" if listing.following else "f follows"
 
 
