@@ -36,6 +36,8 @@ class Summary(NamedTuple):
     asked: str = ""
     answered: str = ""
     has_failed: bool = False
+    values: str = ""
+    """The arguments of a call without their names, for where there is little room; empty without any."""
 
 
 def summary(index: Index, exchange: Exchange) -> Summary:
@@ -52,7 +54,8 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     if exchange.response is None and exchange.ended is None and exchange.notifications:
         answered = _latest(index, exchange)
     asked = _asked(exchange, request, changed is not None)
-    return Summary(asked[:LONGEST], answered[:LONGEST], has_failed)
+    values = _asked(exchange, request, changed is not None, only_values=True)
+    return Summary(asked[:LONGEST], answered[:LONGEST], has_failed, values[:LONGEST])
 
 
 def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
@@ -89,12 +92,12 @@ def _without_head(text: str) -> str:
     return text
 
 
-def _asked(exchange: Exchange, value: Any, is_changed: bool = False) -> str:
+def _asked(exchange: Exchange, value: Any, is_changed: bool = False, *, only_values: bool = False) -> str:
     """The arguments of a call, else the parameters that the line does not name already.
 
     `is_changed`: a person made them so at the desk.
     """
-    asked = _parameters(exchange, value)
+    asked = _parameters(exchange, value, only_values=only_values)
     if not is_changed:
         return asked
     params = value.get("params") if isinstance(value, dict) else None
@@ -103,14 +106,14 @@ def _asked(exchange: Exchange, value: Any, is_changed: bool = False) -> str:
     return f"{CHANGED_SIGN} {other}{asked}"
 
 
-def _parameters(exchange: Exchange, value: Any) -> str:
+def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""
     known, meta = METHODS.get(exchange.method), params.get("_meta")
     if isinstance(arguments := params.get("arguments"), dict):
         again = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
-        return f"{again}{pairs(arguments)}"
+        return f"{again}{_values(arguments) if only_values else pairs(arguments)}"
     named = {"_meta", known.routing_field if known is not None else ""}
     if exchange.method == "initialize":
         named |= {"capabilities"}
@@ -224,6 +227,19 @@ def _notice(method: str, value: Any) -> str:
 def pairs(values: dict[str, Any]) -> str:
     """`name=value` for each member."""
     return ", ".join(f"{key}={_short(value)}" for key, value in values.items())[:LONGEST]
+
+
+def _values(arguments: dict[str, Any]) -> str:
+    """The values alone, but for those that say nothing without their name: `lamp, 3, deep`."""
+    told = (
+        key
+        if value is True
+        else f"{key}={_short(value)}"
+        if value is False or value is None
+        else _short(value, True)
+        for key, value in arguments.items()
+    )
+    return ", ".join(told)[:LONGEST]
 
 
 def _short(value: Any, is_bare: bool = False) -> str:

@@ -9,6 +9,7 @@ import pytest
 from mcpdesk.recorder import exchange_summary
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import Summary, summary
+from mcpdesk.recorder.masking import MASK
 from tests.support.traffic import (
     IN,
     OUT,
@@ -60,7 +61,13 @@ def summed(*frames: bytes) -> Summary:
     ],
 )  # fmt: skip
 def test_what_was_asked_and_what_came(frames: list[bytes], asked: str, answered: str) -> None:
-    assert summed(*frames) == Summary(asked, answered)
+    assert summed(*frames)._replace(values="") == Summary(asked, answered)
+
+
+def test_values_stand_alone_unless_they_say_nothing_without_their_names() -> None:
+    arguments = {"article": "desk lamp", "pieces": 3, "deep": True, "loud": False, "like": ["a"]}
+    assert summed(call(1, "x", arguments)).values == 'desk lamp, 3, deep, loud=false, ["a"]'
+    assert summed(call(1, "x", {"password": "hunter2"})).values == MASK
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,10 @@ async def test_another_theme_draws_everything_anew() -> None:
         (Summary("a=" + "1" * 90, "KeyError: " + "2" * 90, True), 100, "→ KeyError: 2222… "),
         (Summary("a=\x1b[2J", "b\nc"), 140, " a=␛[2J → b⏎c "),
         (Summary("a=1", "fine"), 24, "tools/call slow-… ✗ "),
+        (Summary('article="lamp"', "4", values="lamp"), 140, ' article="lamp" → 4 '),
+        (Summary('article="lamp"', "2" * 90, True, "lamp"), 110, " lamp → 22222222…"),
+        (Summary('article="lamp"', "2" * 90, values="lamp"), 78, " lamp → 2"),
+        (Summary('article="lamp"', "4", values="lamp"), 64, " lamp → 4 "),
     ],
 )
 def test_arguments_and_result_stand_in_what_is_left(said: Summary, width: int, shown: str) -> None:

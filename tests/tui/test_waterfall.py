@@ -16,7 +16,7 @@ def measured() -> Recording:
     """Ten seconds: a call of the first eight, one of the last two that waited for its client, one outside."""
     recording = Recording(None)
     recording.connect(connection(1))
-    recording.frame(1, IN, call(1, "long"), at=OPENED)
+    recording.frame(1, IN, call(1, "long", {"for": "tea"}), at=OPENED)
     phases = Phases(OPENED + 8, 4_000_000, 0, 2_000_000, 1_000_000)
     recording.frame(1, OUT, text(1, "x"), at=OPENED + 8, phases=phases)
     recording.frame(1, IN, call(2, "asks"), at=OPENED + 8)
@@ -47,7 +47,7 @@ async def test_bars_share_an_axis_and_are_split_into_phases(width: int) -> None:
     async with app.run_test(size=(width, 12)) as pilot:
         await pilot.press("w")
         head, long, asks, outside, message = app.lines()
-        assert head.endswith("+10.0 s") and "long" in long
+        assert head.endswith("+10.0 s") and "tea" in long
         bar = long[long.index("·") :]
         assert [bar.count(glyph) / len(bar) for glyph in "·█▒▓"] == pytest.approx(
             [1 / 8, 4 / 8, 2 / 8, 1 / 8], abs=0.08

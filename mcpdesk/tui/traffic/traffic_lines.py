@@ -375,7 +375,8 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
             cells = _fit(cells, LineColumn("", max(1, width - cell_len(words) - 1), ""))[:-2]
         cells = [*cells, (f" {words}", "traffic--clock")]
         left -= cell_len(words) + 1
-    return [*cells, *_said(said, left - 1)] if left > _LEAST_SAID else cells
+    fits = not said.answered and cell_len(said.values) < left
+    return [*cells, *_said(said, left - 1)] if left > _LEAST_SAID or fits else cells
 
 
 _LEAST_SAID = 8
@@ -388,19 +389,24 @@ _ROOM_FOR_BOTH = 20
 
 
 def _said(said: Summary, width: int) -> list[Cell]:
-    """`arguments → result`, the arguments cut first: in at most half of what there is, if both are long.
+    """`arguments → result`, the arguments in at most half of what there is, if both are long.
 
-    What failed begins with what is wrong, so its end is cut, and it is given three quarters.
+    Where that is little they lose their names, and what is still too long is cut. What failed begins with
+    what is wrong, so its end is cut, and it is given three quarters unless the arguments are short.
     """
-    asked, answered = one_line(said.asked), one_line(said.answered)
+    asked, answered, values = one_line(said.asked), one_line(said.answered), one_line(said.values)
     if not answered:
+        asked = values if values and cell_len(asked) > width else asked
         return [(f" {cut(asked, width)}", "traffic--muted")] if asked else []
     style = "traffic--bad" if said.has_failed else "traffic--good"
-    if not asked or width < _ROOM_FOR_BOTH:
-        return [(_ARROW, "traffic--muted"), (_cut_answer(said, answered, width - 2), style)]
     room = width - len(_ARROW)
-    half = max(room // (4 if said.has_failed else 2), room - cell_len(answered))
-    asked = cut(asked, half)
+    free = room - cell_len(answered)
+    if values and cell_len(asked) > max(room // 3, free):
+        asked = values
+    is_short = cell_len(asked) <= max(room // 2, free)
+    if not asked or (width < _ROOM_FOR_BOTH and not is_short):
+        return [(_ARROW, "traffic--muted"), (_cut_answer(said, answered, width - 2), style)]
+    asked = asked if is_short else cut(asked, max(room // (4 if said.has_failed else 2), free))
     return [
         (f" {asked}{_ARROW}", "traffic--muted"),
         (_cut_answer(said, answered, room - cell_len(asked)), style),
@@ -573,7 +579,9 @@ class TrafficStrips:
         is_running = exchange.ended is None or exchange.asked_at is not None
         self.has_clock = self.has_clock or is_running
         changed = self._how_changed(exchange)
-        said = NOTHING_SAID if self._has_bars else self._summary(exchange, changed)
+        said = self._summary(exchange, changed)
+        if self._has_bars:
+            said = said._replace(answered="")
         how = "" if marked else changed
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
         former = self._index.former_replicas
