@@ -69,6 +69,36 @@ def test_an_exchange_matches_by_a_response_that_comes_much_later() -> None:
     assert grow(recording, view) == [0]
 
 
+@pytest.mark.parametrize("query", ["since:1m", "not since:1m"])
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_began_within_a_span_moves_on_with_time(
+    query: str, raw: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("mcpdesk.recorder.index.view.time", lambda: now)
+    recording = Recording(None)
+    for number in range(6):
+        recording.frame(1, IN, call(number, "a", _meta={"progressToken": number}), at=900.0 + 20 * number)
+        recording.frame(1, OUT, progress(number, 1), at=901.0 + 20 * number)
+        recording.frame(1, OUT, text(number, "x"), at=902.0 + 20 * number)
+    view = view_of(recording, query, raw=raw)
+    table = recording.index.table
+    frames = range(recording.index.frame_count)
+
+    def shown(since: float) -> list[int]:
+        rows = [frame // 3 * 2 + (frame % 3 == 1) for frame in frames] if raw else range(0, 12, 2)
+        lines = frames if raw else rows
+        inside = query.startswith("since")
+        return [
+            line for line, row in zip(lines, rows, strict=True) if (table.started[row] >= since) is inside
+        ]
+
+    assert list(view.lines) == shown(940.0)
+    for now in (1_010.0, 1_030.0, 1_100.0):
+        view.advance(5)
+        assert list(view.lines) == shown(now - 60), now
+
+
 def test_a_pending_call_becomes_long_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = Recording(None)
     recording.frame(1, IN, call(1, "a"))

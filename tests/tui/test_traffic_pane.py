@@ -20,7 +20,7 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect, pointing_at
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
 from tests.support.traffic import (
@@ -141,6 +141,20 @@ async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_on
         assert len(pane.listing.view.lines) == 1
         await pilot.press("backspace")
         assert not wrong.display
+
+
+@pytest.mark.parametrize("before", [0, 11, 40, 70, 78])
+@pytest.mark.parametrize("words", [3, 8, 12, 24])
+def test_what_is_wrong_stays_below_its_place_or_left_of_it(before: int, words: int) -> None:
+    message = " ".join(["words"] * words)
+    lines = pointing_at(before, message, 80).split("\n")
+    assert len(lines) <= 3 and all(len(line) <= 80 for line in lines)
+    assert " ".join(" ".join(lines).replace("↑", "").split()) == message
+    if len(lines) == 1:
+        assert lines[0].index("↑") == before
+    else:
+        lead = lines[0].index("↑") + 2
+        assert all(line[:lead].isspace() and not line[lead].isspace() for line in lines[1:])
 
 
 @pytest.mark.slow

@@ -60,6 +60,12 @@ class Since(Struct, frozen=True):
     time: float
 
 
+class Within(Struct, frozen=True):
+    """Begun in the last so many seconds, whenever that is asked."""
+
+    seconds: float
+
+
 class Not(Struct, frozen=True):
     """What does not match."""
 
@@ -78,7 +84,7 @@ class Either(Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
-Node = Word | Field | Limit | Since | Not | All | Either
+Node = Word | Field | Limit | Since | Within | Not | All | Either
 
 EVERYTHING = All(())
 
@@ -106,6 +112,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
+_COMPARED = re.compile(r"([a-zA-Z_]+)([<>]=?|==?)(\d.*)")
+_EQUAL = re.compile(r"([a-zA-Z]+)==?(.+)")
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 
 
@@ -122,7 +130,7 @@ def quoted(text: str) -> str:
 
 
 def parse(text: str, now: float) -> Node:
-    """Read a filter; `since:5m` counts back from `now`, Unix time in seconds. Empty text matches all.
+    """Read a filter; `since:12:03` is before `now`, Unix time in seconds. Empty text matches all.
 
     Raises: QueryError saying what is wrong and where.
     """
@@ -215,18 +223,31 @@ class _Parser:
             return Word(_unquoted(token.text, token.position).lower())
         if token.kind == "field":
             return self._field(token)
+        _refuse_comparison(token)
         return Word(token.text.lower())
 
     def _field(self, token: _Token) -> Node:
         value_at = token.position + len(token.text) + 1
         if token.text == "since":
-            return Since(_since(token.value, value_at, self._now))
+            seconds = _span(token.value)
+            return Within(seconds) if seconds is not None else Since(_clock(token.value, value_at, self._now))
         if token.text not in _FIELDS:
             known = ", ".join(sorted([*_FIELDS, "since"]))
             _fail(f"no field is called {token.text!r}; there are {known}", token.position)
         if not token.value:
             _fail(f"{token.text}: needs a value", value_at)
         return Field(token.text, _FIELDS[token.text](token.value, value_at))
+
+
+def _refuse_comparison(token: _Token) -> None:
+    """A plain word that is meant to compare a field finds nothing, and would not say why."""
+    is_text = "; in quotes it is a text to find"
+    if (found := _EQUAL.fullmatch(token.text)) and (name := found[1].lower()) in {*_FIELDS, "since"}:
+        _fail(f"write {name}:{found[2]}{is_text}", token.position)
+    if found := _COMPARED.fullmatch(token.text):
+        sign = found[2] if found[2][0] in "<>" else ">"
+        amounts = f"{sign}5s is the time taken, {sign}5kb the size"
+        _fail(f"{found[1]!r} cannot be compared: {amounts}{is_text}", token.position)
 
 
 def _fail(message: str, position: int) -> NoReturn:
@@ -290,15 +311,21 @@ def _limit(token: _Token) -> Limit:
 
 def moment_of(text: str, now: float) -> float:
     """The Unix time that `5m` (ago) or `12:03` means at `now`. Raises: QueryError."""
-    return _since(text.strip().removeprefix("-"), 0, now)
+    text = text.strip().removeprefix("-")
+    seconds = _span(text)
+    return _clock(text, 0, now) if seconds is None else now - seconds
 
 
-def _since(value: str, position: int, now: float) -> float:
-    """`5m` back from now, or a time of day not in the future."""
-    if match := _NUMBER.fullmatch(value):
-        if match[2].lower() in _SECONDS:
-            return now - float(match[1]) * _SECONDS[match[2].lower()]
-    elif match := _CLOCK.fullmatch(value):
+def _span(value: str) -> float | None:
+    """The seconds of `5m`; None for what is no span."""
+    match = _NUMBER.fullmatch(value)
+    unit = match and _SECONDS.get(match[2].lower())
+    return float(match[1]) * unit if match and unit else None
+
+
+def _clock(value: str, position: int, now: float) -> float:
+    """A time of day not in the future."""
+    if match := _CLOCK.fullmatch(value):
         hour, minute, second = (int(part or 0) for part in match.groups())
         if hour < 24 and minute < 60 and second < 60:
             today = localtime(now)

@@ -17,7 +17,7 @@ from time import perf_counter, time
 
 from mcpdesk.protocol.methods import TOOL_CALLS
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind
-from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Word
+from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Within, Word
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues
 from mcpdesk.recorder.index.traffic_index import Index
 
@@ -49,6 +49,8 @@ class View:
         """Whether a call is shown for what its notifications say: not where a filter has a `not`."""
         self._by_folded: set[int] = set()
         """Lines that are shown for a notification below them, whatever they say themselves."""
+        self._ageing = [self._begun_before(time() - span) for span in self._matcher.spans]
+        """For each span of the filter the first row that was within it when it was judged."""
 
     @property
     def lines(self) -> Sequence[int]:
@@ -109,7 +111,26 @@ class View:
             return True  # another thread has just dropped what was looked at: the next look goes on behind it
         if self._matcher.depends_on_clock and not self._held:
             self._review([row for row in self._index.pending()[-_CLOCKS:] if row < self._rows])
+        for number, span in enumerate(self._matcher.spans if not self._held else ()):
+            self._age(number, time() - span, until)
         return before != (len(self._lines), self._rows, self._altered)
+
+    def _begun_before(self, moment: float) -> int:
+        """How many rows began before a time: the first that did not has this number."""
+        started = self._table.started
+        return bisect_left(started, moment, lo=self._table.base)
+
+    def _age(self, number: int, moment: float, until: float) -> None:
+        """Judge rows anew that are no longer within a span of the filter, as far as they were judged."""
+        started, base = self._table.started, self._table.base
+        row = max(self._ageing[number], base)
+        while row < self._rows and started[row] < moment and perf_counter() < until:
+            line = row if self.raw else self._index.line_of(row)
+            below = [] if self.raw else self._index.folded_in(line)
+            self._by_folded.discard(line)
+            self._review([one for one in {line, row, *below} if base <= one < self._rows])
+            row += 1
+        self._ageing[number] = row
 
     def _drop(self) -> None:
         """Forget what the index has dropped."""
@@ -277,6 +298,8 @@ class Matcher:
         self.needles: list[Needle] = []
         self.depends_on_clock = False
         """Whether a pending row may begin to match by waiting."""
+        self.spans: list[float] = []
+        """Seconds after whose end a row may match no more, or begin to."""
         self._index = index
         self._table = index.table
         self._whole = index.operations.whole
@@ -295,6 +318,10 @@ class Matcher:
             case Since(moment):
                 started = self._table.started
                 return lambda rows: [row for row in rows if started[row] >= moment]
+            case Within(seconds):
+                started = self._table.started
+                self.spans.append(seconds)
+                return lambda rows: [row for row in rows if started[row] >= time() - seconds]
             case Limit("size", sign, bound):
                 return self._size(_SIGNS[sign], bound)
             case Limit(_, sign, bound):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from textwrap import wrap
 from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
@@ -62,6 +63,9 @@ _BEHIND = 10_000
 """Frames nobody has looked at yet, beyond which a person is told how far that has come."""
 BESIDE = 110
 """Cells across from which open details stand beside the list."""
+_NARROWEST = 36
+"""Cells below which a message is not wrapped."""
+_MOST_LINES = 2
 _SORTED_TITLES = {"what": "message"}
 """What columns are called whose title is not their name."""
 _HINT = "filter: words · method: tool: peer: status:error kind: dir: id: >200ms >10kb since:5m · not or ( )"
@@ -356,8 +360,8 @@ class TrafficPane(FilterPane):
                 self.remove_class("-wrong")
                 return
             before = cell_len(typed[: error.position])
-            wrong = f"{' ' * min(before, max(0, self.size.width - 20))}↑ {error.message}"
-            self.query_one(".wrong", Static).update(Content(clean(wrong)))
+            wrong = pointing_at(before, clean(error.message, newlines=False), self.size.width)
+            self.query_one(".wrong", Static).update(Content(wrong))
             self.add_class("-wrong")
             return
         self.remove_class("-wrong")
@@ -403,6 +407,8 @@ class TrafficPane(FilterPane):
         beside = event.size.width >= BESIDE
         self.set_class(beside, "-beside")
         self.detail.set_class(beside, "-beside")
+        if self.has_class("-wrong"):
+            self.call_after_refresh(self.apply_filter)  # its message is wrapped for another width
 
     # Helpers
 
@@ -500,6 +506,15 @@ class TrafficPane(FilterPane):
         )
         text = Content.assemble(left, " " * gap, (right, style))
         self.query_one(".status", Static).update(text, layout=False)
+
+
+def pointing_at(before: int, message: str, width: int) -> str:
+    """A message below what it is about, which begins after `before` cells, on lines of at most `width`."""
+    size = cell_len(message)
+    if before + 2 + size > width and size < before:
+        return f"{' ' * (before - size - 1)}{message} ↑"
+    lead = " " * min(before, max(0, width - 2 - max(_NARROWEST, size // _MOST_LINES)))
+    return "\n".join(wrap(message, max(1, width), initial_indent=f"{lead}↑ ", subsequent_indent=f"{lead}  "))
 
 
 def counts(listing: TrafficList) -> str:
