@@ -28,6 +28,7 @@ from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message, mask_text
+from mcpdesk.recorder.record import BY_MOCK, Direction
 
 LARGEST = 2 << 20
 """Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
@@ -85,8 +86,17 @@ def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dic
     if not index.marks:
         return None
     changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
-    told = next((value for value in reversed(changed) if isinstance(value, dict)), None)
+    is_request = (value for value in reversed(changed) if isinstance(value, dict) and "method" in value)
+    told = next(is_request, None)  # what was answered at the desk has its answer there
     return told if told is None or index.reveals_secrets else mask_message(told, schema)
+
+
+def end_at_desk(index: Index, exchange: Exchange) -> str:
+    """How a request ended at the desk, in words; empty where its server saw it."""
+    how = next((mark.how for mark in index.marks_of(exchange) if mark.is_end), "")
+    if not how or exchange.direction is not Direction.IN:
+        return ""
+    return "a mock answered" if how == BY_MOCK else how
 
 
 def _kept_json(index: Index, text: str) -> Any:

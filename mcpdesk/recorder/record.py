@@ -140,6 +140,10 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
 
 FAULT: Final = "by the fault rule in line"
 """What `HeldMark.how` says of faults, and of nothing else."""
+BY_HAND: Final = "answered by hand"
+BY_MOCK: Final = "answered from the capture"
+"""What `HeldMark.how` says of requests that were answered at the desk."""
+_STOPPED = ("answered ", "dropped", "lost ", "refused ")
 
 
 class HeldMark(msgspec.Struct, gc=False, frozen=True):
@@ -160,6 +164,11 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     """The message before, as JSON; empty if it was not changed."""
     now: str = ""
     """What took its place; empty if nothing did."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether a request ended at the desk, answered or not: the server never saw it."""
+        return self.direction is Direction.IN and self.how.startswith(_STOPPED)
 
 
 class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):

@@ -220,7 +220,7 @@ ACTIONS: tuple[Action, ...] = (
     _traffic("hold", "H", "hold",
         "Hold messages that a filter lets pass: look, change, drop, delay, answer by hand.", weight=20),
     _traffic("can", "M", "mock",
-        "Give the answer of this exchange to all such requests from now on; again ends it.",
+        "Give the answer of this exchange to all such requests, whatever their arguments; again ends it.",
         footer=False, wide=True),
     _traffic("faults", "B", "faults",
         "Let a share of the messages meet faults: late, lost, cut off, an error.", footer=False, wide=True),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 
-from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView
+from mcpdesk.link.values import CannedCall, CoreView, Protection, Stuck, UpstreamView
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
 from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.desk import running_desk
@@ -98,7 +98,7 @@ async def test_stuck_loop_takes_the_place_of_the_url() -> None:
 
 
 @pytest.mark.parametrize("width", [200, 120, 80])
-async def test_holding_is_seen_on_every_screen(width: int, tmp_path: Path) -> None:
+async def test_holding_faults_and_mocks_are_seen_on_every_screen(width: int, tmp_path: Path) -> None:
     async with (
         running_desk(write(tmp_path / "near", HOSTED)) as desk,
         bench(desk, size=(width, 24)) as it,  # type: ignore[arg-type]
@@ -111,6 +111,13 @@ async def test_holding_is_seen_on_every_screen(width: int, tmp_path: Path) -> No
         await it.until(lambda: "‖ 1 held" in it.shown())
         desk.hold("", "requests").result(WITHIN_S)
         await it.until(lambda: call.outcome.done() and "‖" not in it.shown())
+        desk.set_faults("delay 0.01s 100% for tool:add").result(WITHIN_S)
+        await it.until(lambda: "↯ faults" in it.shown())
+        desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
+        await it.until(lambda: "↯ 1 fault " in it.shown())
+        desk.set_faults("").result(WITHIN_S)
+        desk.can(CannedCall("near", "tools/call", "add"), '{"content": []}').result(WITHIN_S)
+        await it.until(lambda: "↯" not in it.shown() and "M 1 mocked" in it.shown())
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 60, 40])

@@ -8,6 +8,7 @@ from time import time
 import pytest
 
 from mcpdesk.link.link import LinkCall
+from mcpdesk.recorder.exchange_summary import summary
 from mcpdesk.recorder.index.statistics import Subject
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.traffic.hold_dialog import HeldList, HoldDialog
@@ -83,26 +84,65 @@ async def test_held_calls_are_changed_dropped_and_answered_by_keys(
             await it.until(lambda: '✎ a="one"' in it.shown())
 
 
-async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it_and_every_screen_says_so(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
     async with (
         running_desk(write(tmp_path / "near", FILES)) as desk,
-        bench(desk) as it,  # type: ignore[arg-type]
+        bench(desk, size=size) as it,  # type: ignore[arg-type]
     ):
         await it.until(add(desk, 1).outcome.done)
         await it.pilot.press("2")
         await it.until(lambda: "tools/call add" in it.shown())
         await it.pilot.press("G", "M")
-        await it.until(lambda: "1 mocked" in it.shown())
-        mocked = add(desk, 50)
-        await it.until(mocked.outcome.done)
-        assert "'text': '3'" in text(mocked)
-        await it.until(lambda: "✎" in it.shown())
+        await it.until(lambda: "Answer every tools/call add with this answer?" in it.shown())
+        assert "Whatever the arguments, for every client" in it.shown() and not desk.held().canned
+        await it.pilot.press("n")
+        await it.until(lambda: "Answer every" not in it.shown())
         await it.pilot.press("M")
+        await it.until(lambda: "Answer every" in it.shown())
+        await it.pilot.press("y")
+        await it.until(lambda: "1 mocked" in it.shown())
+        await it.pilot.press("1")
+        await it.until(lambda: it.app.main.shown == "workbench")
+        await it.until(lambda: bool({"M1", "mocked"} & set(it.shown().split("\n")[0].split())))
+        await it.open("add")
+        await it.pilot.press("5", "0", "tab", "2", "ctrl+r")
+        await it.until(lambda: "✓ ok" in it.title and "a mock answered" in it.title)
+        await it.app.main.show_screen("traffic")
+        await it.pilot.press("G")
+        await it.until(lambda: "tools/call add" in it.shown() and "\nM" in it.shown())
+        one = list(desk.traffic.exchanges)[-1]
+        assert summary(desk.traffic, one).asked == "a=50, b=2"
+        await it.pilot.press("enter")
+        await it.until(lambda: "a mock answered at the desk" in it.shown())
+        assert "a: 50" in it.shown() and "┄ at the desk" in it.shown() and "in the server" not in it.shown()
+        await it.pilot.press("escape", "M")
         await it.until(lambda: not desk.held().canned)
         served = add(desk, 50)
         await it.until(served.outcome.done)
         assert "'text': '52'" in text(served)
         assert [mark.how for mark in desk.traffic.marks] == ["answered from the capture"]
+        await it.until(lambda: not {"M1", "mocked"} & set(it.shown().split("\n")[0].split()))
+
+
+async def test_what_a_person_answered_is_told_apart_from_what_went_on_changed(tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        call = add(desk, 1)
+        await it.until(lambda: "→ request" in it.shown())
+        await it.pilot.press("a", *"by hand", "ctrl+r")
+        await it.until(call.outcome.done)
+        assert "by hand" in text(call)
+        await it.pilot.press("escape", "G", "enter")
+        await it.until(lambda: "answered by hand at the desk: the server" in it.shown())
+        assert "a: 1" in it.shown() and "this went on" not in it.shown()
+        (one,) = (one for one in desk.traffic.exchanges if one.name == "add")
+        assert summary(desk.traffic, one).asked == "a=1, b=2"
 
 
 async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_path: Path) -> None:

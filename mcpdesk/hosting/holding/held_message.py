@@ -9,6 +9,7 @@ import orjson
 from msgspec import Struct
 
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
+from mcpdesk.recorder.record import BY_HAND, BY_MOCK
 
 Ways = Literal["requests", "answers", "both"]
 
@@ -19,8 +20,8 @@ class Verdict(StrEnum):
     GO_ON = "passed on"
     CHANGE = "changed"
     DROP = "dropped"
-    ANSWER = "answered by hand"
-    CANNED = "answered from the capture"
+    ANSWER = BY_HAND
+    CANNED = BY_MOCK
 
 
 class HeldMessage(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from math import inf
 
 from msgspec import Struct
 
@@ -21,7 +22,8 @@ class PhaseKind(StrEnum):
     PERSON = "waiting for a person"
     SHAPING = "shaping"
     WRITE = "write"
-    HELD = "held at the desk"
+    HELD = "at the desk"
+    """Held there, or answered there in the server's stead."""
     SERVER = "in the server"
     """Seen from outside, or not measured: everything but waiting for the client."""
 
@@ -56,8 +58,10 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
 
 
 def _held(index: Index, one: Exchange) -> tuple[float, float]:
-    """For how many seconds a request was held at the desk, and its answer."""
+    """For how many seconds a request was held at the desk, and its answer; all, where it ended there."""
     marks = index.marks_of(one)
+    if one.direction is Direction.IN and any(mark.is_end for mark in marks):
+        return inf, 0.0
     asked = sum(mark.held for mark in marks if mark.direction is Direction.IN)
     return asked, sum(mark.held for mark in marks) - asked
 

@@ -185,13 +185,23 @@ def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePar
 
 
 def _holding(held: HoldView) -> Iterator[LinePart]:
-    """That messages are held back, which is forgotten easily on another screen."""
+    """That messages are held back, or do not come as they were sent: easily forgotten on another screen."""
+    action = "screen.show_screen('traffic')"
     if held.rule or held.messages:
         count = len(held.messages)
         told, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
         tip = f"Messages that a filter lets pass wait for you: H in the traffic\n{one_line(held.rule, 200)}"
-        action = "screen.show_screen('traffic')"
         yield _part(told, "bold $text-warning", action, tip, short, 78, right=True)
+    if count := len(held.canned):
+        which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in held.canned)
+        tip = f"Answered as once recorded, whatever the arguments: M in the traffic ends it\n{which}"
+        yield _part(f"M {count} mocked", "bold $text-warning", action, tip, f"M{count}", 77, right=True)
+    if held.faults:
+        told, short = (
+            (f"↯ {_count(held.struck, 'fault')}", f"↯{held.struck}") if held.struck else ("↯ faults", "↯")
+        )
+        tip = f"Messages meet faults by rule: B in the traffic\n{one_line(held.faults, 200)}"
+        yield _part(told, "bold $text-warning", action, tip, short, 76, right=True)
 
 
 def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:

@@ -29,6 +29,7 @@ from mcpdesk.recorder.readable_message import (
     Checked,
     HeaderVerdict,
     changed_request,
+    end_at_desk,
     held_messages,
     http,
     http_checked,
@@ -302,10 +303,11 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             ("response", last, last.response),
         ):
             changed = changed_request(self.index, one, self._schema_of(one)) if side == "request" else None
-            shows = (one.status if frame is None else frame, changed is not None)
+            ended = end_at_desk(self.index, one) if side == "response" else ""
+            shows = (one.status if frame is None else frame, changed is not None, ended)
             if self._frames[side] != shows:
                 self._frames[side] = shows
-                self._fill_side(one, side, frame, changed)
+                self._fill_side(one, side, frame, changed, ended)
         self._fill_log(last)
 
     def _fill_log(self, exchange: Exchange) -> None:
@@ -319,13 +321,18 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         log.remove_children()
         log.mount_all(logged_lines(logged, "enter, then E opens it"))
 
-    def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any) -> None:
-        """Show a message; of a request that a person changed what went on in its place."""
+    def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any, ended: str) -> None:
+        """Show a message; of a request that a person changed what went on in its place.
+
+        `ended` tells how it ended at the desk, if it did.
+        """
         box = self.query_one(f".{side}", Vertical)
         value, problem = _missing_text(exchange, side), ""
+        ended = f"{ended} at the desk: the server never saw this request" if ended else ""
         if frame is not None:
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
+        problem = problem or ended
         if changed is not None:
             value, problem = changed, "changed at the desk: this went on; the tab held has what it was"
         box.set_class(bool(problem), "-problem")

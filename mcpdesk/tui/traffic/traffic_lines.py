@@ -20,7 +20,7 @@ from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.record import FAULT, ConnectionInfo, Direction, Frame
+from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Direction, Frame
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
@@ -195,7 +195,8 @@ def _time(moment: float, zero: float | None) -> Cell:
 _HELD: Cell = ("‖ held", "traffic--warn")
 _BY_HAND: Cell = ("✎", "traffic--warn")
 _BY_RULE: Cell = ("↯", "traffic--warn")
-"""Stands in the first cell of an exchange of which a message was changed at the desk."""
+_BY_MOCK: Cell = ("M", "traffic--warn")
+"""Stands in the first cell of an exchange of which a message was changed at the desk, or answered there."""
 
 
 def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
@@ -603,7 +604,7 @@ class TrafficStrips:
         )
         if how:
             cells[0] = (cells[0][0][1:], cells[0][1])
-            cells.insert(0, _BY_RULE if FAULT in how else _BY_HAND)
+            cells.insert(0, _BY_RULE if FAULT in how else _BY_MOCK if BY_MOCK in how else _BY_HAND)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         strip = self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))

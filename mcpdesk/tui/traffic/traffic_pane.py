@@ -50,7 +50,7 @@ from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
-from mcpdesk.tui.widgets.menu import ask_moment
+from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.section import FilterPane
 from mcpdesk.tui.workbench.drafts import awaited_at
 from mcpdesk.tui.workbench.item_requests import Request, item_of
@@ -304,6 +304,10 @@ class TrafficPane(FilterPane):
         try:
             if what not in self.link.held().canned:
                 ends = canned_answer(index, one)
+                question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
+                help = "Whatever the arguments, for every client, until M on one ends it."
+                if not await is_confirmed(self.app, question, Choice("mock", True, key="y", help=help), "no"):
+                    return
             await asyncio.wrap_future(self.link.can(what, ends))
         except ValueError as error:
             self.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.link.link import Link, LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, SchemaFailure
+from mcpdesk.recorder.readable_message import end_at_desk
 from mcpdesk.tui.editor import source_place
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
@@ -59,6 +60,8 @@ class Draft:
     outcome: CallOutcome | None = None
     ended_call: LinkCall | None = None
     """The last call, until its recorded duration is known."""
+    desk_end: str = ""
+    """How the last call ended at the desk, in words, if its server never saw it."""
     before: CallOutcome | None = None
     """The outcome of the call before the last, where it had the same arguments."""
     logged: tuple[LogLine, ...] = ()
@@ -134,7 +137,7 @@ class Draft:
         """
         method, params = request_for(self.item, arguments)
         self.before = self.outcome if same(arguments, self.arguments) else None
-        self.arguments, self.outcome, self.logged = arguments, None, ()
+        self.arguments, self.outcome, self.logged, self.desk_end = arguments, None, (), ""
         self.shareable = self.without_secrets(arguments)
         if self.changes is None:
             self.uri = str(params.get("uri", "")) if method == "resources/read" else ""
@@ -172,7 +175,10 @@ class Draft:
         return {key: value for key, value in arguments.items() if key not in secret}
 
     def update_duration(self) -> None:
-        """Set the duration of the last outcome to the recorded one, as the traffic screen shows it."""
+        """Set the duration of the last outcome to the recorded one, as the traffic screen shows it.
+
+        There it also says whether the call ended at the desk.
+        """
         call, traffic = self.ended_call, self.link.traffic
         if call is None or self.outcome is None:
             return
@@ -185,6 +191,7 @@ class Draft:
             whole = found if found.whole is None else traffic.exchange(found.whole)
             if whole.ended is not None:
                 self.outcome = replace(self.outcome, elapsed_s=whole.elapsed(whole.ended))
+                self.desk_end = end_at_desk(traffic, found)
                 self.ended_call = None
             return
         if time.time() - call.started - self.outcome.elapsed_s > SEARCHED_FOR_S:

@@ -224,6 +224,8 @@ def _title(draft: Draft | None) -> tuple[str, str]:
     elif draft.outcome is not None:
         told, style = verdict(draft.outcome)
         title = f"Result ─ {told}"
+        if draft.desk_end:
+            title, style = f"{title} ─ {draft.desk_end}", "$text-warning"
     elif draft.item.problem and not draft.item.stale:
         title, style = "Unavailable", "$text-error"
     if draft.changes is not None:
