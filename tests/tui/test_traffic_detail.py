@@ -12,6 +12,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.widgets.choice_box import TabStrip
+from tests.support.activity import until
 from tests.support.traffic import (
     IN,
     OUT,
@@ -114,11 +115,75 @@ async def test_a_failed_call_shows_what_it_logged() -> None:
         app.show("price0")
         await pilot.pause()
         said = "\n".join(str(each.content) for each in app.query(".log Static").results(Static))
-        assert "tools/shop.py:7" in said and "KeyError: 'tea'" in said and app.query_one(".log").display
-        await pilot.press("enter")
+        assert "KeyError: 'tea'" in said and app.query_one(".log").display
+        assert app.text(".failure") == "✗ done"
+        app.set_focus(None)
+        await until(pilot, lambda: app.text(".place") == "tools/shop.py:7 · ⏎, then E opens it")
+        app.detail.focus_first()
+        await until(pilot, lambda: app.text(".place") == "tools/shop.py:7 · E opens it")
         app.show("price1")
         await pilot.pause()
-        assert not app.query_one(".log").display
+        for part in (".log", ".failure", ".place"):
+            assert not app.query_one(part).display
+
+
+def failing_recording(*names: str) -> Recording:
+    """One failed call of each name."""
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for number, name in enumerate(names):
+        recording.frame(1, IN, call(number, name))
+        recording.frame(1, OUT, text(number, "ValueError: 'n/a'", is_error=True))
+    settle(recording)
+    return recording
+
+
+def traceback(number: int, frames: int) -> LogLine:
+    """The traceback of a call, of some frames."""
+    calls = (f'  File "tools/shop.py", line {at}, in step\n    return step({at})' for at in range(1, frames))
+    where = f'  File "tools/shop.py", line {frames}, in step\n    return float(text)'
+    said = "\n".join([*calls, where, "ValueError: 'n/a'"])
+    return LogLine(number, 0.0, "error", "tool", said, f"tools/shop.py:{frames}", call=(1, number))
+
+
+async def test_the_log_of_each_call_begins_where_it_tells_of_the_failure() -> None:
+    app = DetailApp(failing_recording("first", "second"))
+    async with app.run_test(size=(80, 30)) as pilot:
+        log = app.query_one(".log")
+        for number, name, frames in ((0, "first", 30), (1, "second", 40)):
+            app.logged = [
+                traceback(number, frames),
+                LogLine(9, 0.0, "info", "tool", "sorry", call=(1, number)),
+            ]
+            app.show(name)
+            await until(pilot, lambda: 0 < log.max_scroll_y - 1 <= log.scroll_y)
+            assert f"tools/shop.py:{app.logged[0].where[-2:]}" in app.text(".place")
+            assert "return float(text)" in app.text(".place")
+            log.scroll_to(y=3, animate=False, immediate=True)
+
+
+async def test_the_lines_of_a_traceback_are_not_broken() -> None:
+    long = 'raise ValueError("so long that it stands in no narrow pane of the screen whatsoever")'
+    said = f'  File "tools/shop.py", line 3, in price\n    {long}\n    ^^^^^'
+    app = DetailApp(failing_recording("price"), [LogLine(1, 0.0, "error", "tool", said, "tools/shop.py:3")])
+    async with app.run_test(size=(47, 40)) as pilot:
+        app.show("price")
+        await until(pilot, lambda: app.query_one(".log").display)
+        await until(pilot, lambda: app.query_one(".log Static").size.height == 4)
+        assert app.query_one(".log").max_scroll_x > 0
+
+
+async def test_a_call_without_events_is_shown_from_its_first_tab() -> None:
+    app = DetailApp(busy_recording())
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.show("slow-report")
+        app.detail.action_show_tab(-1)
+        await pilot.pause()
+        assert app.query_one(ContentSwitcher).current == "events"
+        app.show("user-profile")
+        await pilot.pause()
+        assert app.query_one(ContentSwitcher).current == "messages"
+        assert 'text: "Ada"' in app.tree_text(".response")
 
 
 async def test_http_is_shown_masked_with_its_status() -> None:

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import orjson
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from mcpdesk.link.values import LogLine
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.masking import MASK
@@ -21,8 +23,10 @@ from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect, pointing_at
+from tests.support.activity import until
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
+from tests.support.picture import shows
 from tests.support.traffic import (
     IN,
     OUT,
@@ -101,6 +105,35 @@ async def test_enter_shows_details_below_where_there_is_not_and_esc_closes_them(
         assert app.focused is pane.listing and pane.detail.display
         await pilot.press("escape")
         assert not pane.detail.display
+
+
+@pytest.mark.slow
+async def test_a_small_screen_shows_why_a_call_failed_with_what_and_where() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "price", arguments={"article": "desk", "pieces": 7}))
+    recording.frame(1, OUT, text(1, "price failed: ValueError: 'n/a'", is_error=True))
+    settle(recording)
+    async with running(recording, size=(80, 24)) as (_, pilot, pane):
+        frames = (f'  File "shop.py", line {at}, in step\n    return step({at})\n' for at in range(12))
+        said = "".join(frames) + "    return float(price)\nValueError: the last line"
+        began = recording.index.exchange(0).started
+        line = LogLine(99, began, "error", "tool", said, "shop.py:11", call=(1, 1))
+        cast("FakeLink", pane.link).log_lines.append(line)
+        await pilot.press("enter")
+        seen = ("article", "pieces", "price failed: ValueError", "shop.py:11", "the last line")
+        await until(pilot, lambda: all(shows(pilot, words) for words in seen))
+        assert pane.listing.size.height == 5 and pane.detail.query_one(".facts").size.height <= 2
+
+
+@pytest.mark.slow
+async def test_nothing_is_opened_while_the_filter_lets_nothing_pass() -> None:
+    async with running() as (app, pilot, pane):
+        await pilot.press("g")
+        await typed(pilot, pane, "nothing-like-it")
+        await pilot.press("enter", "enter", "y")
+        await pilot.pause()
+        assert app.focused is pane.listing and not pane.detail.display and app.screen is app.main
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from itertools import islice
@@ -26,19 +27,39 @@ _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 _BAD = frozenset({"error", "critical", "alert", "emergency"})
 
 
-def logged_lines(logged: Sequence[LogLine], hint: str = "E opens it") -> Iterator[Widget]:
-    """What a call logged; an exception with the author's lines of its traceback, its place and `hint`."""
-    if not logged:
-        return
-    failed = next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
-    place = f" · {failed.where} · {hint}" if failed is not None else ""
-    yield Static(Content(f"log of this call{place}"), classes="role")
+def failed_line(logged: Sequence[LogLine]) -> LogLine | None:
+    """The line that says where the call failed: an exception's, with the author's lines of its traceback."""
+    return next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
+
+
+def code_at(line: LogLine) -> str:
+    """The code in the traceback of a line, at the place where it failed; empty where there is none."""
+    file, _, number = line.where.rpartition(":")
+    frame = rf'File "{re.escape(file)}", line {re.escape(number)}\b[^\n]*\n[ \t]+(\S[^\n]*)'
+    found = re.findall(frame, mask_text(line.text))
+    return found[-1] if found else ""
+
+
+def log_blocks(logged: Sequence[LogLine]) -> Iterator[Widget]:
+    """What a call logged, a widget a line; those of several lines have the class `lines`."""
     for line in logged[-MOST_LOGGED:]:
         style = "$text-error" if line.level in _BAD else ""
-        apart = "\n" if "\n" in line.text else " "  # the lines of a traceback stand below each other
+        is_long = "\n" in line.text
+        apart = "\n" if is_long else " "  # the lines of a traceback stand below each other
+        text = (clean(mask_text(line.text)), style)
         yield Static(
-            Content.assemble((f"{line.level}{apart}", "$text-muted"), (clean(mask_text(line.text)), style))
+            Content.assemble((f"{line.level}{apart}", "$text-muted"), text),
+            classes="lines" if is_long else "",
         )
+
+
+def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
+    """What a call logged below a heading, with the place where it failed."""
+    if logged:
+        failed = failed_line(logged)
+        place = f" · {failed.where} · E opens it" if failed is not None else ""
+        yield Static(Content(f"log of this call{place}"), classes="role")
+        yield from log_blocks(logged)
 
 
 def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:

@@ -33,6 +33,8 @@ FOLDED_TEXT = 100
 LEAST_TEXT = 20
 """The width of the lines of a string in the narrowest tree."""
 
+LOW = 6
+"""Rows of a tree that is too low to begin with those that say least."""
 LONG_TEXT = 65_536
 """Characters from which the lines of a string are counted once."""
 
@@ -352,6 +354,7 @@ class JsonTree(TypedQuery, LineList):
         self._hidden = self._hidden_rows()
         self._hits: list[Path] = []
         self._hit = -1
+        self._begin = 0
 
     @property
     def row_count(self) -> int:
@@ -363,16 +366,30 @@ class JsonTree(TypedQuery, LineList):
         """The path of the value under the cursor."""
         return self._row(self.cursor).path if self.row_count else ()
 
-    def load(self, value: Any, marks: Mapping[Path, str] | None = None, folded: Collection[str] = ()) -> None:
+    def load(
+        self,
+        value: Any,
+        marks: Mapping[Path, str] | None = None,
+        folded: Collection[str] = (),
+        begin: int = 0,
+    ) -> None:
         """Show another value; `marks` are messages at paths, drawn in red with a cross.
 
-        What is under the keys in `folded` stays folded until the person unfolds it.
+        What is under the keys in `folded` stays folded until the person unfolds it. A tree of few lines
+        begins with the row `begin`, where not all fit.
         """
         self._outline = Outline(value, marks, folded=folded, text_width=self._text_width)
         self._hidden = self._hidden_rows()
         self.query_text, self.is_typing, self._hits = "", False, []
-        self.cursor = 0
+        self.cursor, self._begin = 0, begin
+        self.scroll_home(animate=False, immediate=True)
         self.rows_changed()
+        self._skip_first_rows()
+
+    def _skip_first_rows(self) -> None:
+        if self.cursor <= self._begin and 0 < self.size.height <= min(LOW, self.row_count - 1):
+            self.cursor = self._begin
+            self.scroll_to(y=self._begin, animate=False, immediate=True)
 
     @property
     def _text_width(self) -> int:
@@ -385,6 +402,7 @@ class JsonTree(TypedQuery, LineList):
         self._outline.set_text_width(self._text_width)
         self.rows_changed()
         super().on_resize()
+        self._skip_first_rows()
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
         row = self._row(index)

@@ -11,7 +11,7 @@ from math import inf
 from time import time
 from typing import Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
@@ -38,8 +38,8 @@ from mcpdesk.recorder.readable_message import (
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
-from mcpdesk.tui.render.safe_text import clean, flowing, one_line
-from mcpdesk.tui.results.after_call import logged_lines
+from mcpdesk.tui.render.safe_text import clean, ending, flowing, one_line
+from mcpdesk.tui.results.after_call import code_at, failed_line, log_blocks
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.traffic_lines import operation_words
@@ -62,6 +62,10 @@ _WORDS = {
     Status.ASKS: "asks the client",
 }
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})
+TALL = 24
+"""Rows from which there is room for more than what a person opens the details for."""
+WIDE = 100
+"""Cells across from which request and response stand side by side, however high the details are."""
 _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
 
@@ -100,21 +104,30 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     DEFAULT_CSS = """
     TrafficDetail {
         & > .title { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        &.-below > .title { display: none; }
+        & > .failure { height: auto; max-height: 5; padding: 0 1; color: $text-error; }
+        & > .place { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & > .failure, & > .place { display: none; }
+        &.-failed > .failure, &.-placed > .place { display: block; }
         & > .facts { height: auto; max-height: 6; padding: 0 1; color: $text-muted; }
+        &.-short > .failure, &.-short > .facts { max-height: 2; }
         & > ContentSwitcher { height: 1fr; }
         & .sides { layout: horizontal; height: 1fr; }
-        &.-beside .sides { layout: vertical; }
-        &.-beside .request { height: auto; max-height: 50%; }
-        &.-beside .request JsonTree { height: auto; max-height: 100%; }
+        &.-stacked .sides { layout: vertical; }
+        &.-stacked .request { height: auto; max-height: 50%; }
+        &.-stacked .request JsonTree { height: auto; max-height: 100%; }
         & .side { width: 1fr; height: 1fr; border-top: solid $border-blurred; padding: 0 1;
-            border-title-color: $text-muted; border-subtitle-color: $text-warning; }
+            border-title-color: $text-muted; }
+        & .side.-changed { border-title-color: $text-warning; }
         & .side:focus-within { border-top: solid $border; border-title-color: $text-primary; }
         & .problem { display: none; height: auto; color: $text-warning; }
         & .side.-problem .problem { display: block; }
         & .log { display: none; dock: bottom; height: auto; max-height: 50%; padding: 0 1;
-            scrollbar-size-vertical: 1; border-top: solid $border-blurred; }
-        & .log:focus { border-top: solid $border; }
-        & .log Static { height: auto; }
+            scrollbar-size: 1 1; overflow-x: auto; border-top: solid $border-blurred;
+            border-title-color: $text-muted; }
+        & .log:focus { border-top: solid $border; border-title-color: $text-primary; }
+        & .log Static { width: 100%; height: auto; }
+        & .log .lines { width: auto; min-width: 100%; text-wrap: nowrap; }
         &.-logged .log { display: block; }
         & .scroll {
             height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; border-top: solid $border-blurred;
@@ -144,6 +157,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._schema_of, self._awaited_by, self._logged_by = schema_of, awaited_by, logged_by
         self.logged: Sequence[LogLine] = ()
         """What the shown call logged, an exception with its traceback among it."""
+        self._failed_at: LogLine | None = None
+        """The line among them that says where it failed."""
+        self._heading = Content("")
         self._awaited = (0.0, -1, "")
         """When it was looked which line an exchange awaits, of which one, and that line."""
         self._rules = rules
@@ -158,8 +174,8 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     def compose(self) -> ComposeResult:
         """Title, facts, tabs, and one page a tab."""
         yield Static("enter or a click on a line shows it here", classes="nothing", markup=False)
-        yield Static(classes="title", markup=False)
-        yield Static(classes="facts", markup=False)
+        for part in ("title", "failure", "place", "facts"):
+            yield Static(classes=part, markup=False)
         yield TabStrip()
         with ContentSwitcher(initial=TABS[0]):
             with Container(id="messages", classes="sides"):
@@ -203,6 +219,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         if number is None:
             self.shown = None
             self.add_class("-empty")
+            self._show_heading(Content(""))
             return
         whole = self.index.operations.whole.get(number, number)
         self._wanted_step = number if number != whole else None
@@ -214,9 +231,19 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self._show_tab("steps")
 
     def on_resize(self) -> None:
-        """Let the facts flow in the new width."""
+        """Let the facts flow in the new width, and arrange the messages in the room there is."""
+        width, height = self.size
+        self.set_class(height < TALL, "-short")
+        self.set_class(width < min(WIDE, 3 * height), "-stacked")
         if self.shown is not None:
             self._show_facts(self.shown)
+            self._show_place()
+            self.call_after_refresh(self._show_failed_line)
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _focus_moved(self) -> None:
+        self._show_place()
 
     def update_exchange(self) -> None:
         """Show what changed since: the response, more notifications, the running clock."""
@@ -225,6 +252,8 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         fresh = self.index.exchange(self.shown.number)
         if fresh != self.shown:
             self._load(fresh)
+        elif fresh.status in FAILED and time() - (fresh.ended or 0.0) < LATE_S:
+            self._show_failure(fresh)
         elif fresh.ended is None or fresh.asked_at is not None:
             self._show_facts(fresh)
 
@@ -280,9 +309,14 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self._frames = dict.fromkeys(self._frames)
         if exchange.parts and self._tab == "messages" and (before is None or not before.parts):
             self._tab = "steps"
-        if self._tab not in self._tabs:
-            self._tab = "messages"
+        if self._tab not in self._tabs or (
+            before is None and self._tab == "events" and not exchange.notifications
+        ):
+            self._tab = TABS[0]
+        self._show_failure(exchange)
         self._show_tab(self._tab)
+        if before is None:
+            self.call_after_refresh(self._show_failed_line)
 
     def _fill(self, exchange: Exchange) -> None:
         """Fill the tab in sight, where it shows something older."""
@@ -308,18 +342,55 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             if self._frames[side] != shows:
                 self._frames[side] = shows
                 self._fill_side(one, side, frame, changed, ended)
-        self._fill_log(last)
 
-    def _fill_log(self, exchange: Exchange) -> None:
-        """Show what a failed call logged: its traceback is what there is to say about it."""
-        logged = self._logged_by(exchange) if exchange.status in FAILED else ()
+    def _show_failure(self, exchange: Exchange) -> None:
+        """Show why a call failed: what was answered, the author's line, and what it logged."""
+        last = last_round(self.index, exchange)
+        is_failed = last.status in FAILED and last.response is not None
+        answer = message(self.index, last, last.response).value if is_failed and last.response else None
+        told = failure_text(answer)
+        self.set_class(bool(told), "-failed")
+        self.query_one(".failure", Static).update(Content(f"✗ {one_line(told)}"))
+        logged = self._logged_by(last) if is_failed else ()
         if logged == self.logged:
             return
-        self.logged = logged
+        self.logged, self._failed_at = logged, failed_line(logged)
         self.set_class(bool(logged), "-logged")
+        self.set_class(self._failed_at is not None, "-placed")
+        self._show_place()
         log = self.query_one(".log", VerticalScroll)
+        is_own = any(line.call is not None for line in logged)
+        log.border_title = "log of this call" if is_own else "stderr of the server meanwhile"
         log.remove_children()
-        log.mount_all(logged_lines(logged, "enter, then E opens it"))
+        log.mount_all(log_blocks(logged))
+        self.call_after_refresh(self._show_failed_line)
+
+    def _show_place(self) -> None:
+        """The author's line where the call failed, and how to get there from where the focus is."""
+        if (line := self._failed_at) is None:
+            return
+        keys = "E opens it" if self.has_focus_within else "⏎, then E opens it"
+        code = code_at(line)
+        text = Content.assemble(
+            ending(one_line(line.where), max(12, self.size.width - len(keys) - 5)),
+            (f" · {keys}", "$text-muted"),
+            (f" · {one_line(code)}" if code else "", "$text-muted"),
+        )
+        self.query_one(".place", Static).update(text)
+
+    def _show_failed_line(self) -> None:
+        """Show of the log what it tells of the failure."""
+        log = self.query_one(".log", VerticalScroll)
+        blocks = list(log.query(Static))
+        shown = self.logged[-len(blocks) :] if blocks else ()
+        failed = next(
+            (each for line, each in zip(shown, blocks, strict=False) if line is self._failed_at), None
+        )
+        if failed is not None:
+            end = failed.virtual_region.bottom - log.scrollable_content_region.height
+            log.scroll_to(0, max(0, end), animate=False, immediate=True)
+        else:
+            log.scroll_home(animate=False, immediate=True)
 
     def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any, ended: str) -> None:
         """Show a message; of a request that a person changed what went on in its place.
@@ -333,11 +404,13 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             schema = self._schema_of(exchange) if side == "request" else None
             value, problem = message(self.index, exchange, frame, schema)
         problem = problem or ended
+        box.set_class(changed is not None, "-changed")
+        box.border_title = side if changed is None else f"{side}, changed at the desk: see held"
         if changed is not None:
-            value, problem = changed, "changed at the desk: this went on; the tab held has what it was"
+            value, problem = changed, ""
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
-        box.query_one(JsonTree).load(telling_first(value), folded=_FOLDED)
+        box.query_one(JsonTree).load(telling_first(value), folded=_FOLDED, begin=1)
         box.display = frame is not None or exchange.kind is ExchangeKind.REQUEST
 
     def _fill_steps(self, exchange: Exchange) -> None:
@@ -366,17 +439,18 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         tree.load(events or "no progress and no log messages came with it")
 
     def _show_facts(self, exchange: Exchange) -> None:
-        self.query_one(".title", Static).update(_title(exchange, time()), layout=False)
+        self._show_heading(_title(exchange, time()))
         info = self.index.connections.get(exchange.connection)
-        width = self.size.width - 2
-        facts = flowing(_facts(exchange, info.transport if info else "", time()), width)
-        if words := phases_in_words(self.index, exchange, time()):
-            facts += f"\n{flowing(words, width)}"
+        facts = [list(_facts(exchange, info.transport if info else "", time()))]
+        facts.append(phases_in_words(self.index, exchange, time()))
         if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
-            facts += f"\nat {one_line(line)}"
+            facts.insert(0 if self.has_class("-short") else 2, [f"at {one_line(line)}"])
         if self._rules is not None and (rule := self._rules.rule_of(exchange)) is not None:
-            facts += f"\ncoloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"
-        self.query_one(".facts", Static).update(Content(facts))
+            facts.append([f"coloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"])
+        if self.has_class("-short"):
+            facts = [[fact.removeprefix("· ") for each in facts for fact in each]]
+        lines = (flowing(each, self.size.width - 2) for each in facts if each)
+        self.query_one(".facts", Static).update(Content("\n".join(lines)))
         counts = {
             "steps": f" {len(exchange.parts) + 1}",
             "events": f" {len(exchange.notifications)}" if exchange.notifications else "",
@@ -384,6 +458,13 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         strip = self.query_one(TabStrip)
         strip.show([f"{tab}{counts.get(tab, '')}" for tab in self._tabs])
         strip.current = self._tabs.index(self._tab)
+
+    def _show_heading(self, heading: Content) -> None:
+        """The title, which is part of the border where that is above."""
+        if heading != self._heading:
+            self._heading = heading
+            self.query_one(".title", Static).update(heading, layout=False)
+            self.border_title = heading
 
     def _awaited_line(self, exchange: Exchange) -> str:
         """The author's line that an exchange awaits, looked up twice a second."""
@@ -442,7 +523,21 @@ def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
     return (one_line(fact) for fact in facts if fact)
 
 
+def failure_text(response: Any) -> str:
+    """What a response says went wrong; empty where it says nothing of the kind."""
+    if not isinstance(response, dict):
+        return ""
+    error, result = response.get("error"), response.get("result")
+    if isinstance(error, dict):
+        return str(error.get("message", ""))
+    content = result.get("content") if isinstance(result, dict) and result.get("isError") is True else None
+    blocks = content if isinstance(content, list) else ()
+    return " ".join(str(each["text"]) for each in blocks if isinstance(each, dict) and "text" in each)
+
+
 LOOK_S = 0.5
+LATE_S = 2.0
+"""Seconds after its end for which the log of a failed call is looked for."""
 MAX_PARTS = 50
 """Exchanges of an operation that are laid out; the newest."""
 _VERDICT_STYLES = {

@@ -88,13 +88,17 @@ class TrafficPane(FilterPane):
         &.-wrong > .wrong { display: block; }
         & > .panes { height: 1fr; layout: vertical; }
         & .panes > TrafficList { height: 1fr; padding: 0; }
-        & .panes > TrafficDetail { display: none; height: 60%; border-top: solid $border-blurred; }
+        & .panes > TrafficDetail { display: none; height: 1fr; border-top: solid $border-blurred;
+            border-title-color: $foreground; }
+        & .panes > TrafficDetail:focus-within { border-top: solid $border; }
         &.-detail .panes > TrafficDetail { display: block; }
+        &.-detail .panes > TrafficList { height: 30%; min-height: 5; }
         &.-beside .panes { layout: horizontal; }
         &.-beside .panes > TrafficList { width: 3fr; height: 1fr; }
         &.-beside .panes > TrafficDetail {
             width: 2fr; height: 1fr; border-top: none; border-left: solid $border-blurred;
         }
+        &.-beside .panes > TrafficDetail:focus-within { border-top: none; border-left: solid $border; }
         & > .legend { display: none; height: 1; padding: 0 1; text-wrap: nowrap; }
         & > .status { height: 1; color: $text-muted; background: $surface; padding: 0 1; text-wrap: nowrap; }
     }
@@ -386,6 +390,8 @@ class TrafficPane(FilterPane):
     @on(TrafficList.Opened)
     def opened(self, event: TrafficList.Opened) -> None:
         """Open the details and go into them where they were open already."""
+        if not self.listing.lines:
+            return
         shown = self.detail.shown
         was_open = bool(self.detail.display) and shown is not None and shown.number == event.exchange
         self.add_class("-detail")
@@ -410,7 +416,7 @@ class TrafficPane(FilterPane):
         """Put the details beside the list where there is room."""
         beside = event.size.width >= BESIDE
         self.set_class(beside, "-beside")
-        self.detail.set_class(beside, "-beside")
+        self.detail.set_class(not beside, "-below")
         if self.has_class("-wrong"):
             self.call_after_refresh(self.apply_filter)  # its message is wrapped for another width
 
@@ -420,7 +426,7 @@ class TrafficPane(FilterPane):
         """The exchange the details show, else the selected one."""
         if self.detail.has_focus_within and self.detail.shown is not None:
             return self.detail.shown.number
-        return self.listing.selected
+        return self.listing.selected if self.listing.lines else None
 
     def _shown(self) -> list[int]:
         """The exchanges the filter lets pass, rising."""
