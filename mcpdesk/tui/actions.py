@@ -91,8 +91,8 @@ ACTIONS: tuple[Action, ...] = (
     _workbench("cancel", "ctrl+x", "cancel", "Cancel the running call.", priority=True),
     _workbench("toggle_json", "ctrl+e", "form or JSON",
         "Edit the same arguments the other way.", priority=True),
-    _workbench("history", "ctrl+h,H,f3", "history",
-        "Earlier calls of this item; enter takes their arguments."),
+    _workbench("history", "f3,H,ctrl+h", "history",
+        "Earlier calls of this item; enter takes their arguments. F3 works while typing."),
     _workbench("saved", "ctrl+s,b", "saved calls",
         "Take arguments kept under a name, or keep what is entered under one.", footer=False, wide=True),
     _workbench("edit_source", "E", "edit the code",
@@ -288,7 +288,8 @@ ACTIONS: tuple[Action, ...] = (
     _statistics("copy", "y", "copy", "Copy the line, or the table as CSV or JSON.", footer=False, wide=True),
     _statistics("show_tab(-1)", "left_square_bracket", "previous table", footer=False),
     _statistics("show_tab(1)", "right_square_bracket", "next table",
-                "Tools; clients, by their calls of tools, resources and prompts; methods, by all requests."),
+                "Tools; clients, by their calls of tools, resources and prompts; methods, by all requests. "
+                "Times are without what a call waited for people and its client."),
     _statistics("back", "escape", "back", "To the list, then drop the filter.", footer=False),
 
     _logs("filter", "slash", "filter", "Words that must occur in text, source or place."),

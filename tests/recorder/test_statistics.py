@@ -142,6 +142,7 @@ def test_what_a_call_waited_for_a_person_is_no_part_of_what_it_took() -> None:
     settle(recording)
     (tally,) = recording.index.statistics.sums(Subject.TOOL).values()
     assert tally.calls == 3 and tally.slowest_s == pytest.approx(0.5)
+    assert tally.waited_s == pytest.approx(30)
 
 
 def held(recording: Recording, at: float, seconds: float, how: str, number: int = 1) -> None:
@@ -222,3 +223,10 @@ def test_the_table_is_written_as_csv_and_json() -> None:
     whole, evil = csv.DictReader(as_csv(rows).splitlines())
     assert (whole["name"], whole["calls"], evil["name"]) == (ALL, "1", "'=HYPERLINK()")
     assert json.loads(as_json(rows))[1]["name"] == "=HYPERLINK()"
+
+
+def test_a_percentile_is_the_time_of_a_call_and_none_from_a_gap_between_calls() -> None:
+    tally = CallTally(SlotTimes())
+    for took_s in (0.0201, 0.0204, 0.6012, 0.6023, 0.6046):
+        tally.add(0, OPENED, took_s, 0, 0, 0)
+    assert [tally.at(share) for share in (0.2, 0.4, 0.5, 0.95)] == [0.0204, 0.0204, 0.6046, 0.6046]

@@ -60,10 +60,13 @@ def test_outcomes_are_remembered_once_and_without_secrets() -> None:
     draft = drafts.of("profiles", tool("user-profile", SECRET))
     draft.start({"a": "x", "key": "s"})
     assert link.calls[0].params["arguments"] == {"a": "x", "key": "s"}
+    link.traffic.catch_up(float("inf"))
     assert drafts.finish_calls() == [draft]
     assert drafts.finish_calls() == []
     (past,) = drafts.history.of(*draft.key)
     assert (past.arguments, past.status) == ({"a": "x"}, "ok")
+    recorded = link.traffic.exchange(len(link.traffic.exchanges) - 1)
+    assert past.elapsed_s == recorded.elapsed(recorded.ended), "as the traffic screen has it"
 
 
 def test_secrets_are_left_out_even_where_the_form_cannot_show_the_value() -> None:

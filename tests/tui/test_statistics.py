@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mcpdesk.link.capture_link import CaptureLink
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import CaptureApp, DeskApp
@@ -17,6 +18,7 @@ from mcpdesk.tui.render.amounts import chart
 from mcpdesk.tui.screens.statistics import StatisticsPane
 from tests.recorder.test_statistics import two_clients
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
+from tests.support.traffic import IN, OPENED, OUT, call, connection, text
 from tests.support.widgets import until
 
 
@@ -99,6 +101,21 @@ async def test_a_capture_has_them_too(tmp_path: Path) -> None:
             ("echo", 7, 21),
             ("other", 3, None),
         ]
+
+
+async def test_it_is_said_that_times_leave_out_what_a_call_waited_for_a_person(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "one.jsonl")
+    recording.start()
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "refund"), at=OPENED)
+    phases = Phases(OPENED + 10.5, handler=500_000, person=10_000_000)
+    recording.frame(1, OUT, text(1, "done"), at=OPENED + 10.5, phases=phases)
+    recording.close()
+    app = CaptureApp(CaptureLink(Archive(tmp_path / "one.jsonl")))
+    async with app.run_test(size=(100, 30)) as pilot:
+        pane = await shown(app, pilot)
+        await until(pilot, lambda: "slowest 500 ms" in detail(pane))
+        assert "without 10.0 s of waiting for people and clients" in detail(pane)
 
 
 async def test_before_any_call_the_screen_says_what_comes_here() -> None:

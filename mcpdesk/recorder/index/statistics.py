@@ -72,8 +72,8 @@ class SlotTimes:
 class CallTally:
     """Calls of one kind, added up."""
 
-    __slots__ = ("_durations", "_length_s", "_times", "calls", "errors", "longest", "rates",
-                 "received", "seen", "sent", "shortest_s", "slowest_s", "tokens", "total_s")  # fmt: skip
+    __slots__ = ("_durations", "_length_s", "_times", "_tops", "calls", "errors", "longest", "rates",
+                 "received", "seen", "sent", "slowest_s", "tokens", "total_s", "waited_s")  # fmt: skip
 
     def __init__(self, times: SlotTimes) -> None:
         self.calls = 0
@@ -87,22 +87,27 @@ class CallTally:
         """About what a model pays for the results."""
         self.total_s = 0.0
         """Of all calls that were answered, without waiting for clients and people."""
+        self.waited_s = 0.0
+        """What they waited for clients and people."""
         self.seen = 0.0
         """Unix time in seconds at which the last of them began."""
-        self.shortest_s, self.slowest_s = float("inf"), 0.0
+        self.slowest_s = 0.0
         self.rates = array("L")
         """Calls in each slot of time."""
         self.longest = array("f")
         """Seconds of the longest call in each slot."""
         self._durations = array("L", [0]) * (len(_BOUNDS) + 1)
         """Calls that were answered, by the range of their duration."""
+        self._tops = array("d", [0.0]) * (len(_BOUNDS) + 1)
+        """Seconds of the longest of them in each range."""
         self._times = times
         self._length_s = times.length_s
 
     def add(
-        self, status: int, began: float, took_s: float | None, received: int, sent: int, tokens: int
-    ) -> None:
-        """Count one call; `took_s` is None for one that was not answered in time."""
+        self, status: int, began: float, took_s: float | None, received: int, sent: int, tokens: int,
+        waited_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Count one call; `took_s` is without `waited_s`, and None for one that was not answered in time."""
         self.calls += 1
         self.errors += status in _FAILED
         self.received += received
@@ -117,13 +122,15 @@ class CallTally:
         if took_s is None:
             return
         self.total_s += took_s
+        self.waited_s += waited_s
         if took_s > self.longest[slot]:
             self.longest[slot] = took_s
-        if took_s < self.shortest_s:
-            self.shortest_s = took_s
         if took_s > self.slowest_s:
             self.slowest_s = took_s
-        self._durations[bisect_left(_BOUNDS, took_s)] += 1
+        place = bisect_left(_BOUNDS, took_s)
+        self._durations[place] += 1
+        if took_s > self._tops[place]:
+            self._tops[place] = took_s
 
     def join(self, other: CallTally) -> None:
         """Add everything another tally has."""
@@ -133,10 +140,11 @@ class CallTally:
         self.sent += other.sent
         self.tokens += other.tokens
         self.total_s += other.total_s
+        self.waited_s += other.waited_s
         self.seen = max(self.seen, other.seen)
-        self.shortest_s = min(self.shortest_s, other.shortest_s)
         self.slowest_s = max(self.slowest_s, other.slowest_s)
         self._durations = array("L", map(add, self._durations, other._durations))
+        self._tops = array("d", map(max, self._tops, other._tops))
         other._fit(0)
         self._fit(len(other.rates) - 1)
         for slot, count in enumerate(other.rates):
@@ -149,13 +157,14 @@ class CallTally:
         return sum(self._durations)
 
     def at(self, share: float) -> float | None:
-        """What `share` of the answered calls did not exceed, in seconds; None before the first."""
+        """What `share` of the answered calls did not exceed, in seconds; None before the first.
+
+        The time of one of them: the longest in the range where the share is reached.
+        """
         left = share * self.answered
-        for place, count in enumerate(self._durations):
+        for count, top_s in zip(self._durations, self._tops, strict=True):
             if count and (left := left - count) <= 0:
-                high = _BOUNDS[min(place, len(_BOUNDS) - 1)]
-                within = high + (high - _BOUNDS[max(0, place - 1)]) * left / count
-                return min(max(within, self.shortest_s), self.slowest_s)
+                return top_s
         return None
 
     def _fit(self, slot: int) -> None:
@@ -366,13 +375,13 @@ class CallStatistics:
             info = connections.get(connection)
             server, peer = (info.server, info.peer) if info is not None else ("", "")
             tally = found.get((server, peer, label)) or self._find(server, peer, label)
-            took_s = None
+            took_s, waited_s = None, 0.0
             if status in _TIMED:
                 waited_s = client_s(row) + person_s.get(row, 0.0) + held_s(row)
                 took_s = max(0.0, ended - began - waited_s)
             if label in self._list_labels and status == _OK:
                 self._lists.append(row)
-            tally.add(status, began, took_s, asked, size - asked, tokens)
+            tally.add(status, began, took_s, asked, size - asked, tokens, waited_s)
             self.version += 1
 
     def _find(self, server: str, peer: str, label: int) -> CallTally:

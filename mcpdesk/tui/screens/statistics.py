@@ -246,6 +246,10 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         took = (
             f" · p50 {_took(row.p50_s)} · p95 {_took(row.p95_s)} · p99 {_took(row.p99_s)}"
             f" · slowest {duration(tally.slowest_s)}"
+            + (
+                f" · without {duration(tally.waited_s)} of waiting for people and clients"
+                * (tally.waited_s > 0.001)
+            )
             if row.p50_s is not None
             else ""
         )

@@ -300,11 +300,14 @@ class Drafts:
         for draft in ended:
             if draft.call is None:
                 continue
-            draft.outcome = outcome = draft.call.outcome.result()
+            draft.outcome = draft.call.outcome.result()
             draft.logged = draft.logged_by(draft.call)
             draft.ended_call, draft.call = draft.call, None
+            draft.update_duration()
             if not draft.is_reread:
-                past = PastCall(time.time(), *draft.key, draft.shareable, _status(outcome), outcome.elapsed_s)
+                past = PastCall(
+                    time.time(), *draft.key, draft.shareable, _status(draft.outcome), draft.outcome.elapsed_s
+                )
                 self.history.add(past)
             draft.is_reread = False
         return ended
