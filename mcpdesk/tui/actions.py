@@ -118,8 +118,8 @@ ACTIONS: tuple[Action, ...] = (
     _workbench("widen_result(1)", "less_than_sign", "widen the result",
         "Move the border between arguments and result, as the mouse does; it stays there.", footer=False),
     _workbench("widen_result(-1)", "greater_than_sign", "widen the arguments", footer=False),
-    _workbench("back", "escape", "back to the catalogue",
-        "Out of the arguments or the result, so that letters and digits are keys again.", footer=False),
+    _workbench("back", "escape", "to the catalogue",
+        "Out of the arguments or the result, so that letters and digits are keys again.", weight=10),
 
     _catalogue("choose_policy", "p", "policy",
         "Choose whether clients may call the tool, may once you approve, or may not: allow, ask, deny.",

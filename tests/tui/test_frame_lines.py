@@ -192,6 +192,20 @@ async def test_own_keys_of_the_focused_pane_come_first() -> None:
         assert "?" not in words and "f1" in words, "keys that would be typed are not shown"
 
 
+@pytest.mark.parametrize("is_json", [False, True])
+async def test_while_arguments_are_typed_the_footer_names_the_keys_that_work_then(is_json: bool) -> None:
+    async with bench(size=(120, 36)) as it:
+        footer = it.app.main.query_one(DeskFooter)
+        assert "/ filter" in footer.render().plain and "to the catalogue" not in footer.render().plain
+        await it.pilot.press("enter", *["ctrl+e"] * is_json)
+        await it.pilot.pause()
+        drawn = footer.render().plain
+        assert "/ filter" not in drawn and "esc to the catalogue" in drawn and "f3 history" in drawn
+        await it.pilot.press("escape")
+        await it.pilot.pause()
+        assert "/ filter" in footer.render().plain
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 async def test_palette_and_help_stay_at_any_width(width: int) -> None:
     async with running_frame(size=(width, 30)) as (app, pilot):

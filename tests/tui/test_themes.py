@@ -17,6 +17,7 @@ from tests.support.contact_sheets import cells_of, faint
 from tests.support.contrast import contrast
 from tests.support.frame import running_frame, toasts
 from tests.support.widgets import until
+from tests.support.workbench import bench
 
 OURS, PROBLEMS = load_themes([package_themes()])
 READ_ON = ("background", "surface", "panel")
@@ -159,6 +160,22 @@ async def test_whatever_is_written_can_be_read_in_every_theme() -> None:
                     2 if OURS[name].ansi else 4
                 )  # what the terminal makes of its colours is its own affair
                 assert list(faint(cells_of(app.export_screenshot()), least)) == [], (screen, name)
+
+
+async def test_the_editor_of_json_can_be_read_in_every_theme_also_one_that_is_chosen_meanwhile() -> None:
+    async with bench(size=(100, 24)) as it:
+        await it.pilot.press("enter", "ctrl+e")
+        area = it.pane.arguments.editor.area
+        area.text = '{\n"a": 1.5,\n"b": [true, null],\n"c": "t\\n",\n"d" x\n}'
+        await it.until(lambda: len(OURS) <= len(it.app.available_themes.keys() & OURS))
+        for theme in (*OURS.values(), *BUILTIN_THEMES.values()):
+            it.app.theme = theme.name
+            await it.pilot.pause()
+            cells, region = cells_of(it.app.export_screenshot()), area.region
+            editor = {at: cell for at, cell in cells.items() if region.contains(at[1], at[0])}
+            if not theme.ansi:
+                assert len({cell.fore for cell in editor.values()}) >= 4, "keys, texts, numbers, words differ"
+                assert list(faint(editor, 4)) == [], theme.name
 
 
 @pytest.mark.slow

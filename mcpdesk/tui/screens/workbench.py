@@ -421,12 +421,15 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             draft.call.cancel()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to cancel only while a call runs, so that its key is free otherwise; nothing too early."""
+        """Offer to cancel only while a call runs, so that its key is free otherwise; nothing too early.
+
+        The way back to the catalogue is none for who is there.
+        """
         if self._item_pane is None:
             return None
         if action == "cancel":
             return self.draft is not None and self.draft.call is not None
-        return True
+        return not (action == "back" and self.catalogue.rows.has_focus)
 
     async def action_toggle_json(self) -> None:
         """Change between form and JSON."""

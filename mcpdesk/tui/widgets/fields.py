@@ -13,12 +13,32 @@ from textual.widgets import Input
 
 from mcpdesk.plain_text import from_field, stand_ins, to_field
 
+_CHARACTERS = {
+    "slash": "/",
+    "backslash": "\\",
+    "plus": "+",
+    "minus": "-",
+    "asterisk": "*",
+    "underscore": "_",
+    "at": "@",
+}
+"""Keys whose characters Textual does not find by their names."""
+
+
+def character_of(key: str) -> str | None:
+    """The character of such a key."""
+    return _CHARACTERS.get(key)
+
 
 class LineField(Input):
     """A field of one line. `value` is the text as shown, `true_text` the real text."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(to_field(text), **options)
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Whether a key is text here, so that the footer does not name it for anything else."""
+        return super().check_consume_key(key, character or character_of(key))
 
     def validate_value(self, value: str) -> str:
         """Replace control characters by stand-ins; Textual calls this whenever the value is set."""

@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import TextArea
-from textual.widgets.text_area import Edit, EditResult
+from textual.widgets.text_area import Edit, EditResult, TextAreaTheme
 
 from mcpdesk.plain_text import from_field, stand_ins, to_field
+from mcpdesk.tui.widgets.fields import character_of
+
+_SYNTAX = {
+    "json.label": "text-field--key",
+    "string": "text-field--text",
+    "string.escape": "text-field--text",
+    "number": "text-field--number",
+    "boolean": "text-field--word",
+    "json.null": "text-field--word",
+    "json.error": "text-field--bad",
+    "punctuation.delimiter": "text-field--muted",
+    "punctuation.bracket": "text-field--muted",
+}
+"""What the grammar names -> the component class that colours it, as trees of JSON do."""
+
+
+class _DeskColours(TextAreaTheme):
+    """The colours of the theme that the screen has; Textual's own are those of one dark theme."""
+
+    def apply_css(self, text_area: TextArea) -> None:
+        """Read the colours; Textual calls this before it draws."""
+        super().apply_css(text_area)
+        style_of = text_area.get_component_rich_style
+        self.syntax_styles = {name: style_of(each, partial=True) for name, each in _SYNTAX.items()}
 
 
 class TextField(TextArea):
     """A field of several lines. `text` is the text as shown, `true_text` the real text."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(_SYNTAX.values())
+    DEFAULT_CSS = """
+    TextField {
+        & .text-field--key { color: $text-primary; }
+        & .text-field--text { color: $text-success; }
+        & .text-field--number { color: $text-warning; }
+        & .text-field--word { color: $text-accent; }
+        & .text-field--bad { color: $text-error; }
+        & .text-field--muted, & .text-area--gutter, & .text-area--cursor-gutter { color: $text-muted; }
+        & .text-area--matching-bracket { background: $panel; text-style: bold underline; }
+    }
+    """
+
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(to_field(text, lines=True), **options)
+        self.register_theme(_DeskColours("desk"))
+        self.theme = "desk"
+
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
+        """Whether a key is text here, so that the footer does not name it for anything else."""
+        return super().check_consume_key(key, character or character_of(key))
 
     @property
     def true_text(self) -> str:
