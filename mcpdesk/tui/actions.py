@@ -345,7 +345,7 @@ ACTIONS: tuple[Action, ...] = (
     _main_server("edit_roots", "D", "roots",
         "The folders that servers hear of which ask the desk for its roots.", footer=False),
     _main_server("about_server", "I", "about the server",
-        "Where it runs, its revision, capabilities and instructions, and how it was reached.",
+        "Where it runs; of one that runs elsewhere its revision, capabilities and instructions, too.",
         footer=False, wide=True),
     _main_server("give_token", "T,f6", "token",
         "Call the server as whoever a token is of, or log in to a remote one; F6 works while typing.",

@@ -349,7 +349,8 @@ class DeskApp(App[None]):
         from mcpdesk.tui.widgets.menu import Menu
 
         if text := await self.push_screen_wait(Menu("Copy", choices)):
-            self.copy(text, one_line(text, 40))
+            label = next(choice.label for choice in choices if choice.value is text)
+            self.copy(text, label if "\n" in text else one_line(text, 40))
 
     @work
     async def action_palette(self) -> None:

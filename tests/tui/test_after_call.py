@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,13 +29,20 @@ def shown(widgets: Any) -> list[str]:
         (outcome("a", _meta={"n": 1}), outcome("a", _meta={"n": 2}), ["= the same as before"]),
         (outcome("a\nb"), outcome("a\nc"), ["changed since the call before", "-b\n+c"]),
         (outcome("a", structuredContent={"n": 1}), outcome("a", structuredContent={"n": 2}), ['-    "n": 1']),
-        (outcome(error={"code": -1, "message": "x"}), outcome("a"), ["+a"]),
+        (outcome(error={"code": -1, "message": "x"}), outcome("a"), []),
+        (outcome("a"), outcome("b", isError=True), []),
+        (outcome("a", isError=True), outcome("b", isError=True), ["-a\n+b"]),
+        (replace(outcome("a"), cancelled=True), outcome("b"), []),
         (outcome("x" * MOST_COMPARED + "y"), outcome("a"), []),
     ],
 )
 def test_what_changed_is_told(before: CallOutcome | None, now: CallOutcome, told: list[str]) -> None:
     text = "\n".join(shown(differences(before, now)))
     assert all(each in text for each in told) and bool(told) == bool(text), text
+
+
+def test_only_what_differs_is_shown_and_nothing_of_what_follows_a_text() -> None:
+    assert shown(differences(outcome("a"), outcome("b")))[1] == "@@ -1 +1 @@\n-a\n+b"
 
 
 def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor
+from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink, sample_catalogue
+from tests.support.frame import toasts
 from tests.support.widgets import staged, until
+from tests.support.workbench import bench
 
 
 def draft(name: str = "user-profile") -> Draft:
@@ -22,6 +27,40 @@ async def test_what_is_typed_is_checked_at_once() -> None:
         await until(pilot, lambda: '✗ "" is shorter than 1 character' in stage.shown())
         await pilot.press("y")
         await until(pilot, lambda: "✗" not in stage.shown())
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+async def test_that_a_second_call_sends_what_does_not_fit_is_said_while_it_is_so(
+    is_json: bool,
+) -> None:
+    link = FakeLink()
+    async with bench(link, size=(80, 24)) as it:
+        await it.pilot.press("enter", *["ctrl+e"] * is_json, "ctrl+r")
+        await it.until(lambda: "! 1 problem; ctrl+r again sends it anyway" in it.shown())
+        assert not link.calls and not toasts(it.app)
+        if is_json:
+            it.pane.arguments.editor.area.text = '{"userId": "7"}'
+        else:
+            await it.pilot.press("7")
+        await it.until(lambda: "sends it anyway" not in it.shown())
+        if is_json:
+            it.pane.arguments.editor.area.text = '{"userId": ""}'
+        else:
+            await it.pilot.press("backspace")
+        await it.until(lambda: "is shorter than" in it.shown())
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "sends it anyway" in it.shown())
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: bool(it.sent) and "sends it anyway" not in it.shown())
+
+
+async def test_json_has_all_the_rows_of_its_box() -> None:
+    async with bench(size=(80, 24)) as it:
+        await it.pilot.press("enter", "ctrl+e")
+        await it.pilot.press("ctrl+end", "backspace", "}")
+        box, below = it.pane.arguments, it.pane.query_one(".problem")
+        heights = [box.editor.area, below, box.query_one(TabStrip)]
+        await it.until(lambda: sum(each.size.height for each in heights) == box.content_size.height)
 
 
 async def test_json_text_survives_going_to_another_item() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.results.result_content import Savable
+from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.call_menus import copies, history_menu, save
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.item_requests import shell_command
@@ -52,6 +54,20 @@ def test_a_file_that_is_there_already_stays(tmp_path: Path) -> None:
     assert save(part, tmp_path) == tmp_path / "logo-2.png"
     assert save(part, tmp_path) == tmp_path / "logo-3.png"
     assert (tmp_path / "logo.png").read_bytes() == b"old"
+
+
+async def test_calls_to_compare_with_say_what_was_asked_and_answered_the_desk_s_own_first() -> None:
+    async with bench() as it:
+        await it.pilot.press("enter", "7", "ctrl+r")
+        await it.until(lambda: "ok" in it.title)
+        await it.pilot.press("8", "ctrl+r")
+        await it.until(lambda: len(it.sent) == 2 and "ok" in it.title)
+        await it.pilot.press("escape", "d")
+        await it.until(lambda: isinstance(it.app.screen, Menu))
+        assert isinstance(it.app.screen, Menu)
+        own, *others = [choice.label for choice in it.app.screen.choices]
+        assert re.match(r"\d\d:\d\d:\d\d  userId=\"7\", verbose=false → ", own), own
+        assert others and all("claude-code" in each for each in others), others
 
 
 async def test_a_blob_is_saved_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

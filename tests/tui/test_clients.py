@@ -248,7 +248,7 @@ async def test_each_client_gets_its_own(number: int, client: ConfigTarget) -> No
         await pilot.press("U", str(number))
         await pilot.pause()
         assert app.clipboard.endswith(f"// {client.name} {client.over}") and "/mcp/profiles" in app.clipboard
-        assert toasts(app) == [f"copied the configuration for {client.title}"]
+        assert toasts(app) == [f"copied the configuration for {client.title} · ! shows it"]
 
 
 async def test_a_server_with_modes_is_offered_with_the_tools_of_one() -> None:
@@ -261,7 +261,7 @@ async def test_a_server_with_modes_is_offered_with_the_tools_of_one() -> None:
         await pilot.press("1")
         await pilot.pause()
         assert app.clipboard.endswith("// claude-code http review")
-        assert toasts(app) == ["copied the configuration for Claude Code in the mode review"]
+        assert toasts(app) == ["copied the configuration for Claude Code in the mode review · ! shows it"]
         await pilot.press("U", "1")
         await pilot.pause()
         await pilot.press("escape")

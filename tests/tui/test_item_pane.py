@@ -63,6 +63,15 @@ async def test_a_narrow_header_keeps_the_name_and_moves_the_source() -> None:
         assert "tools/orders.py:31" in stage.shown()
 
 
+async def test_a_long_description_ends_in_an_ellipsis() -> None:
+    header = ItemHeader()
+    async with staged(header, (54, 10)) as (stage, pilot):
+        header.show(replace(ITEMS["place-order"], description="Write an order into the book. " * 20))
+        await pilot.pause()
+        lines = stage.shown().splitlines()
+        assert lines[3].rstrip().endswith("…") and not lines[4].strip()
+
+
 async def test_a_problem_says_whether_an_older_version_serves() -> None:
     header = ItemHeader()
     async with staged(header, (110, 10)) as (stage, pilot):

@@ -94,10 +94,14 @@ class Arguments(Vertical):
     Arguments > ContentSwitcher { height: 1fr; }
     Arguments > .hint { height: 1; width: 1fr; padding: 0 1; color: $text-muted;
         text-wrap: nowrap; text-overflow: ellipsis; }
+    Arguments.-json > .hint { display: none; }
+    Arguments.-warned > .hint { display: block; color: $text-warning; }
     """
     form = query_one(Form)
     editor = query_one(JsonEditor)
     draft: Draft | None = None
+    _warning = ""
+    _hint = ""
 
     class Submitted(Message):
         """Enter was pressed in the last field."""
@@ -117,6 +121,7 @@ class Arguments(Vertical):
     async def load(self, draft: Draft) -> None:
         """Edit another draft."""
         self.draft = draft
+        self.warn("")
         self._show_hint("")
         await self.form.load(draft.node, draft.suggester)
         if draft.text is not None:
@@ -179,6 +184,12 @@ class Arguments(Vertical):
             self.form.show_failures(failures, show_all=True)
             self.form.focus_failure()
 
+    def warn(self, text: str) -> None:
+        """Show a warning about what is entered, until that changes; an empty one ends it."""
+        self._warning = text
+        self.set_class(bool(text), "-warned")
+        self._show_hint(self._hint)
+
     @on(Form.Changed)
     @on(TextArea.Changed)
     def revalidate(self) -> None:
@@ -186,6 +197,7 @@ class Arguments(Vertical):
         draft = self.draft
         if draft is None:
             return
+        self.warn("")
         if draft.text is None:
             self.form.show_failures([*self.form.problems(), *draft.failures(draft.node.value())])
             return
@@ -220,10 +232,12 @@ class Arguments(Vertical):
     def _show_view(self) -> None:
         self.query_one(ContentSwitcher).current = "json" if self.is_json else "form"
         self.query_one(TabStrip).current = int(self.is_json)
+        self.set_class(self.is_json, "-json")
         self.display = self.is_json or self.form.has_fields
 
     def _show_hint(self, text: str) -> None:
-        self.query_one(".hint", Label).update(Content(text))
+        self._hint = text
+        self.query_one(".hint", Label).update(Content(f"! {self._warning}" if self._warning else text))
 
 
 def _summary(failures: Sequence[SchemaFailure]) -> str:

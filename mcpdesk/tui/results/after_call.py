@@ -63,13 +63,18 @@ def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
 
 
 def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:
-    """In what an outcome differs from the one before it, line by line."""
+    """In what an outcome differs from the one before it, line by line; nothing where one failed."""
     if before is None or max(len(before.raw), len(now.raw)) > MOST_COMPARED:
         return
-    old, new = _lines(before), _lines(now)
-    if old == new:
+    if before.cancelled or now.cancelled or _has_failed(before) != _has_failed(now):
+        return
+    (*old_texts, old_rest), (*new_texts, new_rest) = _parts(before), _parts(now)
+    if old_rest != new_rest:
+        old_texts, new_texts = [*old_texts, old_rest], [*new_texts, new_rest]
+    if old_texts == new_texts:
         yield Static(Content("= the same as before"), classes="note")
         return
+    old, new = (("\n".join(texts)).split("\n") for texts in (old_texts, new_texts))
     yield Static(Content("changed since the call before"), classes="role")
     changes = list(islice(unified_diff(old, new, n=1, lineterm=""), 2, MOST_DIFFERENT + 2))
     yield Static(
@@ -77,13 +82,13 @@ def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget
     )
 
 
-def _lines(outcome: CallOutcome) -> list[str]:
-    """What is compared: the result or error in lines, a text in its own."""
-    value = outcome.error if outcome.result is None else outcome.result
-    return [line for part in _parts(value) for line in part.split("\n")]
+def _has_failed(outcome: CallOutcome) -> bool:
+    return outcome.result is None or outcome.result.get("isError") is True
 
 
-def _parts(value: Any) -> Iterator[str]:
+def _parts(outcome: CallOutcome) -> Iterator[str]:
+    """What is compared: each text of the result, then the rest of the result or the error as JSON."""
+    value: Any = outcome.error if outcome.result is None else outcome.result
     content = value.get("content") if isinstance(value, dict) else None
     texts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     for each in texts:

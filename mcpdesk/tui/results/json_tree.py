@@ -564,7 +564,7 @@ class JsonTree(TypedQuery, LineList):
 def _shown(value: Any, is_open: bool, room: int) -> Iterator[Span]:
     if isinstance(value, str):
         if is_open:
-            lines = value.count("\n") + 1
+            lines = value.count("\n") + (not value.endswith("\n"))
             yield counted(lines, "line") if lines > 1 else "text", "lines--muted"
         else:
             yield one_line(preview(value, room)), "lines--text"

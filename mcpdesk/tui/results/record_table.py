@@ -214,9 +214,9 @@ class RecordTable(TypedQuery, LineList):
         record, name = records.rows[self._order[self.cursor]], records.columns[self._column]
         rows, count = [records.rows[at] for at in self._order], counted(len(self._order), "row")
         choices = [
-            Choice("rows as CSV", as_csv(rows, records.columns), count, "c"),
-            Choice("rows as Markdown", as_table(rows, records.columns), count, "m"),
-            Choice("rows as JSON", pretty(rows), count, "j"),
+            Choice(f"{count} as CSV", as_csv(rows, records.columns), "", "c"),
+            Choice(f"{count} as Markdown", as_table(rows, records.columns), "", "m"),
+            Choice(f"{count} as JSON", pretty(rows), "", "j"),
             Choice("row as JSON", pretty(record), one_line(compact(record)[:80], 40), "r"),
             Choice("cell", cell(record, name), one_line(name, 40), "l"),
         ]

@@ -416,7 +416,7 @@ async def choose_client(main: MainScreen) -> None:
         return
     text = main.link.client_config(server.name, chosen.name, mode=mode, over=chosen.over)
     what = f"{chosen.title} in the mode {mode}" if mode else chosen.title
-    main.desk.copy(text, f"the configuration for {what}")
+    main.desk.copy(text, f"the configuration for {what} · ! shows it")
 
 
 async def _choose_mode(main: MainScreen, server: ServerView) -> str | None:

@@ -172,8 +172,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         return [
             Choice("name", row.name, row.name, "n"),
             Choice("line", line, line, "l"),
-            Choice("table as CSV", as_csv(self.rows), counted(len(self.rows), "row"), "c"),
-            Choice("table as JSON", as_json(self.rows), counted(len(self.rows), "row"), "j"),
+            Choice(f"{counted(len(self.rows), 'row')} as CSV", as_csv(self.rows), "", "c"),
+            Choice(f"{counted(len(self.rows), 'row')} as JSON", as_json(self.rows), "", "j"),
         ]
 
     def on_resize(self) -> None:

@@ -322,7 +322,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             draft.insisted = compact(arguments)
             self.arguments.complain(failures)
             count = counted(len(failures), "problem")
-            self.app.notify(f"{count}; ctrl+r again sends it anyway", severity="warning", markup=False)
+            self.arguments.warn(f"{count}; ctrl+r again sends it anyway")
             return
         self._start(draft, arguments)
 
@@ -602,6 +602,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             return
         self.app.main.last_call = time.monotonic()
         draft.insisted = None
+        self.arguments.warn("")
         self._show_result()
         self.refresh_bindings()
 

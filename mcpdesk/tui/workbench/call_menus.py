@@ -12,7 +12,7 @@ from textual.app import App
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.tui.forms.question_text import DESK
-from mcpdesk.tui.render.amounts import duration, size_text
+from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.result_content import Savable, plain_text, savables
@@ -23,9 +23,12 @@ from mcpdesk.tui.workbench.past_calls import PastCall
 
 if TYPE_CHECKING:
     from mcpdesk.recorder.index.exchange import Exchange
+    from mcpdesk.recorder.index.traffic_index import Index
 
 MOST_SEARCHED = 2_000
 """Newest exchanges among which those to compare are found."""
+MOST_OFFERED = 200
+"""Of those, the ones that are offered."""
 
 
 class DestructiveCalls:
@@ -128,19 +131,28 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
 
 async def compare_result(app: App[None], draft: Draft) -> None:
     """Let the person choose another call of the item, whoever made it, and show in what it differs."""
-    from mcpdesk.recorder.export import summary  # the first paint does without both
-    from mcpdesk.tui.traffic.exchange_menus import comparison
+    from mcpdesk.tui.traffic.exchange_menus import comparison  # the first paint does without
 
     traffic, found = draft.link.traffic, answered_calls(draft)
     now = next((one for one in found if one.peer == DESK), None)
-    others = [one for one in found if one is not now]
+    others = sorted((one for one in found if one is not now), key=lambda one: one.peer != DESK)
     if now is None or not others:
         app.notify("There are no two answered calls of this item to compare.", markup=False)
         return
-    choices = [Choice(summary(one), one.number) for one in others]
+    choices = [Choice(_told(traffic, one), one.number) for one in others[:MOST_OFFERED]]
     chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
     if chosen is not None:
         await app.push_screen(comparison(traffic, chosen, now.number))
+
+
+def _told(traffic: Index, call: Exchange) -> str:
+    """`16:18:07  cursor 1.9.2  article="lamp" → 19.90 EUR`, without the desk's own name."""
+    from mcpdesk.recorder.exchange_summary import summary
+
+    said = summary(traffic, call)
+    peer = "" if call.peer == DESK else f"{one_line(call.peer, 20)}  "
+    asked = f"{one_line(said.asked, 40)} " if said.asked else ""
+    return f"{clock(call.started)[:8]}  {peer}{asked}→ {'✗ ' * said.has_failed}{one_line(said.answered, 80)}"
 
 
 def answered_calls(draft: Draft) -> list[Exchange]:

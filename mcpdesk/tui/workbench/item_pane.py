@@ -240,6 +240,7 @@ class ItemHeader(Widget):
     DEFAULT_CSS = """
     ItemHeader { height: auto; max-height: 4; padding: 0 1; }
     """
+    most_lines = 4
 
     _item: CatalogueItem | None = None
     _server: ServerView | None = None
@@ -291,7 +292,11 @@ class ItemHeader(Widget):
             lines.append(Content.styled(*self._token))
         below = [part for part in (clean(item.description.strip()), "" if fits else source) if part]
         if below:
-            lines.append(Content.styled(" · ".join(below), "$text-muted"))
+            rows = Content(" · ".join(below)).wrap(max(1, self._width))
+            shown = [row.plain.rstrip() for row in rows[: max(1, self.most_lines - len(lines))]]
+            if len(rows) > len(shown):
+                shown[-1] = one_line(f"{shown[-1]} …", self._width)
+            lines += [Content.styled(row, "$text-muted") for row in shown]
         return Content("\n").join(lines)
 
     def _token_line(self) -> tuple[str, str]:
