@@ -182,7 +182,7 @@ ACTIONS: tuple[Action, ...] = (
         "The next line that failed, after the last the first; E goes back.", footer=False, wide=True),
     _traffic_list("next_like('error', -1)", "E", "previous error", footer=False),
     _traffic_list("next_like('slow', 1)", "s", "next slow one",
-        "The next that took over twice the usual time; S goes back.", footer=False, wide=True),
+        "The next that took twice as long as 9 in 10 of its kind; S goes back.", footer=False, wide=True),
     _traffic_list("next_like('slow', -1)", "S", "previous slow one", footer=False),
     _traffic_list("waterfall", "w", "waterfall",
         "Where the time of each exchange went, on one time axis: in its handler, waiting, writing.",

@@ -12,23 +12,33 @@ from mcpdesk.recorder.record import FAULT, HeldMark
 from tests.support.traffic import IN, OPENED, OUT, call, connection, settle, text
 
 
-def test_an_outlier_is_slow_after_enough_calls() -> None:
+def paced(*seconds: float) -> SlowCallDetector:
     pace = SlowCallDetector()
-    assert not any(pace.is_slow(1, 0.010) for _ in range(30))
-    assert pace.is_slow(1, 0.100)
+    for each in seconds:
+        pace.add(1, each)
+    return pace
+
+
+def test_an_outlier_is_slow_after_enough_calls() -> None:
+    pace = paced(*[0.010] * 30, 0.100)
+    assert not pace.is_slow(1, 0.010) and pace.is_slow(1, 0.100)
     assert not pace.is_slow(2, 0.100)
 
 
 def test_few_calls_prove_nothing() -> None:
-    pace = SlowCallDetector()
-    assert not any(pace.is_slow(1, seconds) for seconds in (0.001, 5.0, 0.001, 50.0))
+    assert not paced(0.001, 5.0, 0.001, 50.0).is_slow(1, 50.0)
 
 
 def test_what_is_usually_slow_is_not_marked() -> None:
-    pace = SlowCallDetector()
-    for _ in range(50):
-        pace.is_slow(1, 3.0)
-    assert not pace.is_slow(1, 3.5)
+    assert not paced(*[3.0] * 50).is_slow(1, 3.5)
+
+
+def test_of_equal_calls_none_is_slow_or_all_are() -> None:
+    pace = paced(*[0.0004] * 40, 0.601)
+    assert pace.is_slow(1, 0.601)
+    for _ in range(20):
+        pace.add(1, 0.601)
+    assert not pace.is_slow(1, 0.601) and not pace.is_slow(1, 0.613), "a third of them is no exception"
 
 
 def test_what_a_person_took_or_held_makes_no_call_slow(tmp_path: Path) -> None:

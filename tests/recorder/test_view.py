@@ -99,6 +99,23 @@ def test_what_began_within_a_span_moves_on_with_time(
         assert list(view.lines) == shown(now - 60), now
 
 
+def test_what_is_slow_is_so_among_all_there_are_now() -> None:
+    recording = Recording(None)
+
+    def answered(count: int, took: float) -> None:
+        for _ in range(count):
+            number = recording.frames
+            recording.frame(1, IN, call(number, "inventory"), at=100.0 + number)
+            recording.frame(1, OUT, text(number, "x"), at=100.0 + number + took)
+
+    answered(30, 0.001)
+    answered(1, 0.6)
+    view = view_of(recording, "status:slow")
+    assert list(view.lines) == [30] and recording.index.exchange(30).is_slow
+    answered(20, 0.601)
+    assert grow(recording, view) == [] and not any(one.is_slow for one in recording.index.exchanges)
+
+
 def test_a_pending_call_becomes_long_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = Recording(None)
     recording.frame(1, IN, call(1, "a"))

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import blake2b
+from math import floor, inf, log2
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -208,7 +209,7 @@ class Pairing:
         self._held_s = held_s
         self._batches: dict[int, tuple[int, ...]] = {}
         self._flows: dict[int, RequestFlow] = {}
-        self._slow_calls = SlowCallDetector()
+        self.slow_calls = SlowCallDetector()
 
     def add(self, frame: Frame) -> None:
         """Take the next frame."""
@@ -271,7 +272,7 @@ class Pairing:
         drop_before(self.first_frame, self._batches)
         for part in [part for part in self.parts if part[0] < base]:
             del self.parts[part]
-        self._slow_calls.forget(self.table.drop(base))
+        self.slow_calls.forget(self.table.drop(base))
         if isinstance(self.row_of, RollingColumn):
             self.row_of.drop(self.first_frame)
         # A change of a row that is gone says nothing. They are about in the order of the rows.
@@ -441,7 +442,8 @@ class Pairing:
         elapsed = self.table.answer(row, frame, status)
         self.table.tokens[row] = head.tokens
         elapsed = max(0.0, elapsed - self.operations.client_s(row) - self._held_s(row))
-        self.table.slow[row] = self._slow_calls.is_slow(self.table.label[row], elapsed)
+        self.table.pace[row] = elapsed
+        self.slow_calls.add(self.table.label[row], elapsed)
         if head.revision:
             self.table.revision[row] = self.table.revision_code(head.revision)
         self.altered.append(row)
@@ -512,30 +514,60 @@ def _status(head: Head) -> Status:
 
 
 _ENOUGH: Final = 20
-_STEP: Final = 0.05
-_QUANTILE: Final = 0.95
-_FLOOR_S: Final = 1e-6
+"""Calls of a label below which none is slow."""
+_USUAL: Final = 0.9
+"""The share of calls whose time is usual."""
+_STEPS: Final = 4
+"""Steps in which times are counted, until they are twice as long."""
+_SHORTEST_S: Final = 1e-6
+_RENEWED: Final = 16
+"""When there are more calls by this part of them, the limit is found anew."""
 
 
 class SlowCallDetector:
-    """A running estimate of the 95th percentile of seconds, per label.
+    """Counts the seconds of calls per label. A call is slow that took over twice as long as 9 in 10 of them.
 
-    Each duration nudges the estimate up or down by a share of itself, so that it settles where 95 of 100 lie
-    below: two numbers a label instead of a history.
+    The limit is that of all calls so far, whenever they were: of equal ones, none is slow or all are.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[int, float]] = {}
+        self._counts: dict[int, dict[int, int]] = {}
+        """Label -> step -> calls."""
+        self._totals: dict[int, int] = {}
+        self._limits: dict[int, tuple[int, float]] = {}
+        """Label -> calls when its limit was found, and that, in seconds."""
+        self.version = 0
+        """Grows when a limit changes."""
 
     def forget(self, labels: Collection[int]) -> None:
         """Forget labels nothing has any more."""
         for label in labels:
-            self._seen.pop(label, None)
+            for known in (self._counts, self._totals, self._limits):
+                known.pop(label, None)
+
+    def add(self, label: int, elapsed: float) -> None:
+        """Count a call."""
+        step = floor(_STEPS * log2(max(elapsed, _SHORTEST_S)))
+        counts = self._counts.setdefault(label, {})
+        counts[step] = counts.get(step, 0) + 1
+        self._totals[label] = self._totals.get(label, 0) + 1
 
     def is_slow(self, label: int, elapsed: float) -> bool:
-        """Whether `elapsed` is over twice the usual 95th percentile; remembers it. Never before 20 calls."""
-        count, usual = self._seen.get(label, (0, max(elapsed, _FLOOR_S)))
-        slow = count >= _ENOUGH and elapsed > 2 * usual
-        share = _QUANTILE if elapsed > usual else _QUANTILE - 1
-        self._seen[label] = (count + 1, max(usual * (1 + _STEP * share), _FLOOR_S))
-        return slow
+        """Whether a call of so many seconds is slow among those of its label."""
+        total = self._totals.get(label, 0)
+        if total < _ENOUGH:
+            return False
+        found, limit = self._limits.get(label, (0, inf))
+        if not found or total - found > found // _RENEWED:
+            before, limit = limit, self._limit(label, total)
+            self._limits[label] = total, limit
+            self.version += limit != before
+        return elapsed > limit
+
+    def _limit(self, label: int, total: int) -> float:
+        counts, seen = self._counts[label].copy(), 0
+        for step in sorted(counts):
+            seen += counts[step]
+            if seen >= _USUAL * total:
+                return float(2 ** (1 + (step + 1) / _STEPS))
+        return inf

@@ -40,7 +40,8 @@ class Table:
         self.kind: ColumnValues[int] = self._column("B")
         self.status: ColumnValues[int] = self._column("B")
         self.direction: ColumnValues[int] = self._column("B")
-        self.slow: ColumnValues[int] = self._column("B")
+        self.pace: ColumnValues[float] = self._column("f")
+        """Seconds the server took for its last answer, without those it waited for others."""
         self.connection: ColumnValues[int] = self._column("q")
         self.label: ColumnValues[int] = self._column("l")
         self.revision: ColumnValues[int] = self._column("H")
@@ -102,7 +103,7 @@ class Table:
         label = self._label_of.get((head.method, head.name))
         self.status.append(_STATUS_CODES[status])
         self.direction.append(direction if asks else 1 - direction)
-        self.slow.append(0)
+        self.pace.append(0.0)
         self.connection.append(frame.connection)
         self.label.append(self._label(head.method, head.name) if label is None else label)
         self.revision.append(self.revision_code(head.revision) if head.revision else 0)
@@ -147,7 +148,7 @@ class Table:
         """End a row as its last round `last` ended, with a response of `size` bytes."""
         self.status[row] = self.status[last]
         self.ended[row] = self.ended[last]
-        self.slow[row] |= self.slow[last]
+        self.pace[row] = max(self.pace[row], self.pace[last])
         self.size[row] += size
         self.tokens[row] = self.tokens[last]
         if last in self.person_s:

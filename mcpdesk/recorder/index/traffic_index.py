@@ -186,7 +186,7 @@ class Index:
             None if request == NO_FRAME else request,
             None if response == NO_FRAME else response,
             tuple(self._pairing.notifications.get(number, ())),
-            bool(table.slow[number]),
+            self.is_slow(number),
             self.operations.whole.get(number),
             tuple(operation.rows) if operation else (),
             operation.rounds if operation else 1,
@@ -195,6 +195,16 @@ class Index:
             operation.since if operation and operation.asked else None,
             info.replica if info else "",
         )
+
+    def is_slow(self, number: int) -> bool:
+        """Whether an exchange took long among all of its method and name."""
+        table = self.table
+        return self._pairing.slow_calls.is_slow(table.label[number], table.pace[number])
+
+    @property
+    def slow_version(self) -> int:
+        """Grows when exchanges may be slow that were not, or the other way round."""
+        return self._pairing.slow_calls.version
 
     @property
     def has_folded(self) -> bool:

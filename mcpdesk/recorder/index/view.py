@@ -24,6 +24,8 @@ from mcpdesk.recorder.index.traffic_index import Index
 _SEPARATOR = b"\0"
 _BLOCK = 128
 """Frames searched at once; segments of a ring are a multiple of it."""
+_LATEST = 1_000
+"""Rows, and lines, that are judged anew when others tell how long their kind takes."""
 _CLOCKS = 200
 """At most so many pending rows are judged anew by the clock each time."""
 
@@ -51,6 +53,7 @@ class View:
         """Lines that are shown for a notification below them, whatever they say themselves."""
         self._ageing = [self._begun_before(time() - span) for span in self._matcher.spans]
         """For each span of the filter the first row that was within it when it was judged."""
+        self._pace_seen = 0
 
     @property
     def lines(self) -> Sequence[int]:
@@ -111,9 +114,17 @@ class View:
             return True  # another thread has just dropped what was looked at: the next look goes on behind it
         if self._matcher.depends_on_clock and not self._held:
             self._review([row for row in self._index.pending()[-_CLOCKS:] if row < self._rows])
+        if self._matcher.depends_on_pace and not self._held and self._pace_seen != self._index.slow_version:
+            self._pace_seen = self._index.slow_version
+            self._review(self._near_the_end())
         for number, span in enumerate(self._matcher.spans if not self._held else ()):
             self._age(number, time() - span, until)
         return before != (len(self._lines), self._rows, self._altered)
+
+    def _near_the_end(self) -> list[int]:
+        """The rows that were judged last, and those of the last lines."""
+        lines = [] if self.raw else self._lines[-_LATEST:]
+        return sorted({*lines, *range(max(self._table.base, self._rows - _LATEST), self._rows)})
 
     def _begun_before(self, moment: float) -> int:
         """How many rows began before a time: the first that did not has this number."""
@@ -298,6 +309,8 @@ class Matcher:
         self.needles: list[Needle] = []
         self.depends_on_clock = False
         """Whether a pending row may begin to match by waiting."""
+        self.depends_on_pace = False
+        """Whether rows may begin or cease to match by how long others of their kind take."""
         self.spans: list[float] = []
         """Seconds after whose end a row may match no more, or begin to."""
         self._index = index
@@ -422,12 +435,13 @@ class Matcher:
         """How the whole operation of a row stands."""
         table, whole = self._table, self._whole
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
-        slow = "slow" in values
+        slow, is_slow = "slow" in values, self._index.is_slow
+        self.depends_on_pace = self.depends_on_pace or slow
 
         def keep(rows: Rows) -> Rows:
             at = [whole.get(row, row) for row in rows] if whole else rows
             pairs = zip(rows, at, strict=True)
-            return [row for row, line in pairs if table.status[line] in codes or (slow and table.slow[line])]
+            return [row for row, line in pairs if table.status[line] in codes or (slow and is_slow(line))]
 
         return keep
 

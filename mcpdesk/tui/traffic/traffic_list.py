@@ -343,21 +343,23 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         lines, table = self._ordered.lines, self.index.table
         if self.view.raw or self._line is None or self._line < table.base:
             return
-        column, wanted, noun, keys = {
-            "same": (table.label, {table.label[self._line]}, "one of its kind", "oO"),
-            "error": (table.status, _FAILED, "error", "eE"),
-            "slow": (table.slow, {True}, "slow one", "sS"),
-        }[what]
+        label = table.label[self._line]
+        kinds: dict[str, tuple[Callable[[int], bool], str, str]] = {
+            "same": (lambda line: table.label[line] == label, "one of its kind", "oO"),
+            "error": (lambda line: table.status[line] in _FAILED, "error", "eE"),
+            "slow": (self.index.is_slow, "slow one", "sS"),
+        }
+        fits, noun, keys = kinds[what]
         here = self._ordered.position(self.index.line_of(self._line))
         for at in range(here + by, here + by * len(lines), by):
-            if column[lines[at % len(lines)]] in wanted:
+            if fits(lines[at % len(lines)]):
                 self.select(lines[at % len(lines)])
                 if by > 0 and at >= len(lines):
                     self.notify(f"No {noun} below: on from the top · {keys[1]} goes up")
                 elif at < 0:
                     self.notify(f"No {noun} above: on from the bottom · {keys[0]} goes down")
                 return
-        is_one = column[self._line] in wanted
+        is_one = fits(self._line)
         self.notify(f"There is no other {noun} here." if is_one else f"There is no {noun} here.")
 
     def action_raw(self) -> None:
