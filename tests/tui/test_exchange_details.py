@@ -6,8 +6,8 @@ import pytest
 
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HttpNote
-from mcpdesk.tui.traffic import traffic_detail as module
-from mcpdesk.tui.traffic.traffic_detail import MESSAGES, http_text, steps
+from mcpdesk.tui.traffic import exchange_details as module
+from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps
 from tests.support.traffic import (
     IN,
     OUT,

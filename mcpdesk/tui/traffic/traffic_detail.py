@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from time import time
 from typing import Any, ClassVar
 
@@ -23,25 +22,27 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.link.values import LogLine
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
-from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
+from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import (
-    Checked,
-    HeaderVerdict,
-    changed_request,
-    end_at_desk,
-    held_messages,
-    http,
-    http_checked,
-    message,
-)
+from mcpdesk.recorder.readable_message import changed_request, end_at_desk, message
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
-from mcpdesk.tui.render.safe_text import clean, ending, flowing, one_line
+from mcpdesk.tui.render.safe_text import ending, flowing, one_line
 from mcpdesk.tui.results.after_call import code_at, failed_line, log_blocks
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import ColourRules
+from mcpdesk.tui.traffic.exchange_details import (
+    ENVELOPE,
+    FOLDED,
+    MESSAGES,
+    failure_text,
+    held_tree,
+    http_text,
+    steps,
+    telling_first,
+    title_of,
+)
 from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
@@ -66,35 +67,12 @@ TALL = 24
 """Rows from which there is room for more than what a person opens the details for."""
 WIDE = 100
 """Cells across from which request and response stand side by side, however high the details are."""
+LOOK_S = 0.5
+"""Seconds after which it is looked anew which line an exchange awaits."""
+LATE_S = 2.0
+"""Seconds after its end for which the log of a failed call is looked for."""
 _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
-
-
-_TELLING = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
-"""Members that say most: they stand before the others of their object."""
-_ENVELOPE = ("jsonrpc", "id", "method")
-ENVELOPE = "envelope"
-"""Under this name the members around parameters and result are shown."""
-_FOLDED = ("_meta", ENVELOPE)
-
-
-def telling_first(value: Any) -> Any:
-    """A message with its parameters, result or error first, and what is around them as `envelope` at the end.
-
-    Within them arguments and content come first.
-    """
-    if not isinstance(value, dict):
-        return value
-    around = {key: value[key] for key in _ENVELOPE if key in value}
-    inside = {key: _ordered(each) for key, each in value.items() if key not in around}
-    return _ordered(inside) | ({ENVELOPE: around} if around else {})
-
-
-def _ordered(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    first = {key: value[key] for key in _TELLING if key in value}
-    return first | {key: each for key, each in value.items() if key not in first}
 
 
 class TrafficDetail(KnowsFirstSize, Vertical):
@@ -410,7 +388,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             value, problem = changed, ""
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
-        box.query_one(JsonTree).load(telling_first(value), folded=_FOLDED, begin=1)
+        box.query_one(JsonTree).load(telling_first(value), folded=FOLDED, begin=1)
         box.display = frame is not None or exchange.kind is ExchangeKind.REQUEST
 
     def _fill_steps(self, exchange: Exchange) -> None:
@@ -421,7 +399,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             tree.reveal((title,))
 
     def _fill_held(self, exchange: Exchange) -> None:
-        self.query_one("#held JsonTree", JsonTree).load(_held_tree(self.index, exchange))
+        self.query_one("#held JsonTree", JsonTree).load(held_tree(self.index, exchange))
 
     def _fill_http(self, exchange: Exchange) -> None:
         text = http_text(self.index, exchange, self._schema_of(exchange))
@@ -475,16 +453,6 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         return line
 
 
-def _held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
-    """What became of the messages that were held at the desk; of changed ones, what they were and are."""
-    found = dict[str, Any]()
-    for one in held_messages(index, exchange):
-        texts = {"was": one.was, "became": one.now}
-        title = f"{one.side} {one.how} after {duration(one.held_s)}"
-        found[title] = {name: value for name, value in texts.items() if value is not None} or None
-    return found
-
-
 def _missing_text(exchange: Exchange, side: str) -> str:
     """What stands where a message is missing."""
     if side == "request":
@@ -521,169 +489,3 @@ def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
         operation_words(exchange, now),
     ]
     return (one_line(fact) for fact in facts if fact)
-
-
-def failure_text(response: Any) -> str:
-    """What a response says went wrong; empty where it says nothing of the kind."""
-    if not isinstance(response, dict):
-        return ""
-    error, result = response.get("error"), response.get("result")
-    if isinstance(error, dict):
-        return str(error.get("message", ""))
-    content = result.get("content") if isinstance(result, dict) and result.get("isError") is True else None
-    blocks = content if isinstance(content, list) else ()
-    return " ".join(str(each["text"]) for each in blocks if isinstance(each, dict) and "text" in each)
-
-
-LOOK_S = 0.5
-LATE_S = 2.0
-"""Seconds after its end for which the log of a failed call is looked for."""
-MAX_PARTS = 50
-"""Exchanges of an operation that are laid out; the newest."""
-_VERDICT_STYLES = {
-    HeaderVerdict.GOOD: "$text-success",
-    HeaderVerdict.BAD: "$text-error",
-    HeaderVerdict.OPEN: "$text-muted",
-}
-
-
-def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
-    """Request and response of an exchange and its parts; says so where there was no HTTP."""
-    ones = [whole, *(index.exchange(row) for row in whole.parts[-MAX_PARTS:])]
-    blocks: list[Content] = []
-    for one in ones:
-        texts = list(_blocks(index, one, schema if one.method == whole.method else None))
-        if texts and len(ones) > 1:
-            texts.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
-        blocks += texts
-    return Content("\n\n").join(blocks) if blocks else Content("This did not pass over HTTP.")
-
-
-def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
-    """Request, then response, as far as there are any; what came by POST is compared with its body."""
-    asked = None if one.request is None else http_checked(index, one, one.request, schema)
-    if asked is not None and asked[0].startswith("POST "):
-        line, headers = asked
-        yield _block(line, sorted(headers, key=_order_of))
-    elif asked is not None:
-        yield from _unchecked_block(index, one, one.request)
-    yield from _unchecked_block(index, one, one.response)
-
-
-def _unchecked_block(index: Index, one: Exchange, frame: int | None) -> Iterator[Content]:
-    if frame is not None and (said := http(index, one, frame)) is not None:
-        yield _block(said[0], [Checked(name, value) for name, value in said[1]])
-
-
-def _block(line: str, headers: list[Checked]) -> Content:
-    return Content("\n").join([Content.styled(clean(line), "bold"), *map(_header_line, headers)])
-
-
-def _header_line(header: Checked) -> Content:
-    """One header with glyph and words, without a value if it is missing; those of the protocol stand out."""
-    style = _VERDICT_STYLES[header.verdict]
-    glyph = header.verdict.value if header.words else " "
-    is_ours = header.name.lower().startswith("mcp-")
-    return Content.assemble(
-        (f"{glyph} ", style),
-        (f"{one_line(header.name)}:", "$text-primary" if is_ours else "$text-muted"),
-        f" {one_line(header.value)}" if header.value else "",
-        (f"  {header.words}" if header.words else "", style),
-    )
-
-
-def _order_of(header: Checked) -> int:
-    """Faults come first, then what was judged, then the rest."""
-    return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
-
-
-MESSAGES = "messages"
-"""The member of a step that holds its request and response."""
-MAX_STEPS = 100
-"""Steps that are laid out; the newest."""
-
-
-def steps(index: Index, whole: Exchange, schema: Any = None) -> dict[str, Any]:
-    """Title -> what was said in that step. `schema` is the called tool's input schema, if it is known."""
-    return {title: _step(index, one, whole, schema) for one, title in _titled(index, whole)}
-
-
-def title_of(index: Index, whole: Exchange, number: int) -> str | None:
-    """The title under which `steps` has an exchange; None when it is not laid out."""
-    return next((title for one, title in _titled(index, whole) if one.number == number), None)
-
-
-def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
-    """The exchanges of an operation in the order they ended, each with its title."""
-    rounds = 0
-    titled: list[tuple[float, Exchange, str]] = []
-    for row in (whole.number, *whole.parts):
-        one = whole if row == whole.number else index.exchange(row)
-        repeats = is_round(one, whole)
-        rounds += repeats
-        what = f"round {rounds}" if repeats and whole.rounds > 1 else one.method
-        begun = "" if one is whole else f"at +{duration(max(0.0, one.started - whole.started))}, "
-        ended = _ended(index, one)
-        titled.append((ended, one, f"{what} #{one.id} · {begun}{_outcome(one, ended)}"))
-    titled.sort(key=lambda step: step[0])
-    return [(one, title) for _, one, title in titled[-MAX_STEPS:]]
-
-
-def _ended(index: Index, one: Exchange) -> float:
-    """When this step alone ended; infinity while it is under way."""
-    kept = None if one.response is None else index.frame(one.response)
-    ended = kept.time if kept else one.ended
-    return inf if ended is None else ended
-
-
-def _outcome(one: Exchange, ended: float) -> str:
-    if ended == inf:
-        return Status.PENDING.value
-    words = Status.ASKS.value if one.rounds > 1 else one.status.value
-    return f"{words} after {duration(max(0.0, ended - one.started))}"
-
-
-def _step(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str, Any]:
-    """A step: first what matters of it, then its whole messages."""
-    repeats = is_round(one, whole)
-    request = _message(index, one, one.request, schema if repeats else None)
-    response = _message(index, one, one.response)
-    if repeats:
-        parts = _answers(request) | _asked(response)
-    elif one.direction is not whole.direction:
-        parts = {"question": _member(request, "params"), "answer": _member(response, "result", "error")}
-    else:
-        parts = {"result": _member(response, "result", "error")}
-    return {**parts, MESSAGES: {"request": request, "response": response}}
-
-
-def _answers(request: Any) -> dict[str, Any]:
-    params = _member(request, "params")
-    answers = params.get("inputResponses") if isinstance(params, Mapping) else None
-    return {} if answers is None else {"answers": answers}
-
-
-def _asked(response: Any) -> dict[str, Any]:
-    result = _member(response, "result", "error")
-    asked = result.get("inputRequests") if isinstance(result, Mapping) else None
-    if not isinstance(asked, Mapping):
-        return {"result": result}
-    return {
-        "questions": {_key(key, question): _member(question, "params") for key, question in asked.items()}
-    }
-
-
-def _key(key: str, question: Any) -> str:
-    method = question.get("method") if isinstance(question, Mapping) else None
-    return f"{key} ({method})" if method else key
-
-
-def _member(value: Any, *names: str) -> Any:
-    """The first of some members a message has; the message itself when it is none."""
-    if not isinstance(value, Mapping):
-        return value
-    return next((value[name] for name in names if name in value), None)
-
-
-def _message(index: Index, one: Exchange, frame: int | None, schema: Any = None) -> Any:
-    return None if frame is None else message(index, one, frame, schema).value
