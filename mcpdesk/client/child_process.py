@@ -46,7 +46,7 @@ class ProgramEnded(Unreachable):
 
     def __init__(self, code: int, last_lines: Sequence[str]) -> None:
         how = f"with exit code {code}" if code >= 0 else f"by {_signal_name(-code)}"
-        said = excerpt(" / ".join(last_lines[-3:]))
+        said = excerpt(" / ".join(line.strip() for line in last_lines[-3:]))
         super().__init__(f"the program ended {how}{f': {said}' if said else ''}")
         self.code = code
         self.last_lines = tuple(last_lines)
@@ -152,7 +152,10 @@ class ProgramRun(asyncio.SubprocessProtocol):
         on_end: Callable[[int, Sequence[str]], None],
     ) -> None:
         self._on_line, self._on_long_line, self._on_log, self._on_end = on_line, on_long_line, on_log, on_end
-        self._framers = {STDOUT: LineFramer(LONGEST_LINE), STDERR: LineFramer(LONGEST_LOG_LINE)}
+        self._framers = {
+            STDOUT: LineFramer(LONGEST_LINE),
+            STDERR: LineFramer(LONGEST_LOG_LINE, keeps_indent=True),
+        }
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
         self._may_write.set()

@@ -148,7 +148,7 @@ class HostedUpstreams:
             {"name": "mcpdesk", "version": __version__},
             next_connection,
             self._questions_of,
-            lambda level, source, text, server: journal.log(level, source, text, "", server),
+            self._keep_line,
             lambda text, failed: journal.notify(text, Severity.ERROR if failed else Severity.INFO),
             self._services.inbox,
             self._settings.connect_timeout_s,
@@ -157,6 +157,9 @@ class HostedUpstreams:
             self._restarted,
             self._watch,
         )
+
+    def _keep_line(self, level: str, source: str, text: str, server: str, at: float | None = None) -> None:
+        self._journal.log(level, source, text, "", server, at=at)
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:
         """What a server may ask: answered in the inbox."""

@@ -99,17 +99,20 @@ class Journal:
         server: str = "",
         trace: str = "",
         call: tuple[int, Id] | None = None,
+        at: float | None = None,
     ) -> None:
         """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace.
 
-        `call` are connection and id of the request it belongs to, where that is known.
+        `call` are connection and id of the request it belongs to, where that is known; `at` is when it was
+        said, in Unix seconds; None: now.
         """
         cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
         tool = ""
         if call is not None and self.origin_of is not None:
             found, tool = self.origin_of(call)
             server = server or found
-        line = LogLine(0, time.time(), level, source, cut, where, server, trace, call, tool)
+        said = time.time() if at is None else at
+        line = LogLine(0, said, level, source, cut, where, server, trace, call, tool)
         self.keep_line(line)
         if call is not None and self.keep_for_call is not None:
             self.keep_for_call(line)

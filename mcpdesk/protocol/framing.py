@@ -10,8 +10,10 @@ DEFAULT_LIMIT = 16 << 20
 class LineFramer:
     """Newline-delimited frames; blank lines are skipped. Pieces are joined once, at the newline."""
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, *, keeps_indent: bool = False) -> None:
+        """`keeps_indent`: the space before a line is part of it, as in a text for people."""
         self.limit = limit
+        self._strip = bytes.rstrip if keeps_indent else bytes.strip
         self.dropped = 0
         """How many oversized lines were skipped so far."""
         self._pieces: list[bytes] = []
@@ -29,12 +31,12 @@ class LineFramer:
             return []
         if not (self._pieces or self._skipping) and len(data) <= self.limit:
             if end == len(data) - 1:
-                line = data.strip()
+                line = self._strip(data)
                 return [line] if line else []
             whole = data.split(b"\n")
             if left := whole.pop():
                 self._hold(left)
-            return [stripped for line in whole if (stripped := line.strip())]
+            return [stripped for line in whole if (stripped := self._strip(line))]
         first, *rest = data.split(b"\n")
         self._hold(first)
         lines = [self._take(), *rest[:-1]]
@@ -48,7 +50,7 @@ class LineFramer:
     def close(self) -> bytes:
         """Return what was left without a newline at the end of the stream; empty when nothing was."""
         left = self._take()
-        return left.strip() if left is not None else b""
+        return self._strip(left) if left is not None else b""
 
     def _hold(self, piece: bytes) -> None:
         if not piece or self._skipping:
@@ -71,7 +73,7 @@ class LineFramer:
         if line is None or len(line) > self.limit:
             self.dropped += 1
             return b""
-        stripped = line.strip()
+        stripped = self._strip(line)
         return stripped or None
 
 

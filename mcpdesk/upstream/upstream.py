@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, ExchangeWatch, Recorder
 from mcpdesk.upstream.offers import Offer, read_offers
+from mcpdesk.upstream.program_log import ProgramLog
 from mcpdesk.upstream.recorded_transport import OPENING, RecordedTransport
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
@@ -97,6 +98,13 @@ class UpstreamStatus(Struct, frozen=True):
     """Grows with every change."""
 
 
+class KeepLine(Protocol):
+    """Keeps a line of the log."""
+
+    def __call__(self, level: str, source: str, text: str, server: str, at: float | None = None) -> None:
+        """`server` is its name, `at` when it was said, in Unix seconds; None: now."""
+
+
 class UpstreamSite(NamedTuple):
     """What a server that is not ours needs of the core it is put on."""
 
@@ -107,8 +115,7 @@ class UpstreamSite(NamedTuple):
     next_connection: Callable[[], int]
     questions: Callable[[str], Callable[[], Questions]]
     """For a server's name: what it may ask now."""
-    log: Callable[[str, str, str, str], None]
-    """Gets level, source, text and the server's name."""
+    log: KeepLine
     notify: Callable[[str, bool], None]
     """Gets a text for the person at the screen, and whether it is about a failure."""
     inbox: Inbox
@@ -144,8 +151,8 @@ class Upstream:
 
     @property
     def program_output(self) -> ProgramEvents:
-        """Takes what runs of its program say besides messages, if it is one."""
-        return ProgramEvents(self._logged, self._strayed)
+        """Takes what runs of its program says besides messages, if it is one."""
+        return ProgramEvents(ProgramLog(self._logged).feed, self._strayed)
 
     def input_schema(self, tool: str) -> JSONObject:
         """What a tool takes, as it was listed last; empty when that is not known."""
@@ -166,9 +173,10 @@ class Upstream:
     async def restart(self) -> None:
         """End the connection, and connect anew."""
         self._site.restarted(self.name)
+        # First, so that the end of its program is told of as no failure.
+        self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         await self._hang_up()
         self._prepare()
-        self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         self.start()
 
     async def log_in(self) -> None:
@@ -343,8 +351,8 @@ class Upstream:
             told = "answered"
         self._steps.append(f"{method}: {told}")
 
-    def _logged(self, line: str) -> None:
-        self._site.log("info", "stderr", line, self.name)
+    def _logged(self, level: str, text: str, began: float) -> None:
+        self._site.log(level, "stderr", text, self.name, began)
 
     def _strayed(self, line: bytes) -> None:
         self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name)

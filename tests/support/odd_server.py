@@ -53,6 +53,7 @@ def text(said: str) -> dict[str, Any]:
 def call(identifier: Any, name: str, arguments: dict[str, Any]) -> None:
     """Answer a call, in the way the tool has."""
     if name == "die":
+        print("ERROR: no more\n  at all", file=sys.stderr, flush=True)
         fail("out of memory", 3)
     if name == "ask":
         send(id="q", method="elicitation/create", params={"message": "Who?", "requestedSchema": FORM})

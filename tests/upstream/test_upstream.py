@@ -122,9 +122,14 @@ async def test_a_program_that_dies_is_told_of_and_started_again_by_the_next_call
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
         died = await call(desk, "die")
-        assert died["message"] == "the program ended with exit code 3: it begins / out of memory"
+        assert (
+            died["message"] == "the program ended with exit code 3: ERROR: no more / at all / out of memory"
+        )
         assert upstream(desk).state == "ended" and view(desk).problems == (died["message"],)
         assert any("out of memory" in notice.text for notice in desk.notices())
+        await until(
+            lambda: ("error", "ERROR: no more\n  at all") in [(line.level, line.text) for line in desk.logs()]
+        )
         assert (await call(desk, "echo", text="back"))["content"][0]["text"] == "back"
         await until(lambda: upstream(desk).state == "ready")
 
@@ -146,6 +151,8 @@ async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: 
         await until(lambda: upstream(desk).state == "ready")
         program.write_text(program.read_text().replace('"grow"', '"shrink"', 1))
         await until(lambda: "shrink" in names(desk))
+        told = "odd: a file of it changed, so it is started again"
+        assert [notice.text for notice in desk.notices()] == [told], "an end that we caused is no failure"
 
 
 @pytest.mark.parametrize(

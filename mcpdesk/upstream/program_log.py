@@ -1,0 +1,126 @@
+"""The stderr of a program as entries of a log: each with its level, and a traceback whole.
+
+Knows how programs in common languages write their logs, and nothing of where entries are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+
+QUIET_S = 0.1
+"""An entry that could go on is over after so many seconds without a line."""
+MOST_LINES = 150
+"""Lines of an entry that are kept: the first half from its beginning, the others from its end."""
+_LEVELS = {
+    "trace": "debug",
+    "warn": "warning",
+    "err": "error",
+    "severe": "error",
+    "fatal": "critical",
+    **{level: level for level in ("debug", "info", "notice", "warning", "error", "critical", "alert")},
+}
+"""What programs write -> the level of the specification."""
+_WORD = "|".join(_LEVELS)
+_UPPER = _WORD.upper()
+_FORMATS = (
+    re.compile(
+        rf"[\W\d_TZ]*({_UPPER})(?![\w.])"
+    ),  # ERROR:, [ERROR], 12:03:40 ERROR, 2026-11-26T12:03:40Z ERROR
+    re.compile(
+        rf"[\W\d_TZ]*\[({_WORD})\]|[\W\d_TZ]*({_WORD}):\s", re.IGNORECASE
+    ),  # [error], error: no such file
+    re.compile(
+        rf".{{1,80}}?(?: - | \| |\] )\W?({_UPPER})(?![\w.])"
+    ),  # 12:03:40 - my.logger - ERROR - no such file
+    re.compile(
+        rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE
+    ),  # JSON, level=error
+)
+_HARMLESS = ("debug", "info", "notice")
+"""Levels of entries that no traceback belongs to."""
+_TRACEBACK = re.compile(r"\W*(?:Exception Group )?Traceback \(most recent call")
+"""How one begins; rich draws a box around it."""
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_BOX = ("│", "╭", "╰", "┌", "└", "|", "+")
+
+
+class ProgramLog:
+    """Makes entries of the lines of one program; used on one loop."""
+
+    def __init__(self, keep: Callable[[str, str, float], None]) -> None:
+        """`keep` gets the level and the text of each entry, and when it began, in Unix seconds."""
+        self._keep = keep
+        self._began = 0.0
+        self._level = ""
+        """Of the entry that could go on; empty while there is none."""
+        self._head: list[str] = []
+        self._tail: deque[str] = deque(maxlen=MOST_LINES // 2)
+        self._count = 0
+        self._is_traceback = False
+        """Whether the lines of a traceback go on: the one that names the exception ends it."""
+        self._indent = 0
+        """How far it is indented, that line included."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, line: str) -> None:
+        """Take one line."""
+        if not (self._level and self._goes_on(line)):
+            self.flush()
+            level = level_of(line)
+            if not level:
+                self._keep("info", line, time.time())
+                return
+            self._level, self._began, self._is_traceback = level, time.time(), False
+            if _TRACEBACK.match(line):
+                self._begin_traceback(line)
+        self._add(line)
+        self._wait()
+
+    def flush(self) -> None:
+        """Keep the entry that could go on: nothing more comes of it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._level:
+            left_out = self._count - len(self._head) - len(self._tail)
+            told = [f"… {left_out} lines left out"] if left_out else []
+            level, text = self._level, "\n".join([*self._head, *told, *self._tail])
+            self._level, self._head, self._count = "", [], 0
+            self._tail.clear()
+            self._keep(level, text, self._began)
+
+    def _add(self, line: str) -> None:
+        self._count += 1
+        (self._head if len(self._head) < MOST_LINES // 2 else self._tail).append(line)
+
+    def _wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(QUIET_S, self.flush)
+
+    def _goes_on(self, line: str) -> bool:
+        """Whether a line belongs to the entry before it."""
+        inner = line.lstrip()
+        indent, is_drawn = len(line) - len(inner), inner.startswith(_BOX)
+        if _TRACEBACK.match(line):
+            self._begin_traceback(line)
+            return self._level not in _HARMLESS
+        if self._is_traceback:
+            self._is_traceback = is_drawn or indent > self._indent
+            return self._is_traceback or not level_of(line)
+        return not level_of(line) and (indent > 0 or is_drawn or inner.startswith(_CHAINED))
+
+    def _begin_traceback(self, line: str) -> None:
+        self._is_traceback, self._indent = True, len(line) - len(line.lstrip())
+
+
+def level_of(line: str) -> str:
+    """The level that a line says it has, as the specification names it; empty when it says none."""
+    if _TRACEBACK.match(line):
+        return "error"
+    found = next(filter(None, (form.match(line) for form in _FORMATS)), None)
+    return _LEVELS[next(filter(None, found.groups())).lower()] if found else ""
