@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mcpdesk.link.values import LogLine
+from mcpdesk.paths import sample_servers
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.screens import logs
+from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.log_histogram import CLOCK_CELLS, Bar, LogHistogram, bars_of
-from mcpdesk.tui.screens.logs import LogFilter, LogList, LogsPane, rank
+from mcpdesk.tui.screens.logs import MOST_UNFOLDED, LogFilter, LogList, LogsPane, rank
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
+from tests.support.desk import running_desk
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
 from tests.support.traffic import IN, OUT, call, connection, text
 from tests.support.widgets import until
@@ -55,6 +60,15 @@ async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
             counts.append(pane.listing.shown)
             await pilot.press("l")
         assert counts == [6, 5, 3, 3, 1] and pane.listing.shown == 6
+        pane.query_one(LogList).lines = [line for line in link.log_lines if rank(line.level) < rank("notice")]
+        await pilot.press("l", "l")
+        await pilot.pause()
+        assert "level notice+" in status(pane) and not pane.listing.shown
+        assert "level notice and above.\nEsc shows all" in str(pane.query_one(".empty", Static).content)
+        assert "l level" in app.main.query_one(DeskFooter).render().plain
+        await pilot.press("l", "l", "l")
+        await pilot.pause()
+        assert "level debug+" in status(pane) and pane.listing.shown
 
 
 @pytest.mark.parametrize(
@@ -237,6 +251,10 @@ async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
             "HandlerError: no money (+2 lines)",
         ),
         ('  File "/s/a.py", line 3', 'File "/s/a.py", line 3'),
+        (
+            "╭─ Traceback (most recent call last) ─╮\n│ weather.py:30 │\n╰───╯\nKeyError: 'Ys'",
+            "KeyError: 'Ys' (+3 lines)",
+        ),
     ],
 )
 async def test_of_a_stack_the_row_says_what_happened(words: str, told: str) -> None:
@@ -267,6 +285,25 @@ async def test_the_lines_of_an_error_are_unfolded_and_the_cursor_passes_over_the
         assert rows.row_count == 4
         await pilot.press("k", "j")
         assert rows.following
+
+
+async def test_of_a_long_error_its_first_lines_and_the_last_are_shown() -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 12)):
+        rows = app.query_one(LogList)
+        rows.extend([entry(0, "error", text="\n".join(f"line {n}" for n in range(100)))])
+        shown = ["".join(part for part, _ in rows.spans(at, 80)).rstrip() for at in range(rows.row_count)]
+        assert len(shown) == 1 + MOST_UNFOLDED and shown[-3].endswith("│ line 28")
+        assert shown[-2].endswith("│ … 70 more lines: enter") and shown[-1].endswith("│ line 99")
+
+
+async def test_a_rejected_call_is_logged_as_its_own() -> None:
+    async with running_desk(sample_servers() / "hello") as desk:
+        called = desk.request("hello", "tools/call", {"name": "greet", "arguments": {}})
+        assert (await asyncio.wrap_future(called.outcome)).result is not None
+        [line] = [line for line in desk.logs() if line.call is not None]
+        assert (line.level, line.source, line.server) == ("notice", "greet", "hello")
+        assert line.text.startswith("Invalid arguments for greet:\n- ") and "name" in line.text
 
 
 async def test_from_a_line_to_its_call_and_back() -> None:
@@ -302,6 +339,10 @@ async def test_from_a_line_to_its_call_and_back() -> None:
         await pilot.press("c")
         await pilot.pause()
         assert app.main.shown == "logs" and "no client's call ran then" in toasts(app)[-1]
+        link.log_lines.clear()
+        await pilot.press("2", "c")
+        await pilot.pause()
+        assert app.main.shown == "traffic" and "Nothing was logged" in toasts(app)[-1]
 
 
 async def test_what_was_logged_when_is_drawn_by_level_and_a_click_goes_there() -> None:

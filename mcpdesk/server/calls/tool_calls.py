@@ -199,6 +199,9 @@ class ToolCalls:
             raise
         plan.figure.count(ended.how, began)
         call.outcome = ended.how
+        if ended.how is OutcomeKind.INVALID_ARGUMENTS:
+            name, text = plan.tool.name, ended.body["content"][0]["text"]
+            self._services.log("notice", name, text, "", self._server.name, call.trace.id, call.place)
         return ended
 
     def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:

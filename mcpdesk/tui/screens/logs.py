@@ -81,7 +81,7 @@ def rank(level: str) -> int:
 REPLICA_CELLS = 10
 """Of the name of the replica, where there are several."""
 MOST_UNFOLDED = 30
-"""Lines of one entry that are shown below it; Enter shows all."""
+"""Lines of one entry that are shown below it, the last one among them; Enter shows all."""
 
 
 class LogList(RowList[LogLine]):
@@ -156,8 +156,11 @@ class LogList(RowList[LogLine]):
         line, part = self.rows[index], self._parts[index]
         if part:
             below = _below(_shown(line.text))
-            last = part == MOST_UNFOLDED < len(below)
-            text = f"… {len(below) - part + 1} more lines: enter" if last else below[part - 1]
+            text = below[part - 1]
+            if len(below) > MOST_UNFOLDED and part == MOST_UNFOLDED - 1:
+                text = f"… {len(below) - part} more lines: enter"
+            elif len(below) > MOST_UNFOLDED == part:
+                text = below[-1]
             yield " " * (24 if width >= 70 else 12), ""
             yield "│ ", "lines--muted"
             yield (
@@ -223,6 +226,18 @@ class LogList(RowList[LogLine]):
         self.post_message(self.Moved())
 
 
+def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
+    """The lines of a call; where none names it, those that its server wrote meanwhile."""
+    call, ended = (exchange.connection, exchange.id), exchange.ended or time.time()
+    meanwhile = [
+        line
+        for line in lines
+        if line.call == call
+        or (exchange.started <= line.time <= ended and line.server in (exchange.server, ""))
+    ]
+    return [line for line in meanwhile if line.call == call] or meanwhile
+
+
 @lru_cache(maxsize=2_000)
 def _shown(text: str) -> str:
     """What a line says, secrets masked: it may be copied, or seen by others."""
@@ -242,7 +257,7 @@ def _below(text: str) -> list[str]:
 
 
 def _is_stack(first: str) -> bool:
-    return first.lstrip().startswith(('File "', "Traceback (most recent"))
+    return first.lstrip(" ╭─┌").startswith(('File "', "Traceback (most recent"))
 
 
 class LogsPane(FilterPane):
@@ -254,7 +269,7 @@ class LogsPane(FilterPane):
         & > .status { height: 1; color: $text-muted; background: $surface; padding: 0 1; text-wrap: nowrap; }
         & > .empty { display: none; height: 1fr; content-align: center middle; color: $text-muted; }
         &.-empty > .empty { display: block; }
-        &.-empty > LogList { display: none; }
+        &.-empty > LogList { height: 1; }
         & > VerticalScroll {
             display: none; height: auto; max-height: 40%; border-top: solid $border-blurred; padding: 0 1;
         }
@@ -384,24 +399,18 @@ class LogsPane(FilterPane):
     def show_lines_of(self, exchange: Exchange) -> None:
         """Show only the lines of a call; where none names it, select the first its server wrote meanwhile."""
         self.show_view(self.link.view())
-        call = (exchange.connection, exchange.id)
-        if any(line.call == call for line in self.listing.lines):
+        found = lines_of(self.listing.lines, exchange)
+        if not found:
+            return
+        if (call := found[0].call) == (exchange.connection, exchange.id):
             self._narrow(call=call, level=LEVELS[0], source="", words=())
             self.listing.cursor = 0
             return
         self._narrow(call=None)
-        ended = exchange.ended or time.time()
-        meanwhile = (
-            at
-            for at, line in enumerate(self.listing.rows)
-            if exchange.started <= line.time <= ended and line.server in (exchange.server, "")
-        )
-        at = next(meanwhile, None)
-        if at is None:
-            self.notify("Nothing was logged while this call ran.", markup=False)
-        else:
-            self.listing.cursor = at
-            self.listing.cursor_was_moved()
+        if found[0] not in self.listing.entries:
+            self.listing.narrow(LogFilter())
+        self.listing.cursor = self.listing.rows.index(found[0])
+        self.listing.cursor_was_moved()
 
     @on(LogList.Opened)
     def action_details(self) -> None:
@@ -441,7 +450,7 @@ class LogsPane(FilterPane):
         self.query_one(".status", Static).update(_status(rows))
         self.set_class(not rows.rows, "-empty")
         if not rows.rows:
-            self.query_one(".empty", Static).update(_empty(bool(rows.lines)))
+            self.query_one(".empty", Static).update(_empty(rows))
         if self.has_class("-detail"):
             self.query_one("VerticalScroll Static", Static).update(_detail(chosen))
 
@@ -466,8 +475,12 @@ def _status(rows: LogList) -> Content:
     return Content(" · ".join(pieces))
 
 
-def _empty(hidden: bool) -> Content:
-    if hidden:
+def _empty(rows: LogList) -> Content:
+    level = rows.filter.level
+    if rows.lines and level != LEVELS[0]:
+        told = f"No line passes the filter, which shows level {level} and above."
+        return Content(f"{told}\nEsc shows all, l the lines of the next level.")
+    if rows.lines:
         return Content("No line passes the filter. Esc shows all.")
     return Content(
         "Nothing was said yet.\n"

@@ -274,7 +274,12 @@ class TrafficPane(FilterPane):
     async def action_logs(self) -> None:
         """Show the log lines of the chosen call."""
         if (chosen := self._chosen()) is not None:
+            from mcpdesk.tui.screens.logs import lines_of  # imported at the first visit of Logs
+
             exchange = self.link.traffic.exchange(chosen)
+            if not lines_of(self.link.logs(), exchange):
+                self.notify("Nothing was logged while this call ran.", markup=False)
+                return
             await self.app.main.show_screen("logs")
             cast("LogLines", self.app.main.pane).show_lines_of(exchange)
 
