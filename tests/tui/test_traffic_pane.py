@@ -127,6 +127,23 @@ async def test_a_small_screen_shows_why_a_call_failed_with_what_and_where() -> N
 
 
 @pytest.mark.slow
+async def test_any_part_of_the_details_gives_all_of_them_the_screen_and_says_how_to_get_back() -> None:
+    async with running(size=(80, 24)) as (app, pilot, pane):
+        await pilot.press("g", "enter", "enter")
+        pages = [pane.detail.query_one(".request JsonTree"), pane.detail.query_one("#http")]
+        for page, back in zip(pages, ("z", "escape"), strict=True):
+            app.main.set_focus(page)
+            await pilot.press("z")
+            await until(pilot, lambda: pane.detail.size.height > 15 and shows(pilot, "z: back to the list"))
+            assert app.main.maximized is pane.detail and shows(pilot, "initialize")
+            await pilot.press(back)
+            await until(pilot, lambda: pane.detail.size.height < 15)
+            pane.detail.action_show_tab(1)
+            await pilot.pause()
+        assert not shows(pilot, "z: back to the list") and pane.detail.display
+
+
+@pytest.mark.slow
 async def test_nothing_is_opened_while_the_filter_lets_nothing_pass() -> None:
     async with running() as (app, pilot, pane):
         await pilot.press("g")

@@ -532,7 +532,12 @@ class MainScreen(Screen[None]):
         if self.maximized:
             self.minimize()
         elif self.focused is not None:
-            self.maximize(self.focused)
+            around = (one for one in self.focused.ancestors_with_self if isinstance(one, Widget))
+            part = next((one for one in around if one.allow_maximize), None)
+            if part is None:
+                self.notify("This part has no larger view.", markup=False)
+            elif self.maximize(part):
+                self.notify("z brings the other parts back.", markup=False)
 
     @work
     async def action_jump(self) -> None:

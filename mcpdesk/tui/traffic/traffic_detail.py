@@ -79,6 +79,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     """Shows an exchange, or says how to choose one. `schema_of` gives the input schema of a called tool."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic_detail")
+    ALLOW_MAXIMIZE = True  # as a whole: a part of it says little without the others
     DEFAULT_CSS = """
     TrafficDetail {
         & > .title { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -417,7 +418,8 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         tree.load(events or "no progress and no log messages came with it")
 
     def _show_facts(self, exchange: Exchange) -> None:
-        self._show_heading(_title(exchange, time()))
+        back = "  z: back to the list" if self.is_maximized else ""
+        self._show_heading(_title(exchange, time()) + Content.styled(back, "$text-muted"))
         info = self.index.connections.get(exchange.connection)
         facts = [list(_facts(exchange, info.transport if info else "", time()))]
         facts.append(phases_in_words(self.index, exchange, time()))

@@ -213,7 +213,9 @@ class TrafficPane(FilterPane):
 
     def action_back(self) -> None:
         """Esc: from the filter or the details to the list, then close them."""
-        if self.detail.has_focus_within:
+        if self.detail.is_maximized:
+            self.screen.minimize()
+        elif self.detail.has_focus_within:
             self.listing.focus()
         elif self.has_class("-detail") and not self.filter_field.has_focus:
             self.remove_class("-detail")
