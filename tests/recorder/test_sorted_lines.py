@@ -21,6 +21,7 @@ VALUES: dict[str, Callable[[Index, int], object]] = {
     "status": lambda index, line: index.exchange(line).status,
     "what": lambda index, line: (index.exchange(line).method, index.exchange(line).name),
     "peer": lambda index, line: index.exchange(line).peer,
+    "server": lambda index, line: index.exchange(line).server,
     "id": lambda index, line: str(index.exchange(line).id),
     "revision": lambda index, line: index.exchange(line).revision,
 }

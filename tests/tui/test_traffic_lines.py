@@ -13,7 +13,8 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import Summary
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
-from mcpdesk.tui.traffic.traffic_lines import Cell, columns_for, exchange_cells, frame_cells, heading, preview
+from mcpdesk.tui.traffic.line_columns import columns_for
+from mcpdesk.tui.traffic.traffic_lines import Cell, exchange_cells, frame_cells, heading, preview
 from tests.support.traffic import (
     IN,
     OUT,

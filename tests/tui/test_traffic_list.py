@@ -441,6 +441,25 @@ async def test_lines_are_sorted_by_a_column_and_stay_in_their_order() -> None:
         assert tools(app) == ["tool-0", "tool-1", "tool-2", "tool-3"] and app.listing.following
 
 
+@pytest.mark.parametrize("width", [80, 120])
+async def test_the_server_is_named_where_there_are_several_and_room(width: int) -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, server="weather"))
+    recording.frame(1, IN, call(1, "tool-1"))
+    app = ListApp(recording)
+    async with app.run_test(size=(width, 12)) as pilot:
+        app.listing.update_lines()
+        assert "server" not in app.shown()[0] and "weather" not in app.shown()[1]
+        recording.connect(connection(2, server="shop"))
+        recording.frame(2, IN, call(1, "tool-2"))
+        app.listing.update_lines()
+        is_named = width == 120
+        assert ("server" in app.shown()[0], "shop" in app.shown()[2]) == (is_named, is_named)
+        if is_named:
+            await sort_by(pilot, app, "server↑")
+            assert tools(app) == ["tool-2", "tool-1"]
+
+
 async def test_a_click_on_a_title_sorts_and_on_it_again_turns_the_order() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
     async with app.run_test(size=(120, 12)) as pilot:

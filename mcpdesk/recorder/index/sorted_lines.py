@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from time import monotonic, perf_counter, time
 from typing import Any, Final, overload
@@ -40,11 +41,12 @@ SORTABLE = {
     "status": False,
     "what": False,
     "peer": False,
+    "server": False,
     "id": False,
     "revision": False,
 }
 """The columns that lines can be sorted by -> whether the largest comes first."""
-_OF_CONNECTIONS = frozenset({"peer", "revision"})
+_OF_CONNECTIONS = frozenset({"peer", "server", "revision"})
 """The columns whose values connections tell, some of them late."""
 
 Key = Callable[[int], Any]
@@ -318,10 +320,10 @@ def _by_message(index: Index) -> Key:
     return lambda row: labels.get(label[row], ("", ""))
 
 
-def _by_peer(index: Index) -> Key:
+def _by_end(index: Index, end: str) -> Key:
     connection = index.table.connection
-    peers = {number: info.peer for number, info in _connections(index).items()}
-    return lambda row: peers.get(connection[row], "")
+    names = {number: getattr(info, end) for number, info in _connections(index).items()}
+    return lambda row: names.get(connection[row], "")
 
 
 def _by_id(index: Index) -> Key:
@@ -346,7 +348,8 @@ _KEYS: Mapping[str, Callable[[Index], Key]] = {
     "size": _by_size,
     "status": _by_status,
     "what": _by_message,
-    "peer": _by_peer,
+    "peer": partial(_by_end, end="peer"),
+    "server": partial(_by_end, end="server"),
     "id": _by_id,
     "revision": _by_revision,
 }

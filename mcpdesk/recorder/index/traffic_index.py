@@ -79,8 +79,8 @@ class Index:
         """Names of headers to mask besides those known to be secret."""
         self.former_replicas: frozenset[str] = frozenset()
         """Of several machines, those that have ended."""
-        self._replicas_seen = (0, False)
-        """How many connections were looked through for one with a replica, and whether one was found."""
+        self._ends_seen = (0, False, False)
+        """How many connections were looked through, whether one has a replica, and whether servers differ."""
         self.reveals_secrets = False
         """Whether messages and headers are shown as they were, nothing masked."""
         self.version = 0
@@ -243,11 +243,21 @@ class Index:
     @property
     def has_replicas(self) -> bool:
         """Whether this is the traffic of several machines."""
-        count, found = self._replicas_seen
-        if not found and count != len(self.connections):
-            found = any(info.replica for info in list(self.connections.values()))
-            self._replicas_seen = len(self.connections), found
-        return found
+        return self._look_at_ends()[1]
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether this is the traffic of several servers."""
+        return self._look_at_ends()[2]
+
+    def _look_at_ends(self) -> tuple[int, bool, bool]:
+        count, has_replicas, has_servers = self._ends_seen
+        if count != len(self.connections) and not (has_replicas and has_servers):
+            infos = list(self.connections.values())
+            has_replicas = has_replicas or any(info.replica for info in infos)
+            has_servers = has_servers or len({info.server for info in infos if info.server}) > 1
+            self._ends_seen = len(infos), has_replicas, has_servers
+        return self._ends_seen
 
     @property
     def marks(self) -> Sequence[HeldMark]:

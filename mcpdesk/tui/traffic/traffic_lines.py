@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from time import time
 
@@ -24,6 +24,7 @@ from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Direction, F
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
+from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_for
 from mcpdesk.tui.traffic.waterfall import Waterfall
 
 Cell = tuple[str, str]
@@ -43,114 +44,6 @@ class Fold(Enum):
     CLOSED = "▸"
     OPEN = "▾"
     BELOW = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LineColumn:
-    """A column as wide as `width` cells, and a gap after it; width 0 takes what is left."""
-
-    name: str
-    width: int
-    title: str
-    right: bool = False
-    has_replica: bool = False
-    """Whether the name of the replica stands first in it."""
-
-
-_ALL = (
-    LineColumn("mark", 1, ""),
-    LineColumn("time", 12, "time"),
-    LineColumn("replica", 10, "replica"),
-    LineColumn("peer", 14, "peer"),
-    LineColumn("way", 1, ""),
-    LineColumn("what", 0, "message"),
-    LineColumn("id", 6, "id", right=True),
-    LineColumn("status", 9, "status"),
-    LineColumn("took", 8, "took", right=True),
-    LineColumn("size", 8, "size", right=True),
-    LineColumn("revision", 20, "revision, era"),
-)
-_RAW = (*_ALL[:5], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[9:])
-_REPLICA_BEFORE_PEER = 9
-"""Cells of the replica's name where it stands before the peer."""
-_KEEPS_REPLICA = 60
-"""Cells of a line from which on the replica, and the peer behind it, stay."""
-REPLICA_CELLS = 8
-"""Cells that the column of the peer gets more where it begins with the replica."""
-_ROOMY, _ROOMY_RAW = 52, 60
-"""Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
-_ENOUGH, _ENOUGH_RAW = 40, 44
-"""Cells that they keep while less important columns go."""
-_FOR_THE_PEER = 4
-"""Cells of those that go before nothing is left of the peer."""
-_GIVE_WAY = (
-    ("revision", 10, "revision"),
-    ("revision", 5, "rev"),
-    ("revision", 0, ""),
-    ("time", 8, "time"),
-    ("id", 0, ""),
-    ("replica", 0, ""),
-    ("peer", 11, "peer"),
-    ("size", 0, ""),
-    ("frame", 0, ""),
-    ("time", 0, ""),
-    ("peer", 8, "peer"),
-    ("peer", 0, ""),
-    ("status", 2, "status"),
-    ("took", 0, ""),
-)
-"""Which column becomes narrower or goes (width 0), in this order, as the room shrinks; and its title then."""
-
-
-def columns_for(
-    width: int, *, raw: bool = False, keeps_time: bool = False, has_replicas: bool = False
-) -> tuple[LineColumn, ...]:
-    """The columns a line of `width` cells has room for; the one of width 0 is given what is left.
-
-    `width` is the list's: 72 cells on a terminal of 120 while the details stand beside it. Where there is no
-    room for the column of replicas, their name stands before the peer.
-    """
-    columns = [column for column in (_RAW if raw else _ALL) if has_replicas or column.name != "replica"]
-    roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
-    for name, narrower, title in _GIVE_WAY:
-        least = roomy if name == "revision" else enough - _FOR_THE_PEER * ((name, narrower) == ("peer", 0))
-        if _left(columns, width) >= least:
-            break
-        if keeps_time and (name, narrower) == ("time", 0):
-            continue
-        at = next((at for at, column in enumerate(columns) if column.name == name), None)
-        if at is not None and columns[at].has_replica and not narrower and width >= _KEEPS_REPLICA:
-            break
-        if at is not None:
-            width_of = narrower + REPLICA_CELLS * (columns[at].has_replica and bool(narrower))
-            columns[at : at + 1] = [replace(columns[at], width=width_of, title=title)] * bool(narrower)
-        if name == "replica" and has_replicas:
-            at = next(at for at, column in enumerate(columns) if column.name == "peer")
-            columns[at] = replace(columns[at], width=columns[at].width + REPLICA_CELLS, has_replica=True)
-    left = max(1, _left(columns, width))
-    return tuple(column if column.width else replace(column, width=left) for column in columns)
-
-
-def bar_columns(width: int) -> tuple[LineColumn, ...]:
-    """The columns beside the bars of the waterfall, which take what is left of `width` cells."""
-    columns = [
-        LineColumn("mark", 1, ""),
-        LineColumn("way", 1, ""),
-        LineColumn("what", min(44, max(16, width // 3)), "message"),
-        LineColumn("status", 9 if width >= _WIDE_BARS else 1, "status" if width >= _WIDE_BARS else ""),
-        LineColumn("took", 8, "took", right=True),
-        LineColumn("bar", 0, ""),
-    ]
-    columns[-1] = replace(columns[-1], width=max(1, _left(columns, width)))
-    return tuple(columns)
-
-
-_WIDE_BARS = 90
-"""Cells from which the status stands in words beside the bars."""
-
-
-def _left(columns: list[LineColumn], width: int) -> int:
-    return width - sum(column.width for column in columns) - (len(columns) - 1)
 
 
 def heading(columns: tuple[LineColumn, ...]) -> list[Cell]:
@@ -199,6 +92,10 @@ _BY_MOCK: Cell = ("M", "traffic--warn")
 """Stands in the first cell of an exchange of which a message was changed at the desk, or answered there."""
 
 
+_REPLICA_BEFORE_PEER = 9
+"""Cells of the replica's name where it stands before the peer."""
+
+
 def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
     """The name of a replica, marked once that has ended."""
     name = _short_replica(replica, _REPLICA_BEFORE_PEER) if after else replica
@@ -234,6 +131,8 @@ def _cells(
             return [replica_cell(exchange.replica, former, " "), (exchange.peer, "traffic--peer")]
         case "peer":
             return [(exchange.peer, "traffic--peer")]
+        case "server":
+            return [(exchange.server, "traffic--muted")]
         case "way":
             arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
             return [(arrows[exchange.direction], _WAY_STYLES[exchange.direction])]
@@ -273,6 +172,7 @@ def frame_cells(
         "mark": ("●" if marked else "", "traffic--mark"),
         "time": _time(frame.time, zero),
         "peer": (connection.peer if connection else "", "traffic--peer"),
+        "server": (connection.server if connection else "", "traffic--muted"),
         "way": ("→←"[frame.direction], _WAY_STYLES[frame.direction]),
         "bytes": (mask_text(preview(frame.data)), ""),
         "frame": (str(frame.number), "traffic--muted"),
@@ -529,16 +429,23 @@ class TrafficStrips:
     def fit(self, width: int, raw: bool) -> None:
         """Lay the columns out for a widget of `width` cells."""
         widget, has_zero = self._widget, self.zero is not None
-        bars, has_replicas = self._waterfall.is_on and not raw, self._index.has_replicas
+        bars, index = self._waterfall.is_on and not raw, self._index
+        has_replicas, has_servers = index.has_replicas, index.has_servers
         filters, background = tuple(widget.get_line_filters()), widget.background_colors[1]
-        fitted = (width, raw, bars, has_zero, has_replicas, filters, background)
+        fitted = (width, raw, bars, has_zero, has_replicas, has_servers, filters, background)
         if fitted != self._fitted:
             self._fitted, self._width, self._has_bars = fitted, width, bars
             self._filters, self._background = filters, background
             self._columns = (
                 bar_columns(width - 2)
                 if bars
-                else columns_for(width - 2, raw=raw, keeps_time=has_zero, has_replicas=has_replicas)
+                else columns_for(
+                    width - 2,
+                    raw=raw,
+                    keeps_time=has_zero,
+                    has_replicas=has_replicas,
+                    has_servers=has_servers,
+                )
             )
             self._drawn.clear()
 

@@ -1,0 +1,120 @@
+"""The columns of the traffic, their widths, and the order in which they give way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class LineColumn:
+    """A column as wide as `width` cells, and a gap after it; width 0 takes what is left."""
+
+    name: str
+    width: int
+    title: str
+    right: bool = False
+    has_replica: bool = False
+    """Whether the name of the replica stands first in it."""
+
+
+_ALL = (
+    LineColumn("mark", 1, ""),
+    LineColumn("time", 12, "time"),
+    LineColumn("replica", 10, "replica"),
+    LineColumn("peer", 14, "peer"),
+    LineColumn("server", 10, "server"),
+    LineColumn("way", 1, ""),
+    LineColumn("what", 0, "message"),
+    LineColumn("id", 6, "id", right=True),
+    LineColumn("status", 9, "status"),
+    LineColumn("took", 8, "took", right=True),
+    LineColumn("size", 8, "size", right=True),
+    LineColumn("revision", 20, "revision, era"),
+)
+_RAW = (*_ALL[:6], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[10:])
+_KEEPS_REPLICA = 60
+"""Cells of a line from which on the replica, and the peer behind it, stay."""
+REPLICA_CELLS = 8
+"""Cells that the column of the peer gets more where it begins with the replica."""
+_ROOMY, _ROOMY_RAW = 52, 60
+"""Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
+_ENOUGH, _ENOUGH_RAW = 40, 44
+"""Cells that they keep while less important columns go."""
+_FOR_THE_PEER = 4
+"""Cells of those that go before nothing is left of the peer."""
+_GIVE_WAY = (
+    ("revision", 10, "revision"),
+    ("revision", 5, "rev"),
+    ("revision", 0, ""),
+    ("time", 8, "time"),
+    ("server", 8, "server"),
+    ("id", 0, ""),
+    ("replica", 0, ""),
+    ("peer", 11, "peer"),
+    ("server", 0, ""),
+    ("size", 0, ""),
+    ("frame", 0, ""),
+    ("time", 0, ""),
+    ("peer", 8, "peer"),
+    ("peer", 0, ""),
+    ("status", 2, "status"),
+    ("took", 0, ""),
+)
+"""Which column becomes narrower or goes (width 0), in this order, as the room shrinks; and its title then."""
+
+
+def columns_for(
+    width: int,
+    *,
+    raw: bool = False,
+    keeps_time: bool = False,
+    has_replicas: bool = False,
+    has_servers: bool = False,
+) -> tuple[LineColumn, ...]:
+    """The columns a line of `width` cells has room for; the one of width 0 is given what is left.
+
+    `width` is the list's: 72 cells on a terminal of 120 while the details stand beside it. Where there is no
+    room for the column of replicas, their name stands before the peer.
+    """
+    left_out = {name for name, there in (("replica", has_replicas), ("server", has_servers)) if not there}
+    columns = [column for column in (_RAW if raw else _ALL) if column.name not in left_out]
+    roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
+    for name, narrower, title in _GIVE_WAY:
+        least = roomy if name == "revision" else enough - _FOR_THE_PEER * ((name, narrower) == ("peer", 0))
+        if _left(columns, width) >= least:
+            break
+        if keeps_time and (name, narrower) == ("time", 0):
+            continue
+        at = next((at for at, column in enumerate(columns) if column.name == name), None)
+        if at is not None and columns[at].has_replica and not narrower and width >= _KEEPS_REPLICA:
+            break
+        if at is not None:
+            width_of = narrower + REPLICA_CELLS * (columns[at].has_replica and bool(narrower))
+            columns[at : at + 1] = [replace(columns[at], width=width_of, title=title)] * bool(narrower)
+        if name == "replica" and has_replicas:
+            at = next(at for at, column in enumerate(columns) if column.name == "peer")
+            columns[at] = replace(columns[at], width=columns[at].width + REPLICA_CELLS, has_replica=True)
+    left = max(1, _left(columns, width))
+    return tuple(column if column.width else replace(column, width=left) for column in columns)
+
+
+def bar_columns(width: int) -> tuple[LineColumn, ...]:
+    """The columns beside the bars of the waterfall, which take what is left of `width` cells."""
+    columns = [
+        LineColumn("mark", 1, ""),
+        LineColumn("way", 1, ""),
+        LineColumn("what", min(44, max(16, width // 3)), "message"),
+        LineColumn("status", 9 if width >= _WIDE_BARS else 1, "status" if width >= _WIDE_BARS else ""),
+        LineColumn("took", 8, "took", right=True),
+        LineColumn("bar", 0, ""),
+    ]
+    columns[-1] = replace(columns[-1], width=max(1, _left(columns, width)))
+    return tuple(columns)
+
+
+_WIDE_BARS = 90
+"""Cells from which the status stands in words beside the bars."""
+
+
+def _left(columns: list[LineColumn], width: int) -> int:
+    return width - sum(column.width for column in columns) - (len(columns) - 1)
