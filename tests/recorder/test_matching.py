@@ -7,6 +7,7 @@ import pytest
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
+from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT, HeldMark
 from tests.support.traffic import IN, busy_recording, connection, request, settle
 
 
@@ -81,3 +82,41 @@ def test_a_tool_is_found_by_every_name_of_its_call() -> None:
 )
 def test_what_a_filter_finds(query: str, lines: list[str]) -> None:
     assert found(query) == lines
+
+
+def test_what_became_of_messages_at_the_desk_is_found_also_when_that_is_known_later() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    hows = ("passed on", "changed", BY_HAND, "dropped", BY_MOCK, f"delayed {FAULT} 1", "")
+    for number, how in enumerate(hows):
+        recording.frame(1, IN, request(number, "tools/call", {"name": how or "waits"}))
+    recording.frame(1, IN, b'{"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}')
+    settle(recording)
+    index = recording.index
+    words = ("held", "changed", "answered|dropped", "mocked", "faulty", "held|mocked")
+    views = {word: View(index, parse(f"is:{word}", 0.0)) for word in words}
+    others = View(index, parse("not is:held", 0.0))
+    for view in (*views.values(), others):
+        view.advance(5)
+    assert not any(view.lines for view in views.values()) and len(others.lines) == len(hows) + 1
+    for number, how in enumerate(hows):
+        if how:
+            started = index.exchange(number).started
+            recording.mark(HeldMark(1, IN, number, started, 0.0, how, "{}"))
+    told = "notifications/roots/list_changed"
+    recording.mark(HeldMark(1, IN, told, index.exchange(len(hows)).started, 0.0, f"{told} dropped", "{}"))
+    index.held = {(1, 6)}
+    found_by = {}
+    for word, view in views.items():
+        view.advance(5)
+        found_by[word] = [index.exchange(line).name or index.exchange(line).method for line in view.lines]
+    assert found_by == {
+        "held": ["passed on", "changed", BY_HAND, "dropped", "waits", told],
+        "changed": ["changed"],
+        "answered|dropped": [BY_HAND, "dropped", told],
+        "mocked": [BY_MOCK],
+        "faulty": [f"delayed {FAULT} 1"],
+        "held|mocked": ["passed on", "changed", BY_HAND, "dropped", BY_MOCK, "waits", told],
+    }
+    others.advance(5)
+    assert [index.exchange(line).name for line in others.lines] == [BY_MOCK, f"delayed {FAULT} 1"]

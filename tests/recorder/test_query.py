@@ -45,6 +45,7 @@ NOW = 1_764_000_000.0
         ("status:pending|late", Field("status", ("pending", "late"))),
         ("status:error", Field("status", ("error", "tool-error"))),
         ("kind:notification", Field("kind", ("notification",))),
+        ("is:changed|mocked", Field("is", ("changed", "mocked"))),
         ("dir:in", Field("dir", ("in",))),
         ("id:42", Field("id", ("42",))),
         ('id:"42"', Field("id", ('"42',))),

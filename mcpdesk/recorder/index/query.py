@@ -3,7 +3,7 @@
     user-profile                     bare words search names, peers and the bytes of every frame
     "hello world"                    quotes keep blanks together
     method:tools/call tool:Bash peer:claude server:profiles replica:web-1 dir:in kind:notification
-    status:error|pending id:42 rev:2026-07-28 >200ms <=1s >10kb since:5m since:12:03
+    status:error|pending is:held id:42 rev:2026-07-28 >200ms <=1s >10kb since:5m since:12:03
     not status:ok (tool:Bash or method:resources/)
 
 Fields side by side must all hold; `or` binds weaker than that, `not` stronger. Values match parts of the text
@@ -97,10 +97,19 @@ _STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for statu
 }
 _KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in ExchangeKind}
 _DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
+_AT_DESK: dict[str, tuple[str, ...]] = {
+    word: (word,) for word in ("held", "changed", "answered", "dropped", "mocked", "faulty")
+}
+"""What became of messages at the desk."""
 _OPERATORS = frozenset({"not", "or", "and"})
 TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "replica", "rev")
 """The fields whose values are parts of a text."""
-FIXED_VALUES = {"status": tuple(_STATUSES), "kind": tuple(_KINDS), "dir": tuple(_DIRECTIONS)}
+FIXED_VALUES = {
+    "status": tuple(_STATUSES),
+    "is": tuple(_AT_DESK),
+    "kind": tuple(_KINDS),
+    "dir": tuple(_DIRECTIONS),
+}
 """The fields that have only these values."""
 
 _TOKEN = re.compile(
@@ -292,6 +301,7 @@ _FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = {
     **dict.fromkeys(TEXT_FIELDS, _texts),
     "id": _ids,
     "status": _one_of(_STATUSES),
+    "is": _one_of(_AT_DESK),
     "kind": _one_of(_KINDS),
     "dir": _one_of(_DIRECTIONS),
 }

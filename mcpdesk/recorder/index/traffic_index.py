@@ -5,13 +5,14 @@ One reader at a time advances the index with `catch_up`; everything else may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from math import inf
 from threading import Lock
 from time import perf_counter, time
 
-from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, dropped
+from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, Id, dropped
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME
@@ -81,6 +82,8 @@ class Index:
         """Of several machines, those that have ended."""
         self._ends_seen = (0, False, False)
         """How many connections were looked through, whether one has a replica, and whether servers differ."""
+        self.held: Collection[tuple[int, Id | None]] = ()
+        """Connections and ids of exchanges of which a message waits at the desk."""
         self.reveals_secrets = False
         """Whether messages and headers are shown as they were, nothing masked."""
         self.version = 0
@@ -278,6 +281,23 @@ class Index:
         return [
             mark for mark in found if mark.at - mark.held + _CLOSE_S > exchange.started and mark.at < ended
         ]
+
+    def marks_at(self, row: int) -> list[HeldMark]:
+        """The same for the exchange of a row."""
+        if not self._source.marks:
+            return []
+        table = self.table
+        key = table.labels[table.label[row]][0] if table.id[row] is None else table.id[row]
+        return self.marks_of(self.exchange(row)) if self._marks_under(table.connection[row], key) else []
+
+    def rows_marked(self, mark: HeldMark, stop: int) -> list[int]:
+        """The rows before `stop` that a mark may be about."""
+        table = self.table
+        start = bisect_left(
+            table.started, mark.at - mark.held - _CLOSE_S, lo=table.base, hi=max(stop, table.base)
+        )
+        of_connection = (row for row in range(start, stop) if table.connection[row] == mark.connection)
+        return [row for row in of_connection if mark.id in (table.id[row], table.labels[table.label[row]][0])]
 
     def held_s(self, row: int) -> float:
         """Seconds for which a person held the rounds of an operation, and its answer, at the desk.

@@ -20,6 +20,7 @@ from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind
 from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Within, Word
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues
 from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
 
 _SEPARATOR = b"\0"
 _BLOCK = 128
@@ -47,6 +48,7 @@ class View:
         self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
+        self._marks = len(index.marks)
         self._looks_below = not _negates(node)
         """Whether a call is shown for what its notifications say: not where a filter has a `not`."""
         self._by_folded: set[int] = set()
@@ -112,6 +114,8 @@ class View:
             if self._table.base == self._base:
                 raise
             return True  # another thread has just dropped what was looked at: the next look goes on behind it
+        if self._matcher.depends_on_marks and not self._held:
+            self._review_marked()
         if self._matcher.depends_on_clock and not self._held:
             self._review([row for row in self._index.pending()[-_CLOCKS:] if row < self._rows])
         if self._matcher.depends_on_pace and not self._held and self._pace_seen != self._index.slow_version:
@@ -224,6 +228,14 @@ class View:
         self._altered = stop
         return stop < len(altered)
 
+    def _review_marked(self) -> None:
+        """Judge anew what became something at the desk: that is known later than the message itself."""
+        marks = self._index.marks
+        while self._marks < len(marks):
+            mark = marks[self._marks]
+            self._marks += 1
+            self._review(self._index.rows_marked(mark, self._rows))
+
     def _review(self, judged: Sequence[int]) -> None:
         """Judge rows anew, each with the operation it belongs to, as far as that was searched."""
         if not judged:
@@ -313,6 +325,8 @@ class Matcher:
         """Whether rows may begin or cease to match by how long others of their kind take."""
         self.spans: list[float] = []
         """Seconds after whose end a row may match no more, or begin to."""
+        self.depends_on_marks = False
+        """Whether a row may begin to match by what becomes of it at the desk."""
         self._index = index
         self._table = index.table
         self._whole = index.operations.whole
@@ -403,6 +417,8 @@ class Matcher:
                 return lambda rows: [row for row in rows if _has(index.revision(row), values)]
             case "id":
                 return lambda rows: [row for row in rows if _is_id(table.id[row], values)]
+            case "is":
+                return self._at_desk(values)
             case _:
                 return self._by_status(values)
 
@@ -431,6 +447,21 @@ class Matcher:
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
 
+    def _at_desk(self, values: tuple[str, ...]) -> Keep:
+        """What became of a row at the desk, or that it waits there."""
+        table, index, tests = self._table, self._index, [_AT_DESK[value] for value in values]
+        has_held = "held" in values
+        self.depends_on_marks = True
+        self.depends_on_clock = self.depends_on_clock or has_held
+
+        def is_so(row: int) -> bool:
+            waits = has_held and (table.connection[row], table.id[row]) in index.held
+            if waits and table.ended[row] != table.ended[row]:
+                return True
+            return any(test(mark.how) for mark in index.marks_at(row) for test in tests)
+
+        return lambda rows: [row for row in rows if is_so(row)]
+
     def _by_status(self, values: tuple[str, ...]) -> Keep:
         """How the whole operation of a row stands."""
         table, whole = self._table, self._whole
@@ -444,6 +475,17 @@ class Matcher:
             return [row for row, line in pairs if table.status[line] in codes or (slow and is_slow(line))]
 
         return keep
+
+
+_AT_DESK: dict[str, Callable[[str], bool]] = {
+    "held": lambda how: FAULT not in how and how != BY_MOCK,
+    "changed": lambda how: how.endswith("changed"),
+    "answered": lambda how: how.endswith(BY_HAND),
+    "dropped": lambda how: how.endswith("dropped"),
+    "mocked": lambda how: how == BY_MOCK,
+    "faulty": lambda how: FAULT in how,
+}
+"""Whether `HeldMark.how` says so."""
 
 
 def _every(parts: list[Keep]) -> Keep:

@@ -158,7 +158,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         """Mark the exchanges of which a message waits at the desk."""
         held = {(one.connection, one.id) for one in messages}
         if held != self._strips.held:
-            self._strips.held = held
+            self._strips.held = self.index.held = held
             self.refresh()
 
     def set_rules(self, rules: ColourRules) -> None:

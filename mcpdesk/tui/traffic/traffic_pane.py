@@ -68,7 +68,9 @@ _NARROWEST = 36
 _MOST_LINES = 2
 _SORTED_TITLES = {"what": "message"}
 """What columns are called whose title is not their name."""
-_HINT = "filter: words · method: tool: peer: status:error kind: dir: id: >200ms >10kb since:5m · not or ( )"
+_HINT = (
+    "filter: words · method: tool: peer: status:error is:held kind: id: >200ms >10kb since:5m · not or ( )"
+)
 
 
 class LogLines(Protocol):
