@@ -377,7 +377,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         `ended` tells how it ended at the desk, if it did.
         """
         box = self.query_one(f".{side}", Vertical)
-        value, problem = _missing_text(exchange, side), ""
+        value, problem = "no response" if ended else _missing_text(exchange, side), ""
         ended = f"{ended} at the desk: the server never saw this request" if ended else ""
         if frame is not None:
             schema = self._schema_of(exchange) if side == "request" else None
