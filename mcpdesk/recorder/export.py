@@ -10,18 +10,22 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from math import inf
+from statistics import median
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
 from mcpdesk.plain_text import clean
+from mcpdesk.recorder import exchange_summary
 from mcpdesk.recorder.index.call_lookup import SaidLine
-from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, gaps_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import HoldOutcome, held_messages, http, message
 from mcpdesk.recorder.record import Direction, Gap
+from mcpdesk.recorder.varying_values import pattern_of
 from mcpdesk.version import __version__
 
 _PRETTY = orjson.OPT_INDENT_2
@@ -34,6 +38,12 @@ MOST_LOGGED = 200
 """Lines of the log of one call, the last ones."""
 _LONGEST = 4000
 """Characters of one message in a report."""
+_LONGEST_CELL = 120
+"""Characters of arguments, of a result, or of an error in a table of a report."""
+_MOST_ROWS = 20
+"""Kinds of errors, and of what took long, in a report."""
+_MOST_NAMES = 5
+_FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED})
 
 
 Logged = Callable[[Exchange], Sequence[SaidLine]]
@@ -130,7 +140,7 @@ def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
 
 
 def report(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
-    """A Markdown report in pieces: a table of the exchanges, then each with its messages and its log."""
+    """A Markdown report in pieces: what failed and what took long, a table of the exchanges, then each."""
     return (piece.encode("utf-8", "replace") for piece in _report(index, numbers, logged))
 
 
@@ -185,15 +195,92 @@ def summary(exchange: Exchange) -> str:
 
 def _report(index: Index, numbers: Iterable[int], logged: Logged) -> Iterator[str]:
     chosen = list(with_gaps(index, numbers))
-    yield "# MCP traffic\n\n| # | time | peer | message | id | status | took | bytes |\n"
+    yield "# MCP traffic\n\n"
+    yield from _overview(index, [one for one in chosen if isinstance(one, int)])
+    yield "## Exchanges\n\n| # | time | peer | message | id | status | took | bytes |\n"
     yield "| --: | --- | --- | --- | --- | --- | --: | --: |\n"
     for one in chosen:
-        yield _gap_row(one) if isinstance(one, Gap) else _row(index.exchange(one))
+        yield _gap_row(one) if isinstance(one, Gap) else _row(index, index.exchange(one))
     for one in chosen:
         if isinstance(one, Gap):
             yield f"\n**{_plain(gap_in_words(one))}**\n"
         else:
             yield from _section_of(index, index.exchange(one), logged)
+
+
+def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
+    """How much there is, of whom, which errors came how often, and what took longest."""
+    failures: dict[tuple[str, str], _Failure] = {}
+    times: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    peers, servers, whole = dict[str, None](), dict[str, None](), 0
+    began, ended = inf, 0.0
+    for one in map(index.exchange, numbers):
+        peers[one.peer], servers[one.server] = None, None
+        began, ended = min(began, one.started), max(ended, one.ended or one.started)
+        if one.whole is not None:
+            continue
+        whole += 1
+        title = _title(one)
+        if one.kind is ExchangeKind.REQUEST and one.ended is not None:
+            times.setdefault((title, one.peer), []).append((one.elapsed(0), one.number))
+        if one.status in _FAILED:
+            message = exchange_summary.summary(index, one).answered or one.status.value
+            kind = (title, str(pattern_of(message, frozenset())))
+            failures.setdefault(kind, _Failure(one, message)).add(one)
+    if not numbers:
+        return
+    failed = sum(one.count for one in failures.values())
+    counts = f"{whole:,} exchange{'' if whole == 1 else 's'}, {failed:,} failed"
+    yield f"{counts}, from {_time_text(began)} to {_time_text(ended)}. "
+    yield f"Clients: {_plain(_some(peers))}. Servers: {_plain(_some(servers))}.\n\n"
+    if failures:
+        yield "## Errors\n\n| message | error | count | first # | clients |\n"
+        yield "| --- | --- | --: | --- | --- |\n"
+        ranked = sorted(failures.items(), key=lambda item: -item[1].count)
+        for (title, _), found in ranked[:_MOST_ROWS]:
+            first = f"{found.first.number} at {_moment(found.first)}"
+            cells = [title, _shortened(found.message), f"{found.count:,}", first, _some(found.peers)]
+            yield _cells(cells)
+        yield _left_out(len(ranked))
+    if times:
+        yield "## What took longest\n\n| message | client | count | median | longest | # |\n"
+        yield "| --- | --- | --: | --: | --: | --: |\n"
+        slowest = sorted(times.items(), key=lambda item: max(item[1]), reverse=True)
+        for (title, peer), took in slowest[:_MOST_ROWS]:
+            longest, number = max(took)
+            middle = median(seconds for seconds, _ in took)
+            yield _cells([title, peer, f"{len(took):,}", _ms(middle), _ms(longest), str(number)])
+        yield _left_out(len(slowest))
+
+
+class _Failure:
+    """Exchanges that failed in the same way."""
+
+    def __init__(self, first: Exchange, message: str) -> None:
+        self.first = first
+        self.message = message
+        self.count = 0
+        self.peers: dict[str, None] = {}
+
+    def add(self, one: Exchange) -> None:
+        self.count += 1
+        self.peers[one.peer] = None
+
+
+def _some(names: Iterable[str]) -> str:
+    shown = [name for name in names if name]
+    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+    return ", ".join(shown[:_MOST_NAMES]) + more
+
+
+def _left_out(rows: int) -> str:
+    more = f"\n{rows - _MOST_ROWS:,} more are left out.\n" if rows > _MOST_ROWS else ""
+    return f"{more}\n"
+
+
+def _shortened(text: str) -> str:
+    text = clean(text, newlines=False)
+    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
 
 
 def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[str]:
@@ -275,19 +362,29 @@ def _gap_row(gap: Gap) -> str:
     return f"| | | | {_plain(gap_in_words(gap))} | | | | |\n"
 
 
-def _row(exchange: Exchange) -> str:
-    took = "" if exchange.ended is None else f"{exchange.elapsed(0) * 1000:.1f} ms"
+def _row(index: Index, exchange: Exchange) -> str:
+    took = "" if exchange.ended is None else _ms(exchange.elapsed(0))
+    said = exchange_summary.summary(index, exchange)
+    answered = f"→ {_shortened(said.answered)}" if said.answered else ""
     cells = [
         str(exchange.number),
         _moment(exchange),
         exchange.peer,
-        _title(exchange),
+        " ".join(filter(None, (_title(exchange), _shortened(said.asked), answered))),
         "" if exchange.id is None else str(exchange.id),
         exchange.status.value,
         took,
         str(exchange.size),
     ]
+    return _cells(cells)
+
+
+def _cells(cells: Iterable[str]) -> str:
     return "| " + " | ".join(_plain(cell) for cell in cells) + " |\n"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.1f} ms"
 
 
 def _title(exchange: Exchange) -> str:

@@ -60,6 +60,34 @@ def test_sessions_keys_and_named_values_are_masked_in_every_format() -> None:
         assert len(shown) == 3 and shown[0] == shown[2] != shown[1]
 
 
+def test_a_report_begins_with_what_failed_and_what_took_long() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1, "cursor 1.9"))
+    recording.connect(connection(2, "nightly 0.3"))
+    at = 1_764_000_000.0
+    for number in range(4):
+        client, took = 1 + number % 2, 0.6 if number == 2 else 0.001
+        recording.frame(client, IN, call(number, "price", {"article": f"desk-{number}"}), at=at)
+        failure = text(number, f"price failed: KeyError: no price since 12:00:0{number}", is_error=True)
+        recording.frame(client, OUT, failure if client == 2 else text(number, "9 EUR"), at=at + took)
+        at += 1
+    settle(recording)
+    lines = b"".join(export.report(recording.index, range(4))).decode().splitlines()
+    assert lines[2].startswith("4 exchanges, 2 failed, from 2025-11-24T16:00:00.000+00:00 to ")
+    assert lines[2].endswith("Clients: cursor 1.9, nightly 0.3. Servers: profiles.")
+    errors, slow, table = (
+        lines.index(f"## {title}") for title in ("Errors", "What took longest", "Exchanges")
+    )
+    assert errors < slow < table
+    (failed,) = lines[errors + 4 : slow - 1]
+    assert failed == (
+        "| tools/call price | KeyError: no price since 12:00:01 | 2 | 1 at 2025-11-24T16:00:01.000+00:00"
+        " | nightly 0.3 |"
+    )
+    assert lines[slow + 4] == "| tools/call price | cursor 1.9 | 2 | 300.5 ms | 600.0 ms | 2 |"
+    assert '| tools/call price article="desk-0" → 9 EUR |' in lines[table + 4]
+
+
 def test_a_report_cannot_be_broken_by_what_it_reports() -> None:
     recording = Recording(None)
     recording.connect(connection(1, "evil|peer <b>`x`"))
