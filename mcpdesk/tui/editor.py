@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -20,6 +21,12 @@ _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 """Editors that take `-g FILE:LINE`, and return at once."""
 _PLUS = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "kak", "gedit", "kate", "joe", "mg"})
 """Editors that take `+LINE FILE`."""
+
+_FRAME = re.compile(r"""File "([^"\n]+)", line (\d+)|((?:/|[A-Za-z]:[\\/])[^\s:│"']*):(\d+) ?in""")
+"""Where a frame of a traceback is, as Python writes it and as rich does."""
+_BOX_GAP = re.compile(r"\n[ \t]*│[ \t]*│[ \t]*(?=\n)")
+_BOX_FOLD = re.compile(r"[ \t]*│[ \t]*\n[ \t]*│ ")
+_INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> list[str]:
@@ -40,10 +47,27 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
 
 
 def source_place(folder: str, where: str) -> tuple[Path, int] | None:
-    """The file and line of `tools/prices.py:12` in a server's folder; None where there is no such file."""
+    """The file and line of `tools/prices.py:12` in a server's folder; None where there is no such file.
+
+    Without a folder only an absolute path is one.
+    """
     file, _, number = where.rpartition(":")
     path = Path(folder) / file
-    return (path, int(number)) if folder and file and number.isdigit() and path.is_file() else None
+    is_known = bool(file) and number.isdigit() and (bool(folder) or path.is_absolute())
+    return (path, int(number)) if is_known and path.is_file() else None
+
+
+def traceback_place(text: str, folder: str = "") -> str:
+    """Where a traceback of Python says that it failed, as `/home/me/server.py:12`; empty: in no file here.
+
+    It is the last place outside of installed packages, if there is one. Rich draws tracebacks in a box, in
+    which long paths are folded.
+    """
+    unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
+    named = (f"{found[1] or found[3]}:{found[2] or found[4]}" for found in _FRAME.finditer(unfolded))
+    here = [place for place in dict.fromkeys(named) if source_place(folder, place) is not None]
+    own = [place for place in here if not any(part in place for part in _INSTALLED)]
+    return (own or here or [""])[-1]
 
 
 def edit(app: App[Any], path: Path, line: int = 0) -> None:

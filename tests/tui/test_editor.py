@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.editor import editor_command
+from mcpdesk.tui.editor import editor_command, traceback_place
 
 FILE = Path("/srv/tools/a b.py")
 
@@ -32,3 +32,31 @@ def test_without_a_choice_one_that_is_there_is_taken(monkeypatch: pytest.MonkeyP
     assert editor_command({}, FILE, 3) == ["vi", "+3", str(FILE)]
     monkeypatch.setattr(shutil, "which", lambda name: False)
     assert editor_command({}, FILE, 3) == []
+
+
+def test_a_traceback_names_the_last_place_of_the_author_that_is_here(tmp_path: Path) -> None:
+    own, installed = tmp_path / "server.py", tmp_path / "site-packages" / "kit.py"
+    installed.parent.mkdir()
+    for file in (own, installed):
+        file.touch()
+    frames = [
+        f'  File "{path}", line {line}, in f\n    g()' for path, line in ((own, 3), (own, 7), (installed, 9))
+    ]
+    text = "\n".join(["Traceback (most recent call last):", *frames, "KeyError: 'tea'"])
+    assert traceback_place(text) == f"{own}:7"
+    assert traceback_place("\n".join(frames[2:])) == f"{installed}:9"
+    own.unlink()
+    installed.unlink()
+    assert traceback_place(text) == ""
+
+
+def test_a_traceback_is_understood_in_a_box_that_folds_its_paths(tmp_path: Path) -> None:
+    own = tmp_path / "server.py"
+    own.touch()
+    for width in range(12, 60):
+        words = f"{own}:36 in _look_up"
+        folded = [words[at : at + width] for at in range(0, len(words), width)]
+        inside = ["❱ 35 │   return table", "", *folded, "", "❱ 36 │   return city"]
+        rows = [f"   │ {each:{width + 9}} │   " for each in inside]
+        text = "\n".join(["ERROR  Tool raised", "   ╭─ Traceback ─╮", *rows, "   ╰──╯", "KeyError: 'x'"])
+        assert traceback_place(text) == f"{own}:36", width

@@ -127,6 +127,38 @@ async def test_a_small_screen_shows_why_a_call_failed_with_what_and_where() -> N
 
 
 @pytest.mark.slow
+async def test_the_code_is_edited_where_the_traceback_on_stderr_says_the_call_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[Path, int]] = []
+    monkeypatch.setattr("mcpdesk.tui.traffic.traffic_pane.edit", lambda _, *place: opened.append(place))
+    code = tmp_path / "server.py"
+    code.touch()
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for number, is_error in enumerate((True, False, True)):
+        recording.frame(1, IN, call(number, "price"))
+        recording.frame(1, OUT, text(number, "Error executing tool price", is_error=is_error))
+    settle(recording)
+    async with running(recording) as (app, pilot, pane):
+        began = recording.index.exchange(0).started
+        said = f'Traceback (most recent call last):\n  File "{code}", line 3, in price\nKeyError: 1'
+        line = LogLine(99, began, "error", "stderr", said, server="profiles")
+        logs = cast("FakeLink", pane.link).log_lines
+        logs.append(line)
+        await pilot.press("g", "enter", "enter")
+        await until(pilot, lambda: shows(pilot, "server.py:3") and shows(pilot, "E opens it"))
+        await pilot.press("E")
+        await until(pilot, lambda: opened == [(code, 3)])
+        await pilot.press("escape", "j", "enter", "E")
+        await until(pilot, lambda: any("did not fail" in each for each in toasts(app)))
+        logs.remove(line)
+        await pilot.press("escape", "j", "enter", "E")
+        await until(pilot, lambda: any("names no file" in each for each in toasts(app)))
+        assert opened == [(code, 3)]
+
+
+@pytest.mark.slow
 async def test_any_part_of_the_details_gives_all_of_them_the_screen_and_says_how_to_get_back() -> None:
     async with running(size=(80, 24)) as (app, pilot, pane):
         await pilot.press("g", "enter", "enter")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from itertools import islice
+from textwrap import dedent
 from typing import Any
 
 import orjson
@@ -44,9 +45,12 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[Widget]:
     """What a call logged, a widget a line; those of several lines have the class `lines`."""
     for line in logged[-MOST_LOGGED:]:
         style = "$text-error" if line.level in _BAD else ""
-        is_long = "\n" in line.text
+        first, *rest = clean(mask_text(line.text)).split("\n", 1)
+        is_long = bool(rest)
         apart = "\n" if is_long else " "  # the lines of a traceback stand below each other
-        text = (clean(mask_text(line.text)), style)
+        if not first.startswith(" "):
+            rest = [dedent(each) for each in rest]  # rich indents them by its columns of time and level
+        text = ("\n".join([first, *rest]), style)
         yield Static(
             Content.assemble((f"{line.level}{apart}", "$text-muted"), text),
             classes="lines" if is_long else "",

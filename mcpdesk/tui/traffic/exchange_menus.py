@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from time import strftime
 from typing import Any
+
+from msgspec import structs
 
 from mcpdesk.inbox.question import Question, QuestionKind
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import LogLine
 from mcpdesk.paths import state_folder
 from mcpdesk.recorder import export
-from mcpdesk.recorder.index.call_lookup import logs_by_call
+from mcpdesk.recorder.index.call_lookup import CLOSE_S, logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import MASK
@@ -22,6 +25,7 @@ from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import CallLog, Direction
 from mcpdesk.recorder.recorded_cases import case_file, cases, recordable
 from mcpdesk.recorder.redaction import Redactor, redacted, secrets_here
+from mcpdesk.tui.editor import traceback_place
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.widgets.menu import Choice, Menu
@@ -164,9 +168,22 @@ def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
 
 
 def logged_by(link: Link, exchange: Exchange) -> Sequence[LogLine]:
-    """The log of one call."""
-    key = (exchange.connection, exchange.id)
-    return logs_by_call(line for line in link.logs() if line.call == key)(exchange)
+    """The log of one call; where there is none, what the program of its server wrote to stderr meanwhile."""
+    key, lines = (exchange.connection, exchange.id), link.logs()
+    own = logs_by_call(line for line in lines if line.call == key)(exchange)
+    return own or [_placed(line) for line in lines if _is_meanwhile(line, exchange)]
+
+
+def _is_meanwhile(line: LogLine, exchange: Exchange) -> bool:
+    ended = inf if exchange.ended is None else exchange.ended + CLOSE_S
+    is_of_server = line.source == "stderr" and line.server == exchange.server and line.call is None
+    return is_of_server and exchange.started <= line.time <= ended
+
+
+def _placed(line: LogLine) -> LogLine:
+    """A line with the place that a traceback in it names."""
+    place = "" if line.where or "\n" not in line.text else traceback_place(line.text)
+    return structs.replace(line, where=place) if place else line
 
 
 def _answered(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:

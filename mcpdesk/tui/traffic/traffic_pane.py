@@ -46,7 +46,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
 from mcpdesk.tui.traffic.fault_dialog import FaultDialog
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.hold_dialog import Draft, HoldDialog, canned_answer
-from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
+from mcpdesk.tui.traffic.traffic_detail import FAILED, TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
@@ -484,8 +484,10 @@ class TrafficPane(FilterPane):
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == event.exchange.server), "")
         place = source_place(folder, event.wheres[-1]) if event.wheres else None
-        if place is None:
-            self.notify("This call failed in no file that is here.", markup=False)
+        if event.exchange.status not in FAILED:
+            self.notify("This call did not fail: there is no line to open.", markup=False)
+        elif place is None:
+            self.notify("The log of this call names no file that is here.", markup=False)
         else:
             edit(self.app, *place)
 
