@@ -44,10 +44,8 @@ class FormerClient(Struct, frozen=True):
     mode: str
     caller: str
     capabilities: dict[str, Any]
-    tools_listed: int | None
-    """The version of the tools that it listed last; None: it never did."""
-    tools_version: int
-    """Their version when it left."""
+    knows_tools: bool | None
+    """Whether the tools were those that it listed last when it left; None: it never did."""
 
 
 class PastCalls:
@@ -208,8 +206,7 @@ class HostedEndpoint:
                 conversation.dispatcher.server.mode,
                 conversation.principal.title,
                 conversation.terms.capabilities,
-                conversation.tools_listed,
-                conversation.dispatcher.server.tools.version,
+                conversation.knows_tools,
             )
             if len(self.gone) > MOST_GONE:
                 del self.gone[next(iter(self.gone))]

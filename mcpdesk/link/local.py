@@ -181,7 +181,7 @@ def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | Non
         errors=conversation.failures,
         p50_s=None if latency is None else latency.at(0.5),
         p95_s=None if latency is None else latency.at(0.95),
-        tools=_tools(conversation.tools_listed, seen.tools.version),
+        tools=_tools(conversation.knows_tools),
         mode=seen.mode,
         caller=conversation.principal.title,
         seen=heard,
@@ -201,7 +201,7 @@ def _gone_view(endpoint: HostedEndpoint, gone: FormerClient) -> ClientView:
         errors=gone.errors,
         p50_s=gone.p50_s,
         p95_s=gone.p95_s,
-        tools=_tools(gone.tools_listed, gone.tools_version),
+        tools=_tools(gone.knows_tools),
         mode=gone.mode,
         caller=gone.caller,
         seen=gone.closed,
@@ -209,10 +209,10 @@ def _gone_view(endpoint: HostedEndpoint, gone: FormerClient) -> ClientView:
     )
 
 
-def _tools(listed: int | None, version: int) -> ToolsSeen:
-    if listed is None:
+def _tools(known: bool | None) -> ToolsSeen:
+    if known is None:
         return ToolsSeen.NEVER
-    return ToolsSeen.FRESH if listed == version else ToolsSeen.STALE
+    return ToolsSeen.FRESH if known else ToolsSeen.STALE
 
 
 def _running(call: Call, asked: Sequence[object], where: str) -> RunningCall:

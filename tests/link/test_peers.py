@@ -236,6 +236,12 @@ async def test_listed_tools_are_fresh_until_they_change(tmp_path: Path) -> None:
             pass
         await found.only()
         assert found.others[0].tools is ToolsSeen.FRESH
+        before = found.desk.catalogue("own").version
+        path = tmp_path / "tools/own.py"
+        path.write_text(f"\n\n{path.read_text(encoding='utf-8')}\nOTHER_CODE = 1\n", encoding="utf-8")
+        found.desk.reload("own")
+        await until(lambda: found.desk.catalogue("own").version != before)
+        assert found.others[0].tools is ToolsSeen.FRESH, "code is nothing that a client lists"
         (tmp_path / "tools/more.py").write_text("async def more() -> str:\n    return ''\n", encoding="utf-8")
         found.desk.reload("own")
         await until(lambda: found.others[0].tools is ToolsSeen.STALE)

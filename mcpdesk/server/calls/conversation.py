@@ -90,7 +90,7 @@ class Conversation:
         self.latency: Latency | None = None
         """None before its first call ended."""
         self.tools_listed: int | None = None
-        """The version of the tools it saw when it last listed them."""
+        """What tells the definitions that it was given last from others; None before it listed tools."""
         self._push = push
         self._is_heard = is_heard
         self._on_terms = on_terms
@@ -101,6 +101,11 @@ class Conversation:
         self.requests = ClientRequests(push)
         self.accept_member: Callable[..., Answer] | None = None
         """Takes the members of a batch instead of `accept_message`."""
+
+    @property
+    def knows_tools(self) -> bool | None:
+        """Whether the tools are defined as when it listed them last; None before it did."""
+        return None if self.tools_listed is None else self.tools_listed == self.dispatcher.offers.tools_told()
 
     @property
     def running(self) -> list[Call]:
@@ -254,7 +259,7 @@ class Conversation:
             return _SESSION[method](self, identifier, params)
         if row.list_key or method == "server/discover":
             if row.list_key == "tools":
-                self.tools_listed = self.dispatcher.server.tools.version
+                self.tools_listed = self.dispatcher.offers.tools_told()
             began = time.monotonic()
             body = self.dispatcher.immediate(identifier, row, params, terms)
             shaping = int((time.monotonic() - began) * 1e6)

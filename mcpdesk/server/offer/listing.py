@@ -36,6 +36,8 @@ class OfferListing:
         self._tasks_of = -1
         """Version of the tools at the last look for one that may be a task."""
         self._has_task_tool = False
+        self._told_of = -1, 0
+        """Version of the tools, and what tells their definitions from others."""
 
     def forget(self) -> None:
         """The server's identity changed: nothing kept holds any longer."""
@@ -137,6 +139,14 @@ class OfferListing:
             self._pages.clear()
         self._pages[key] = (registry.version, encoded)
         return encoded
+
+    def tools_told(self) -> int:
+        """The same number while the definitions of all tools are the same, whatever code stands behind them."""
+        tools = self._server.tools
+        if self._told_of[0] != tools.version:
+            to_wire = WIRE["tools"]
+            self._told_of = tools.version, hash(codec.encode([to_wire(tool) for tool in tools]))
+        return self._told_of[1]
 
     def _has_tasks(self) -> bool:
         tools = self._server.tools
