@@ -37,10 +37,10 @@ def test_a_client_that_said_little() -> None:
     assert title_of(client(revision="")) == "cursor · hello over http · nothing said yet"
 
 
-def test_calls_of_earlier_connections_are_told_apart() -> None:
+def test_calls_of_other_connections_of_the_name_are_told_apart() -> None:
     used = [("echo", cast(CallTally, SimpleNamespace(calls=5, errors=0, at=lambda share: None)))]
     told = client_text(client(calls=3), EMPTY, 120.0, used=used).plain
-    assert "(with earlier connections)" in told
+    assert "(by all connections of this name)" in told
     assert "(with earlier" not in client_text(client(calls=5), EMPTY, 120.0, used=used).plain
 
 

@@ -83,18 +83,30 @@ async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
         assert pane.listing.selected is None
 
 
-async def test_sorting_goes_through_the_columns() -> None:
-    async with running_frame() as (app, pilot):
+@pytest.mark.parametrize("width", [80, 120, 200])
+async def test_sorting_goes_through_the_columns_that_are_shown(width: int) -> None:
+    async with running_frame(size=(width, 30)) as (app, pilot):
         pane = await shown(app, pilot)
-        names = []
-        for _ in COLUMNS[:-2]:  # nobody has proved to be anybody, and no replica is named
-            names.append(pane.listing.rows[0].name)
+        heads = pane.query_one(".heads", Static)
+
+        def words() -> list[str]:
+            return str(heads.content).replace("last seen", "last-seen").split()
+
+        names = [word.rstrip("↑") for word in words()]
+        sorted_by = []
+        for _ in names:
+            (head,) = [
+                word
+                for word in str(heads.content).replace("last seen", "last-seen").split()
+                if word[-1] in "↑↓"
+            ]
+            sorted_by.append(head[:-1])
+            column = next(one for one in COLUMNS if one.name.replace(" ", "-") == head[:-1])
+            rows = list(pane.listing.rows)
+            assert rows == sorted(rows, key=lambda one: (one.left is not None, column.order(one)))
             await pilot.press("s")
             await pilot.pause()
-        first = {"code": "claude-code 2.1", "cursor": "cursor 1.4", "desk": "desk"}
-        wanted = "code desk cursor code cursor cursor cursor code cursor cursor cursor code"
-        assert names == [first[name] for name in wanted.split()]
-        assert "name↑" in str(pane.query_one(".heads", Static).content)
+        assert sorted_by == names and "name↑" in str(heads.content)
 
 
 async def test_enter_and_double_click_lead_to_its_traffic() -> None:
@@ -214,12 +226,13 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
     async with running_frame(link, size) as (app, pilot):
         pane = await shown(app, pilot)
         room = pane.listing.size.width
+        assert "p95" in str(pane.query_one(".heads", Static).content)
         lines = ["".join(text for text, _ in pane.listing.spans(at, room)) for at in range(3)]
         found = [match.group() for line in lines if (match := re.search("[●○✕].*?(s|min)", line))]
-        assert found == ["○ quiet 14 min", f"● {found[1][2:-2]} s", "✕ left 3 min"]
+        assert found == [f"● {found[0][2:-2]} s", "○ quiet 14 min", "✕ left 3 min"]
         assert "last seen" in str(pane.query_one(".heads", Static).content)
         header = app.main.query_one(DeskHeader).render().plain
-        assert "2 clients, 1 quiet" in header or " 1/2⇄ " in header
+        assert "1 client + 1 quiet" in header or " 1/2⇄ " in header
         await pilot.press("G", "d")
         await until(pilot, lambda: toasts(app) == ["aider 1 has left already."])
 
@@ -240,6 +253,21 @@ def test_columns_give_way_in_order_and_the_name_stays() -> None:
     assert columns_in(200) == [one for one in names if one != "caller"]
     assert columns_in(14 * 12 + 1, "key") == [one for one in names if one != GIVING_WAY[0]]
     assert columns_in(20) == ["name", "last seen", "calls", "errors"]
+
+
+async def test_a_long_name_is_cut_only_where_there_is_no_room_and_below_stand_the_latest_calls() -> None:
+    link = quiet_link()
+    _, code, cursor = link.core.clients
+    name = "a-client-with-a-rather-long-name-of-its-own 2.1"
+    link.core = replace(link.core, clients=(replace(code, name=name, connection=1), cursor))
+    async with running_frame(link, (80, 24)) as (app, pilot):
+        pane = await shown(app, pilot)
+        assert name not in "".join(text for text, _ in pane.listing.spans(0, 80))
+        await pilot.resize_terminal(200, 60)
+        await until(pilot, lambda: name in "".join(text for text, _ in pane.listing.spans(0, 198)))
+        detail = pane.query_one(".detail Static", Static)
+        await until(pilot, lambda: "latest calls" in str(detail.content))
+        assert re.search(r"\d\d:\d\d:\d\d  user-profile +[\d.]+ [mµ]?s [✓✗] .*userId", str(detail.content))
 
 
 @pytest.mark.parametrize(("number", "client"), list(enumerate(CONFIG_TARGETS, 1)))

@@ -62,7 +62,7 @@ async def test_clients_that_are_quiet_are_counted_and_called_so() -> None:
     here = replace(VIEW.clients[0], transport="http", left=None, seen=None)
     quiet = replace(here, seen=0.0)
     assert "  2 clients  " in await line(replace(VIEW, clients=(here, here)))
-    assert "  2 clients, 1 quiet  " in await line(replace(VIEW, clients=(here, quiet)))
+    assert "  1 client + 1 quiet  " in await line(replace(VIEW, clients=(here, quiet)))
     assert "  1 client, quiet  " in await line(replace(VIEW, clients=(quiet,)))
     assert " 0/1⇄ " in await line(replace(VIEW, clients=(quiet,)), width=60)
     gone = replace(quiet, left=1.0)

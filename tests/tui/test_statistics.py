@@ -77,6 +77,16 @@ async def test_the_table_is_exported_to_a_file(tmp_path: Path, monkeypatch: pyte
         assert [row["name"] for row in json.loads(file.read_text())] == [row.name for row in pane.rows]
 
 
+async def test_on_a_large_screen_the_latest_calls_stand_below_the_charts() -> None:
+    async with running_frame(size=(200, 60)) as (app, pilot):
+        pane = await shown(app, pilot)
+        pane.listing.cursor = [line.split()[0] for line in lines(pane)].index("user-profile")
+        await until(pilot, lambda: "called by" in detail(pane))
+        *_, told = detail(pane).partition("\n\nlatest calls\n")
+        assert "claude-code 2.1" in told and "userId is required" in told and "slow-report" not in told
+        assert len(detail(pane).splitlines()) <= pane.query_one(".detail").content_size.height
+
+
 @pytest.mark.parametrize("width", [80, 120, 200])
 async def test_name_calls_and_errors_are_seen_at_every_width(width: int) -> None:
     async with running_frame(size=(width, 24)) as (app, pilot):

@@ -141,7 +141,7 @@ class OfferListing:
         return encoded
 
     def tools_told(self) -> int:
-        """The same number while the definitions of all tools are the same, whatever code stands behind them."""
+        """The same number while all tools are defined the same, whatever code stands behind them."""
         tools = self._server.tools
         if self._told_of[0] != tools.version:
             to_wire = WIRE["tools"]

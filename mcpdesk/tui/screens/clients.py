@@ -23,12 +23,14 @@ from mcpdesk.link.values import (
     SessionView,
     ToolsSeen,
 )
+from mcpdesk.protocol.methods import CALLS, canonical
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import duration, since, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
+from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
 from mcpdesk.tui.widgets.section import SectionLesson
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 PRESENCES = {Presence.CONNECTED: "●", Presence.QUIET: "○", Presence.LEFT: "✕"}
 """Glyph of each; a word stands beside it where it does not go without saying."""
+_PLACES = {presence: place for place, presence in enumerate(PRESENCES)}
 RUNNING = "▸"
 """Glyph of a client a request of which is being answered."""
 LABEL_CELLS = 15
@@ -130,7 +133,7 @@ def _client_facts(
     if used:
         told = " · ".join(_cut([_used(*each) for each in used]))
         has_more = sum(tally.calls for _, tally in used) > client.calls
-        yield "tools used", [f"{told} (with earlier connections)" if has_more else told]
+        yield "tools used", [f"{told} (by all connections of this name)" if has_more else told]
     if detail.session is not None:
         yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
     else:
@@ -188,7 +191,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 
 COLUMNS: tuple[Column[ClientView], ...] = (
-    Column("name", lambda one, _: one_line(one.name, 26), lambda one: one.name, "lines--key"),
+    Column("name", lambda one, _: one_line(one.name, 60), lambda one: one.name, "lines--key", least=26),
     Column("replica", lambda one, _: one_line(one.replica, 16), lambda one: one.replica, MUTED),
     Column("last seen", seen_text, lambda one: -(one.seen or math.inf), falls=True),
     Column(
@@ -208,9 +211,9 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column("p50", lambda one, _: duration_or_dash(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
     Column("p95", lambda one, _: duration_or_dash(one.p95_s), lambda one: -(one.p95_s or 0), "", True),
     Column("tools", lambda one, _: one.tools.value, lambda one: one.tools),
-    Column("caller", lambda one, _: one_line(one.caller, 24) or "–", lambda one: one.caller, MUTED),
+    Column("caller", lambda one, _: one_line(one.caller, 60) or "–", lambda one: one.caller, MUTED, least=24),
 )
-GIVING_WAY = ("era", "caller", "tools", "p50", "transport", "p95", "server", "revision", "since")
+GIVING_WAY = ("era", "caller", "tools", "p50", "transport", "server", "revision", "since", "p95")
 """Columns that are left out where there is little room, the first one first."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",
@@ -269,12 +272,12 @@ class ClientsPane(ColumnSection[ClientView]):
     def version_of(self, view: CoreView) -> object:
         self._has_servers = len(view.servers) > 1
         now, order = time.time(), COLUMNS[self.order].order
-        self._clients = sorted(view.clients, key=lambda one: (one.left is not None, order(one)))
+        self._clients = sorted(view.clients, key=lambda one: (_PLACES[one.presence(now)], order(one)))
         self.cells = {client.connection: cells_of(client, now) for client in self._clients}
         return self.order, list(self.cells.items())
 
     def fetch(self) -> Sequence[ClientView]:
-        """Those who left come last."""
+        """Those who are connected come first, those who left last."""
         return self._clients
 
     def load(self) -> None:
@@ -295,7 +298,22 @@ class ClientsPane(ColumnSection[ClientView]):
         return _style(column, cell)
 
     def detail_of(self, row: ClientView) -> tuple[str, Content]:
-        return title_of(row), self._text_of(row, self.size.width - 6)
+        return title_of(row), self._with_calls(row, self._text_of(row, self.size.width - 6))
+
+    def _with_calls(self, client: ClientView, text: Content) -> Content:
+        """The same, and below it the latest calls of the client, where there is room for them."""
+        if not text:
+            return text
+        index, room = self.link.traffic, self.query_one(".detail").size
+        lines = latest_lines(
+            index,
+            lambda info, method, _: info.number == client.connection and canonical(method) in CALLS,
+            lambda call: call.name,
+            room.width - 1,
+            room.height - text.plain.count("\n") - 2,
+            time.time(),
+        )
+        return Content("\n").join([text, Content(""), *lines]) if lines else text
 
     def _text_of(self, client: ClientView, width: int = 0) -> Content:
         """Everything that is known of a client; empty when it is gone. A width of 0 wraps no line."""

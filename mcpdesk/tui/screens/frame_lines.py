@@ -172,9 +172,10 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
 def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
     """Who is connected, and how much comes and goes. `peers`: clients that are connected, and quiet ones."""
     here, quiet = peers
-    told, short = _count(here + quiet, "client"), f"{here + quiet}⇄"
+    told, short = _count(here, "client"), f"{here}⇄"
     if quiet:
-        told, short = f"{told}, {quiet} quiet" if here else f"{told}, quiet", f"{here}/{short}"
+        told = f"{told} + {quiet} quiet" if here else f"{_count(quiet, 'client')}, quiet"
+        short = f"{here}/{here + quiet}⇄"
     action, tip = "screen.show_screen('clients')", f"Who is connected: {here} now, {quiet} quiet"
     yield _part(told, "", action, tip, short, 40, right=True)
     now = rates[-1] if rates else 0.0

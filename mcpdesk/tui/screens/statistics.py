@@ -17,12 +17,16 @@ from textual.widget import Widget
 from mcpdesk.link.definition_costs import DefinitionCosts
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
+from mcpdesk.protocol import methods
+from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, StatisticsRow, as_csv, as_json, rows_of
+from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate, size_text
 from mcpdesk.tui.render.safe_text import flowing, one_line
+from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu
@@ -56,8 +60,10 @@ def _tokens(count: int | None) -> str:
 
 
 COLUMNS: tuple[Column[StatisticsRow], ...] = (
-    Column("name", lambda one, _: one_line(one.name, 30), lambda one: one.name.lower(), "lines--key"),
-    Column("server", lambda one, _: one_line(one.server, 20), lambda one: one.server, MUTED),
+    Column(
+        "name", lambda one, _: one_line(one.name, 80), lambda one: one.name.lower(), "lines--key", least=30
+    ),
+    Column("server", lambda one, _: one_line(one.server, 60), lambda one: one.server, MUTED, least=20),
     Column("calls", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
     Column("requests", lambda one, _: f"{one.calls:,}", lambda one: -one.calls, "", True),
     Column("errors", lambda one, _: f"{one.errors:,}", lambda one: -one.errors, "", True),
@@ -165,7 +171,29 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         lines = (flowing(fact.split(" · "), width) for fact in self._facts(row, tally))
         facts = [Content(line) for text in lines for line in text.split("\n")]
         height = room.height - sum(1 + fact.cell_length // width for fact in facts)
-        return one_line(title), Content("\n").join([*facts, *self._charts(tally, width, height)])
+        charts = self._charts(tally, width, height)
+        calls = self._latest(row, width, height - len(charts) - 1)
+        return one_line(title), Content("\n").join([*facts, *charts, *calls])
+
+    def _latest(self, row: StatisticsRow, width: int, height: int) -> list[Content]:
+        """The latest calls of a row, where the charts leave room."""
+        subject, is_all = self.subject, not row.server and row.name in (ALL, ALL_REQUESTS)
+
+        def is_wanted(info: ConnectionInfo, method: str, name: str) -> bool:
+            if subject is Subject.METHOD:
+                return is_all or (info.server, methods.canonical(method)) == (row.server, row.name)
+            if subject is Subject.CLIENT:
+                return methods.canonical(method) in methods.CALLS and (
+                    is_all or (info.server, info.peer) == (row.server, row.name)
+                )
+            return method in methods.TOOL_CALLS and (is_all or (info.server, name) == (row.server, row.name))
+
+        def title(call: Exchange) -> str:
+            named = subject is Subject.TOOL and not is_all
+            return call.peer if named else call.name or call.method
+
+        lines = latest_lines(self.link.traffic, is_wanted, title, width, height, time.time())
+        return [Content(""), *lines] if lines else []
 
     def copies_of(self, row: StatisticsRow) -> list[Choice]:
         line = "  ".join(self.cells[self.keys_of(row)[0]])

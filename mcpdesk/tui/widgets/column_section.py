@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
+from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import Span
 from mcpdesk.tui.widgets.section import Section
 
@@ -35,6 +36,8 @@ class Column(NamedTuple, Generic[Row]):
     """Whether it is aligned to the right."""
     falls: bool = False
     """Whether the largest comes first."""
+    least: int = 0
+    """Cells to which it may be cut where there is little room; 0: it is never cut."""
 
     @property
     def mark(self) -> str:
@@ -93,16 +96,30 @@ class ColumnSection(Section[Row]):
         """The columns that fit into so many cells, with their places in `table`."""
         left = [each for each in enumerate(self.table) if not self.lacks(each[1])]
         for name in self.giving_way:
-            if 1 + sum(self.widths[at] + GAP for at, _ in left) <= width:
+            if 1 + sum(self._least_of(at) + GAP for at, _ in left) <= width:
                 break
             left = [each for each in left if each[1].name != name]
         return left
 
+    def _laid_out(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
+        """The columns that fit, and how wide each is: what others leave goes to those that are cut."""
+        shown = self.columns(width)
+        spare = width - 1 - sum(self._least_of(at) + GAP for at, _ in shown)
+        for at, column in shown:
+            least = self._least_of(at)
+            more = max(0, min(spare, self.widths[at] - least))
+            spare -= more
+            yield at, column, least + more
+
+    def _least_of(self, at: int) -> int:
+        least = self.table[at].least
+        return min(self.widths[at], least) if least else self.widths[at]
+
     def spans(self, row: Row, width: int) -> Iterable[Span]:
         yield " ", ""
         cells = self.cells[self.keys_of(row)[0]]
-        for at, column in self.columns(width):
-            yield column.aligned(cells[at], self.widths[at]), self.style_of(column, cells[at])
+        for at, column, room in self._laid_out(width):
+            yield column.aligned(one_line(cells[at], room), room), self.style_of(column, cells[at])
 
     def texts_of(self, row: Row) -> Iterable[str]:
         return self.cells[self.keys_of(row)[0]]
@@ -112,8 +129,12 @@ class ColumnSection(Section[Row]):
         self.query_one(".heads", Static).update(Content(" " + "".join(title for _, title in self._titles())))
 
     def _titles(self) -> Iterator[tuple[int, str]]:
-        for at, column in self.columns(self.listing.size.width or self.size.width):
-            yield at, column.aligned(column.name + column.mark * (at == self.order), self.widths[at])
+        for at, column, room in self._laid_out(self._list_cells):
+            yield at, column.aligned(column.name + column.mark * (at == self.order), room)
+
+    @property
+    def _list_cells(self) -> int:
+        return self.listing.size.width or self.size.width
 
     def on_resize(self) -> None:
         """Other columns may fit."""
@@ -121,8 +142,8 @@ class ColumnSection(Section[Row]):
         self.call_after_refresh(self.show_heads)
 
     def action_sort(self) -> None:
-        """Sort by the next column."""
-        shown = [at for at, column in enumerate(self.table) if not self.lacks(column)]
+        """Sort by the next column that is shown."""
+        shown = [at for at, _ in self.columns(self._list_cells)]
         self.order = next((at for at in shown if at > self.order), shown[0])
         self.show_order()
 
