@@ -383,6 +383,8 @@ async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> 
         await pilot.press("g", "E")
         assert app.listing.selected == 8
         assert app.told()[1:] == ["No error above: on from the bottom · e goes down"]
+        await pilot.press("b", "e")
+        assert app.told()[-1] == "Frames are of no kind: b shows exchanges again."
 
 
 def taking(seconds: list[float]) -> Recording:

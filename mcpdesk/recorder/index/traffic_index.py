@@ -80,8 +80,11 @@ class Index:
         """Names of headers to mask besides those known to be secret."""
         self.former_replicas: frozenset[str] = frozenset()
         """Of several machines, those that have ended."""
-        self._ends_seen = (0, False, False)
-        """How many connections were looked through, whether one has a replica, and whether servers differ."""
+        self._ends_seen = 0
+        """How many connections were looked through for their servers and replicas."""
+        self._servers_seen: set[str] = set()
+        """Their servers, no more than it takes to know whether there are several."""
+        self._has_replicas = False
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of exchanges of which a message waits at the desk."""
         self.reveals_secrets = False
@@ -246,21 +249,25 @@ class Index:
     @property
     def has_replicas(self) -> bool:
         """Whether this is the traffic of several machines."""
-        return self._look_at_ends()[1]
+        self._look_at_ends()
+        return self._has_replicas
 
     @property
     def has_servers(self) -> bool:
         """Whether this is the traffic of several servers."""
-        return self._look_at_ends()[2]
+        self._look_at_ends()
+        return len(self._servers_seen) > 1
 
-    def _look_at_ends(self) -> tuple[int, bool, bool]:
-        count, has_replicas, has_servers = self._ends_seen
-        if count != len(self.connections) and not (has_replicas and has_servers):
-            infos = list(self.connections.values())
-            has_replicas = has_replicas or any(info.replica for info in infos)
-            has_servers = has_servers or len({info.server for info in infos if info.server}) > 1
-            self._ends_seen = len(infos), has_replicas, has_servers
-        return self._ends_seen
+    def _look_at_ends(self) -> None:
+        """Look through the connections that came since, through all again where some were forgotten."""
+        if len(self.connections) == self._ends_seen:
+            return
+        infos = list(self.connections.values())
+        new = infos[self._ends_seen :] or infos
+        self._ends_seen = len(infos)
+        self._has_replicas = self._has_replicas or any(info.replica for info in new)
+        if len(self._servers_seen) < 2:
+            self._servers_seen.update(info.server for info in new if info.server)
 
     @property
     def marks(self) -> Sequence[HeldMark]:

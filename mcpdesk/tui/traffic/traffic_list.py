@@ -341,7 +341,10 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         After the last one the first follows, which is said.
         """
         lines, table = self._ordered.lines, self.index.table
-        if self.view.raw or self._line is None or self._line < table.base:
+        if self.view.raw:
+            self.notify("Frames are of no kind: b shows exchanges again.")
+            return
+        if self._line is None or self._line < table.base:
             return
         label = table.label[self._line]
         kinds: dict[str, tuple[Callable[[int], bool], str, str]] = {
