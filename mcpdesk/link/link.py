@@ -85,6 +85,9 @@ class ServerFacet:
     def reload(self, server: str) -> None:
         """Read the server's folder again now."""
 
+    def speak(self, server: str, revision: str) -> None:
+        """Connect anew to a server that is no folder, in this revision; empty: the newest that both know."""
+
     def add_server(self, text: str) -> Future[tuple[str, ...]]:
         """Put a server on the desk, named as on the command line; the future has the names of what came.
 

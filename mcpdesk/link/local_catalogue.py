@@ -175,6 +175,7 @@ class LocalServers(ServerFacet):
             looks_at_tokens=server.access.verifier is not None,
             token=token,
             log_level=log_level,
+            completes=self._host.by_name[name].dispatcher.offers.is_offered("completions"),
         )
 
     def catalogue(self, server: str) -> Catalogue:
@@ -195,6 +196,15 @@ class LocalServers(ServerFacet):
     def reload(self, server: str) -> None:
         """Read the server's folder again now, or connect to it anew."""
         self._host.call_soon(lambda: self._host.reload(server))
+
+    def speak(self, server: str, revision: str) -> None:
+        """Connect anew to a server that is no folder, in another revision."""
+
+        def begin() -> None:
+            if (upstream := self._host.upstreams.get(server)) is not None:
+                self._host.start_chore(upstream.speak(revision))
+
+        self._host.call_soon(begin)
 
     def add_server(self, text: str) -> Future[tuple[str, ...]]:
         """Put a server on the desk, named as on the command line."""

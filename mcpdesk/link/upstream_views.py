@@ -54,6 +54,10 @@ class UpstreamViews:
             problems=status.problems,
             upstream=_upstream_view(upstream, status),
             log_level=upstream.log_level if agreement is not None and agreement.sends_logs else "",
+            # The first revision has the method, and nothing that announces it.
+            completes=agreement is None
+            or not agreement.revision.has_completions
+            or "completions" in agreement.capabilities,
         )
 
     def catalogue(self, name: str) -> Catalogue:

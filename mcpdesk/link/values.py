@@ -191,6 +191,8 @@ class ServerView:
     """None for a server that is hosted here."""
     log_level: str = ""
     """The least severe log messages the desk asks it for; empty: it sends none."""
+    completes: bool = True
+    """Whether it may be asked what an argument could be completed with."""
     replicas: tuple[ReplicaView, ...] = ()
     """Of several machines, those that have it."""
 

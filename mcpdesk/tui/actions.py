@@ -347,6 +347,8 @@ ACTIONS: tuple[Action, ...] = (
     _main_server("about_server", "I", "about the server",
         "Where it runs; of one that runs elsewhere its revision, capabilities and instructions, too.",
         footer=False, wide=True),
+    _main_server("speak_revision", "V", "revision",
+        "Speak another revision of the protocol with this server, such as 2025-11-25.", footer=False),
     _main_server("give_token", "T,f6", "token",
         "Call the server as whoever a token is of, or log in to a remote one; F6 works while typing.",
         footer=False),

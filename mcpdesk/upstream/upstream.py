@@ -173,6 +173,14 @@ class Upstream:
     async def restart(self) -> None:
         """End the connection, and connect anew."""
         self._site.restarted(self.name)
+        await self._connect_anew()
+
+    async def speak(self, revision: str) -> None:
+        """Connect anew, in this revision; empty: the newest that both know. Clients agree on their own."""
+        self.plan = replace(self.plan, reach=self.plan.reach._replace(revision=revision))
+        await self._connect_anew()
+
+    async def _connect_anew(self) -> None:
         # First, so that the end of its program is told of as no failure.
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         await self._hang_up()

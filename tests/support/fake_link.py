@@ -420,6 +420,7 @@ class FakeLink(Link):
     def __init__(self, now: float | None = None) -> None:
         moment = time.time() if now is None else now
         self.core = sample_view(moment)
+        self.spoken = list[tuple[str, str]]()
         self.catalogues = {
             "profiles": Catalogue("profiles", 1, sample_catalogue()),
             "hello": Catalogue("hello", 1, ()),
@@ -571,6 +572,9 @@ class FakeLink(Link):
 
     def reload(self, server: str) -> None:
         self.reloads.append(server)
+
+    def speak(self, server: str, revision: str) -> None:
+        self.spoken.append((server, revision))
 
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: str = ""

@@ -97,10 +97,16 @@ async def test_a_key_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() ->
         assert [one.message for one in stage._notifications] == ["Only tools have a policy."]
 
 
+def offered(stage: Stage) -> list[str | None]:
+    """Ids of the actions that a footer may show."""
+    return [each.binding.id for each in stage.screen.active_bindings.values()]
+
+
 async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
     missing = (("lok", "there is no tool 'lok'"),)
     review = ModeView("review", "Look, change nothing.", ("user-profile",), missing)
     async with catalogue(review) as (pane, stage, pilot):
+        assert "catalogue.pick_mode" in offered(stage)
         await pilot.press("m")
         await until(pilot, lambda: "1 tool, 1 missing" in stage.shown())
         await pilot.press("1")
@@ -123,6 +129,9 @@ async def test_a_server_without_modes_says_how_to_have_some() -> None:
     async with catalogue() as (_, stage, pilot):
         await pilot.press("m")
         assert any("mcp.json names them" in one.message for one in stage._notifications)
+        assert "catalogue.pick_mode" not in [
+            each.binding.id for each in stage.screen.active_bindings.values()
+        ]
 
 
 async def test_keys_in_an_empty_catalogue_do_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -225,6 +226,17 @@ class Refusing(FakeLink):
             call.outcome = type(call.outcome)()
             call.finish(error={"code": -32601, "message": "Method not found"})
         return call
+
+
+async def test_a_server_that_announces_no_completions_is_not_asked() -> None:
+    link = link_with(LETTER)
+    servers = tuple(replace(one, completes=False) for one in link.core.servers)
+    link.core = replace(link.core, servers=servers)
+    async with bench(link) as it:
+        await it.open("letter")
+        await it.pilot.press("x", "f4")
+        await it.until(lambda: "The server suggests nothing here." in toasts(it.app))
+        assert asked_for(it) == []
 
 
 async def test_a_server_that_refuses_is_not_asked_again() -> None:

@@ -90,6 +90,9 @@ async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
         for code, told in ((-32001, "T gives the desk a token"), (-32003, "T gives the desk another token")):
             await view.show(outcome(None, {"code": code, "message": "no"}), {})
             await until(pilot, partial(lambda hint: hint in stage.shown(), told))
+        cannot = "Cannot send 'elicitation/create': this transport context has no back-channel."
+        await view.show(outcome(None, {"code": -32600, "message": cannot}), {})
+        await until(pilot, lambda: "V speaks an older revision" in stage.shown())
         await view.show(outcome(None, {"code": -32602, "message": "unknown"}), {})
         await until(pilot, lambda: "unknown" in stage.shown())
         assert "token" not in stage.shown()

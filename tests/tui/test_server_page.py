@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mcpdesk.link.values import Catalogue, UpstreamView
 from mcpdesk.tui.screens.main_screen import PANES
+from mcpdesk.tui.screens.palette import Palette
 from mcpdesk.tui.screens.server_page import ServerScreen, server_text
+from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from tests.support.fake_link import FakeLink
-from tests.support.frame import quiet_link, running_frame
+from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.widgets import until
 
 FAILED = UpstreamView(
@@ -60,3 +64,36 @@ async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> 
         assert "\x1b" not in told
         await pilot.press("I")
         assert isinstance(app.screen, ServerScreen)
+
+
+async def test_another_revision_is_chosen_from_the_page_of_a_server() -> None:
+    link = link_to(READY)
+    async with running_frame(link, panes=PANES) as (app, pilot):
+        await until(pilot, lambda: app.server == "profiles")
+        await pilot.press("I")
+        await until(pilot, lambda: isinstance(app.screen, ServerScreen))
+        await pilot.press("V")
+        await until(pilot, lambda: isinstance(app.screen, Menu) and app.screen.listing.cursor == 1)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: link.spoken == [("profiles", "2025-11-25")])
+        await until(pilot, lambda: toasts(app)[-1:] == ["Connecting to profiles again, in 2025-11-25."])
+
+
+async def test_of_a_folder_the_setting_of_the_revision_is_named() -> None:
+    async with running_frame(size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: app.server == "profiles")
+        await pilot.press("V")
+        await until(pilot, lambda: any("desk_revision" in text for text in toasts(app)))
+
+
+@pytest.mark.parametrize("words", ["revision", "protocol", "2025"])
+async def test_the_palette_finds_the_revision(words: str) -> None:
+    link = link_to(READY)
+    async with running_frame(link, panes=PANES) as (app, pilot):
+        await until(pilot, lambda: app.server == "profiles")
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, Palette) and app.screen.is_mounted)
+        await pilot.press(*words)
+        found = app.screen
+        assert isinstance(found, Palette)
+        await until(pilot, lambda: "another revision" in str(found.listing.selected))

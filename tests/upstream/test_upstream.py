@@ -24,6 +24,7 @@ from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import odd_server
 from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.folders import write
 from tests.support.guarded_server import GuardedServer
 
 HELLO = sample_servers() / "hello"
@@ -207,6 +208,26 @@ async def test_a_server_behind_a_url_in_the_newest_revision(tmp_path: Path) -> N
         assert upstream(desk).revision == "2026-07-28"
         assert {"greet", "order-tea"} <= set(names(desk))
         assert (await call(desk, "greet", name="Ada"))["content"][0]["text"] == "Hello, Ada!"
+
+
+async def test_another_revision_is_spoken_with_a_server_at_wish() -> None:
+    async with (
+        running_desk(HELLO, http=True) as serving,
+        running_desk(upstreams=[UpstreamPlan("odd", UrlTarget(serving.view().servers[0].url))]) as desk,
+    ):
+        for wish, spoken in (("", "2026-07-28"), ("2025-06-18", "2025-06-18"), ("", "2026-07-28")):
+            desk.speak("odd", wish)
+            await until(lambda spoken=spoken: upstream(desk).revision == spoken)  # type: ignore[misc]
+            await until(lambda: upstream(desk).state == "ready")
+            assert "greet" in names(desk)
+        assert not any("ended" in notice.text for notice in desk.notices())
+
+
+async def test_whether_a_server_completes_arguments_is_known_from_what_it_announces(tmp_path: Path) -> None:
+    folder = write(tmp_path / "plain", {"mcp.json": '{"name": "plain"}'})
+    async with running_desk(folder, upstreams=[odd()]) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        assert not view(desk).completes and not view(desk, "plain").completes
 
 
 async def test_a_person_logs_in_from_the_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -296,6 +296,11 @@ class CombinedLink(Link):
         for copy in self._living(server):
             copy.remove_server(server)
 
+    def speak(self, server: str, revision: str) -> None:
+        """On every replica."""
+        for copy in self._living(server):
+            copy.speak(server, revision)
+
     def log_in(self, server: str) -> None:
         """Log in on the replica that is asked."""
         if (copy := self._copy_for(server)) is not None:

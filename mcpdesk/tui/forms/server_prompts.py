@@ -16,6 +16,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.link.values import connected
 from mcpdesk.protocol.methods import LOG_LEVELS
+from mcpdesk.protocol.revisions import REVISIONS, Revision
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, Result, is_confirmed
@@ -150,6 +151,36 @@ async def choose_log_level(main: MainScreen) -> None:
         main.notify(f"{server.name}: {one_line(str(reason), 160)}", severity="error", markup=False)
     else:
         main.notify(f"{server.name} is asked for log messages from {level} on.", markup=False)
+
+
+async def choose_revision(main: MainScreen) -> None:
+    """Ask for the revision to speak with the server that is shown. Must run in a worker."""
+    server = main.server_view
+    if server is None:
+        return
+    if server.upstream is None:
+        told = "The desk speaks one revision with all folders: the setting desk_revision, read at the start"
+        main.notify(f"{told} (MCPDESK_DESK_REVISION=2025-11-25 mcpdesk …).", markup=False)
+        return
+    now = server.upstream.revision
+    choices = [Choice("the newest that both know", "", "they agree when connecting")]
+    choices += [
+        Choice(each.name, each.name, "spoken now" if each.name == now else _manner(each))
+        for each in reversed(REVISIONS)
+    ]
+    cursor = next((at for at, choice in enumerate(choices) if choice.value == now), 0)
+    title = f"Speak another revision with {one_line(server.name, 40)}"
+    chosen = await main.app.push_screen_wait(Menu(title, choices, cursor=cursor))
+    if chosen is not None:
+        main.link.speak(server.name, chosen)
+        main.notify(f"Connecting to {server.name} again, in {chosen or 'the newest revision'}.", markup=False)
+
+
+def _manner(revision: Revision) -> str:
+    """How a server asks back in a revision."""
+    if revision.is_stateless:
+        return "the server asks by results"
+    return "the server asks by requests of its own"
 
 
 async def add_server(main: MainScreen) -> None:

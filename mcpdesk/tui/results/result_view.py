@@ -47,6 +47,8 @@ _TOKEN_HINTS = {
     ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
 }
 """Error code -> what to do about it."""
+_REVISION_HINT = "V speaks an older revision with this server, in which it may ask while a call runs."
+"""What to do where a server asks in the way of an older revision."""
 _NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000
@@ -448,6 +450,8 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
     yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
     if error.get("code") in _TOKEN_HINTS:
         yield Static(Content(_TOKEN_HINTS[error["code"]]), classes="note")
+    if "back-channel" in str(error.get("message")):
+        yield Static(Content(_REVISION_HINT), classes="note")
     if "data" in error:
         yield Static(Content("data"), classes="note")
         yield JsonTree(error["data"], classes="block")

@@ -598,6 +598,13 @@ class MainScreen(Screen[None]):
 
         await choose_log_level(self)
 
+    @work
+    async def action_speak_revision(self) -> None:
+        """Choose the revision that the desk speaks with the server."""
+        from mcpdesk.tui.forms.server_prompts import choose_revision
+
+        await choose_revision(self)
+
     def action_edit_roots(self) -> None:
         """Edit the list of folders that servers hear of."""
         from mcpdesk.tui.forms.server_prompts import RootsPrompt
@@ -609,7 +616,7 @@ class MainScreen(Screen[None]):
         from mcpdesk.tui.screens.server_page import ServerScreen
 
         if self.server_view is not None:
-            self.app.push_screen(ServerScreen(self.server_view))
+            self.app.push_screen(ServerScreen(self.server_view, self.action_speak_revision))
 
     def action_copy_url(self) -> None:
         """Copy where the server can be reached."""

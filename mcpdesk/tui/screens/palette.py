@@ -140,6 +140,7 @@ NAMES = {
     "main.log_level": "Choose the log level of the server",
     "main.edit_roots": "Choose the roots of the desk",
     "main.about_server": "Show what is known of the server",
+    "main.speak_revision": "Speak another revision with this server",
     "main.give_token": "Give a token for the server, or log in",
     "main.reload": "Reload the server, or connect anew",
     "app.show_help": "Show the keys of this pane",
@@ -212,6 +213,8 @@ WORDS = {
     "main.log_level": "severity debug verbose",
     "main.edit_roots": "folders directories paths",
     "main.about_server": "info version capabilities instructions state",
+    "main.speak_revision": "protocol version era older 2024 2025 2026 handshake stateless negotiate "
+    "desk_revision back-channel",
     "main.give_token": "api key secret login log oauth jwt bearer authorization auth password sign",
     "main.reload": "refresh restart reconnect changed",
     "app.show_help": "shortcuts bindings keyboard manual docs",

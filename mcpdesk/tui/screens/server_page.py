@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -62,7 +62,8 @@ def _where(server: ServerView) -> Iterator[Content]:
     if upstream is not None:
         word, style = STATES[upstream.state]
         state = Content.styled(word, style)
-        yield Content.assemble(state, f" · {upstream.revision}") if upstream.revision else state
+        other = (" · V speaks another revision", "$text-muted")
+        yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", other)
     for text in (server.place, server.url, "" if upstream is None else upstream.login):
         if text:
             yield Content.styled(clean(text), "$text-secondary")
@@ -82,11 +83,20 @@ def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
 class ServerScreen(PageDialog):
     """The page of one server."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("I", "dismiss(None)", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("I", "dismiss(None)", "Close", show=False),
+        Binding("V", "speak_revision", "Revision", show=False),
+    ]
 
-    def __init__(self, server: ServerView) -> None:
+    def __init__(self, server: ServerView, speak: Callable[[], object] = lambda: None) -> None:
+        """`speak` lets the person choose another revision."""
         super().__init__(clean(server.name))
-        self._server = server
+        self._server, self._speak = server, speak
+
+    async def action_speak_revision(self) -> None:
+        """Close, and choose the revision."""
+        await self.dismiss()
+        self._speak()
 
     def page(self) -> Content:
         return server_text(self._server)

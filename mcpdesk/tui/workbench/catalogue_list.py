@@ -142,7 +142,10 @@ def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
 class CatalogueList(LineList):
     """The rows. Posts `Highlighted` as the cursor moves and `Chosen` on enter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = bindings_for("catalogue")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for("catalogue"),
+        Binding("m", "explain_modes", show=False),
+    ]
     DEFAULT_CSS = "CatalogueList { height: 1fr; }"
 
     @dataclass
@@ -187,7 +190,9 @@ class CatalogueList(LineList):
 
     def load(self, items: tuple[CatalogueItem, ...], modes: tuple[ModeView, ...] = ()) -> None:
         """Show other items; the cursor stays on the one it was on, and the mode the one it was."""
-        self._items, self._modes = items, modes
+        had_modes, self._items, self._modes = bool(self._modes), items, modes
+        if had_modes != bool(modes):
+            self.refresh_bindings()
         if self._mode is not None:
             name = self._mode.name
             self._mode = next((mode for mode in modes if mode.name == name), None)
@@ -276,14 +281,19 @@ class CatalogueList(LineList):
         else:
             self.notify("Only tools have a policy.", markup=False)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only a server that has modes can show the tools of one."""
+        return {"pick_mode": bool(self._modes), "explain_modes": not self._modes}.get(action, True)
+
+    def action_explain_modes(self) -> None:
+        """The key of modes, where there are none: neither footer nor palette offers it."""
+        self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
+
     @work(exclusive=True, group="menu")
     async def action_pick_mode(self) -> None:
         """Choose the mode whose tools are shown."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
-        if not self._modes:
-            self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
-            return
         every = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
         modes = (None, *self._modes)
         choices = [Choice("all tools", 0, _tools(every), "0", help="What clients see without ?mode=.")]

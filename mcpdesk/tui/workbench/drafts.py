@@ -112,8 +112,12 @@ class Draft:
 
     @property
     def suggester(self) -> Ask | None:
-        """The function that asks the server for suggestions; None for items without any."""
-        return None if completion_for(self.item, "", "", {}) is None else self._suggestions
+        """The function that asks the server for suggestions; None where it says that it has none."""
+        server = next((one for one in self.link.view().servers if one.name == self.server), None)
+        has_none = completion_for(self.item, "", "", {}) is None or (
+            server is not None and not server.completes
+        )
+        return None if has_none else self._suggestions
 
     async def _suggestions(self, name: str, typed: str) -> Sequence[str]:
         request = completion_for(self.item, name, typed, self.node.value())
