@@ -27,7 +27,7 @@ from tests.support.traffic import IN, OUT, call, connection, error, notification
 
 HEADER = header_line(1, 0, 1.0)
 CALLED = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}'
-FILTERS = ["echo", "id:1 or status:error", "took>1ms not peer:x", "size>1k", "x since:1h"]
+FILTERS = ["echo", "id:1 or status:error", ">1ms not peer:x", ">1kb", "x since:1h", "is:held"]
 WORDS = [
     b"99999999999999999999", b"-1", b"9007199254740993", b"1e308", b"1e999", b"-0.0", b"253402214399",
     b"null", b"true", b"[]", b"{}", b'""', b"9900000", b'"\\ud800"', b'"\\u0000"', b"\x00", b"\xff\xfe",
