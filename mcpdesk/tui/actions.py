@@ -196,7 +196,8 @@ ACTIONS: tuple[Action, ...] = (
     _traffic_list("zero", "z", "zero",
         "Mark this exchange as the time from which all are counted; again shows the clock.",
         footer=False),
-    _traffic_list("raw", "b", "raw frames", "Every frame for itself, or exchanges.", footer=False),
+    _traffic_list("raw", "b", "raw frames", "Every frame for itself, whole on enter, or exchanges.",
+        footer=False),
 
     _traffic("filter", "slash", "filter",
         "Words search everything; tool:Bash status:error peer:claude >200ms since:5m; not, or, ( ).",
@@ -206,6 +207,8 @@ ACTIONS: tuple[Action, ...] = (
     _traffic("choose(-1)", "up", "previous completion", footer=False),
     _traffic("copy", "y", "copy",
         "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked.", weight=14),
+    _traffic("pager", "v", "in the pager",
+        "Show the exchange, or the raw frame as it passed, in $PAGER.", footer=False, wide=True),
     _traffic("filters", "F", "filters", "Use a kept filter, keep this one.", footer=False, wide=True),
     _traffic("replay", "r", "resend", "Send the request again, as the desk.", weight=14),
     _traffic("edit", "i", "edit", "Take the request into the form of the workbench.",

@@ -19,6 +19,7 @@ from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.results.long_text import LongText
 from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
@@ -156,6 +157,38 @@ async def test_the_code_is_edited_where_the_traceback_on_stderr_says_the_call_fa
         await pilot.press("escape", "j", "enter", "E")
         await until(pilot, lambda: any("names no file" in each for each in toasts(app)))
         assert opened == [(code, 3)]
+
+
+@pytest.mark.slow
+async def test_a_raw_frame_is_shown_whole_paged_and_copied_without_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paged: list[str] = []
+    monkeypatch.setattr("mcpdesk.tui.traffic.traffic_pane.page", lambda _, said, __: paged.append(said))
+    recording = Recording(None)
+    recording.connect(connection(1))
+    words = " ".join(f"word{number}" for number in range(900))
+    frames = call(1, "echo", {"token": "ghp_secret", "words": words}), text(1, "done"), call(2, "last")
+    for frame, way in zip(frames, (IN, OUT, IN), strict=True):
+        recording.frame(1, way, frame)
+    settle(recording)
+    whole = frames[0].decode().replace("ghp_secret", MASK)
+    async with running(recording) as (app, pilot, pane):
+        await pilot.press("b", "g", "enter")
+        await until(pilot, lambda: [each.text for each in pane.detail.query(LongText)] == [whole])
+        await pilot.press("enter", "z", "G")
+        await until(pilot, lambda: shows(pilot, "word899"))
+        await pilot.press("z", "v", "y", "f")
+        await until(pilot, lambda: app.clipboard == whole)
+        assert paged == [whole]
+        await pilot.press("escape", "j")
+        await until(
+            pilot, lambda: [each.text for each in pane.detail.query(LongText)] == [frames[1].decode()]
+        )
+        await pilot.press("b")
+        await until(pilot, lambda: pane.detail.frame is None and not shows(pilot, "as it passed"))
+        await pilot.press("v")
+        assert "request:" in paged[1]
 
 
 @pytest.mark.slow

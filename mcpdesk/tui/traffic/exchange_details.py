@@ -13,6 +13,7 @@ from textual.content import Content
 
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.index.traffic_index import Index, is_round
+from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import (
     Checked,
     HeaderVerdict,
@@ -21,7 +22,7 @@ from mcpdesk.recorder.readable_message import (
     http_checked,
     message,
 )
-from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 
 _TELLING = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
@@ -61,6 +62,27 @@ def failure_text(response: Any) -> str:
     content = result.get("content") if isinstance(result, dict) and result.get("isError") is True else None
     blocks = content if isinstance(content, list) else ()
     return " ".join(str(each["text"]) for each in blocks if isinstance(each, dict) and "text" in each)
+
+
+SHOWN_BYTES = 256 << 10
+"""Bytes of a frame that are shown in place: masking secrets takes half a second for a megabyte."""
+
+
+def frame_text(index: Index, number: int, most: int | None = None) -> str:
+    """A frame as it passed, or its first bytes, secrets masked; empty when it is gone."""
+    text = index.whole(number)[:most].decode("utf-8", "replace") if index.frame(number) is not None else ""
+    return text if index.reveals_secrets else mask_text(text)
+
+
+def frame_heading(index: Index, number: int) -> str:
+    """What is shown of a frame."""
+    frame = index.frame(number)
+    if frame is None:
+        return "this frame is no longer in memory and in no file"
+    heading, kept = f"frame {number} as it passed, {size_text(frame.size)}", len(index.whole(number))
+    if kept < frame.size:
+        heading += f", of which {size_text(kept)} were kept"
+    return heading + (": its beginning · v shows all, y copies it" if kept > SHOWN_BYTES else "")
 
 
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from mcpdesk.recorder.redaction import Redactor, redacted, secrets_here
 from mcpdesk.tui.editor import traceback_place
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.screens.compare import CompareScreen
+from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
 from mcpdesk.tui.workbench.past_calls import KeptFile
@@ -48,8 +49,11 @@ _NAMES = {"capture": "mcpdesk-{}.jsonl", "jsonl": "mcpdesk-{}-exchanges.jsonl"}
 """How files are called whose ending says too little."""
 
 
-def copy_menu(link: Link, number: int) -> Menu:
-    """A menu whose value is a function that makes the text of an exchange, and what the text is called."""
+def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
+    """A menu whose value is a function that makes the text of an exchange, and what the text is called.
+
+    `frame` is the raw frame of it that is chosen, which comes first then.
+    """
     index = link.traffic
     texts = (
         ("text", export.as_text, "messages with a heading, and its log", "t"),
@@ -60,6 +64,9 @@ def copy_menu(link: Link, number: int) -> Menu:
         Choice(name, (partial(make, index, number, logs_of(link)), name), hint, key)
         for name, make, hint, key in texts
     ]
+    if frame is not None:
+        raw = (partial(frame_text, index, frame), "its frame")
+        choices.insert(0, Choice("frame", raw, "as it passed, secrets masked", "f"))
     if index.exchange(number).kind is ExchangeKind.REQUEST:
         choices.append(
             Choice("curl", (partial(_curl, link, number), "curl"), "its request, to run again", "c")

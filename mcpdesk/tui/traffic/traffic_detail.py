@@ -31,12 +31,16 @@ from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import ending, flowing, one_line
 from mcpdesk.tui.results.after_call import code_at, failed_line, log_blocks
 from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.results.long_text import LongText
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_details import (
     ENVELOPE,
     FOLDED,
     MESSAGES,
+    SHOWN_BYTES,
     failure_text,
+    frame_heading,
+    frame_text,
     held_tree,
     http_text,
     steps,
@@ -47,8 +51,9 @@ from mcpdesk.tui.traffic.traffic_lines import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
-TABS = ("messages", "steps", "held", "http", "events")
+TABS = ("frame", "messages", "steps", "held", "http", "events")
 _STYLES = {
     Status.OK: "$text-success reverse",
     Status.ERROR: "$text-error reverse",
@@ -73,6 +78,25 @@ LATE_S = 2.0
 """Seconds after its end for which the log of a failed call is looked for."""
 _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
+
+
+class FramePage(VerticalScroll):
+    """A raw frame, however long it is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
+
+    def show(self, index: Index, number: int) -> None:
+        """Show another frame from its beginning."""
+        self.border_title = Content(frame_heading(index, number)).markup
+        self.remove_children()
+        self.mount(LongText(frame_text(index, number, SHOWN_BYTES)))
+        self.scroll_home(animate=False)
+
+    def action_scroll_end(self) -> None:
+        """Go to the end of the frame, all of which must be laid out for that."""
+        for text in self.query(LongText):
+            text.complete()
+        self.call_after_refresh(self.scroll_end, animate=False)
 
 
 class TrafficDetail(KnowsFirstSize, Vertical):
@@ -113,6 +137,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         }
         & .scroll:focus { border-top: solid $border; }
         & .scroll Static { height: auto; }
+        & #frame { border-title-color: $text-muted; }
         & .tree { height: 1fr; padding: 0 1; border-top: solid $border-blurred; }
         & .tree:focus-within { border-top: solid $border; }
         & .nothing { display: none; height: 1fr; content-align: center middle; color: $text-muted; }
@@ -142,7 +167,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._awaited = (0.0, -1, "")
         """When it was looked which line an exchange awaits, of which one, and that line."""
         self._rules = rules
-        self._tab = TABS[0]
+        self._tab = "messages"
+        self.frame: int | None = None
+        """The number of the raw frame that is shown besides; None: the exchange was chosen itself."""
         self._frames: dict[str, object] = {"request": None, "response": None}
         """What the sides show: a frame, or why there is none."""
         self._stale: set[str] = set()
@@ -156,7 +183,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         for part in ("title", "failure", "place", "facts"):
             yield Static(classes=part, markup=False)
         yield TabStrip()
-        with ContentSwitcher(initial=TABS[0]):
+        with ContentSwitcher(initial=self._tab):
             with Container(id="messages", classes="sides"):
                 for side in ("request", "response"):
                     with Vertical(classes=f"side {side}") as box:
@@ -164,6 +191,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
                         yield Static(classes="problem", markup=False)
                         yield JsonTree()
                 yield VerticalScroll(classes="log")
+            yield FramePage(id="frame", classes="scroll")
             with Vertical(id="steps", classes="tree"):
                 yield JsonTree()
             with Vertical(id="held", classes="tree"):
@@ -193,21 +221,30 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         if event.what == "path":
             event.text = event.text.removeprefix(f"{ENVELOPE}.")
 
-    def show(self, number: int | None) -> None:
-        """Show another exchange, or none. One that is part of another is shown as a step of that."""
+    def show(self, number: int | None, frame: int | None = None) -> None:
+        """Show another exchange, or none. One that is part of another is shown as a step of that.
+
+        `frame`: the person chose this raw frame of it, which is shown first.
+        """
+        if frame != self.frame:
+            self._tab = "frame" if self.frame is None else self._tab
+            self.frame = frame
+            self._stale.add("frame")
         if number is None:
             self.shown = None
             self.add_class("-empty")
             self._show_heading(Content(""))
             return
         whole = self.index.operations.whole.get(number, number)
-        self._wanted_step = number if number != whole else None
+        self._wanted_step = number if number != whole and frame is None else None
         if self.shown is None or self.shown.number != whole:
             self.shown = None
             self._load(self.index.exchange(whole))
         elif self._wanted_step is not None:
             self._stale.add("steps")
             self._show_tab("steps")
+        elif "frame" in self._stale:
+            self._show_tab(self._tab if self._tab in self._tabs else self._tabs[0])
 
     def on_resize(self) -> None:
         """Let the facts flow in the new width, and arrange the messages in the room there is."""
@@ -246,6 +283,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         """Those there is something for: steps are for what takes more than one."""
         one = self.shown
         missing = {
+            "frame": self.frame is None,
             "steps": one is None or not one.parts,
             "held": one is None or not self.index.marks_of(one),
         }
@@ -291,7 +329,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         if self._tab not in self._tabs or (
             before is None and self._tab == "events" and not exchange.notifications
         ):
-            self._tab = TABS[0]
+            self._tab = self._tabs[0]
         self._show_failure(exchange)
         self._show_tab(self._tab)
         if before is None:
@@ -302,12 +340,17 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         if self._tab in self._stale:
             self._stale.remove(self._tab)
             fills = {
+                "frame": self._fill_frame,
                 "messages": self._fill_messages,
                 "steps": self._fill_steps,
                 "held": self._fill_held,
                 "http": self._fill_http,
             }
             fills.get(self._tab, self._fill_events)(exchange)
+
+    def _fill_frame(self, _: Exchange) -> None:
+        if self.frame is not None:
+            self.query_one(FramePage).show(self.index, self.frame)
 
     def _fill_messages(self, exchange: Exchange) -> None:
         last = last_round(self.index, exchange)

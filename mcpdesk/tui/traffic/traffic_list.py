@@ -208,6 +208,11 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         return next(iter(self.index.rows_of(self._line)), None)
 
     @property
+    def frame(self) -> int | None:
+        """The number of the selected raw frame; None while exchanges are shown."""
+        return self._line if self.view.raw and self.lines else None
+
+    @property
     def rows_visible(self) -> int:
         """Lines there is room for."""
         return max(1, self.size.height - (not self.compact))

@@ -21,17 +21,20 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CannedCall, CoreView, ItemKind
 from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
+from mcpdesk.recorder.export import as_text
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse, quoted
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.editor import edit, source_place
+from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import FILE_NAME as COLOURS_FILE
 from mcpdesk.tui.traffic.colour_rules import ColourRules
+from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.traffic.exchange_menus import (
     FILE_NAME,
     SavedFilters,
@@ -40,6 +43,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
     export_menu,
     filters_menu,
     logged_by,
+    logs_of,
     repeatable,
     write,
 )
@@ -244,14 +248,25 @@ class TrafficPane(FilterPane):
 
     @work
     async def action_copy(self) -> None:
-        """Copy the exchange as text, JSON, curl or mcpdesk command."""
-        chosen = self._chosen()
-        if chosen is not None and (copied := await self.app.push_screen_wait(copy_menu(self.link, chosen))):
+        """Copy the exchange as text, JSON, curl or mcpdesk command, or the raw frame."""
+        if (chosen := self._chosen()) is None:
+            return
+        menu = copy_menu(self.link, chosen, self.listing.frame)
+        if copied := await self.app.push_screen_wait(menu):
             make, what = copied
             one = self.link.traffic.exchange(chosen)
             title = one_line(f"{one.method} {mask_text(one.name)}".strip() or "message")
             shown_id = f" #{one.id}" if one.id is not None else ""
             self.app.copy(make(), f"{title}{shown_id} as {what}")
+
+    def action_pager(self) -> None:
+        """Show the raw frame, or the messages of the exchange, in the person's pager."""
+        if (chosen := self._chosen()) is None:
+            return
+        if (frame := self.listing.frame) is not None:
+            page(self.app, frame_text(self.link.traffic, frame), f"frame-{frame}.txt")
+        else:
+            page(self.app, as_text(self.link.traffic, chosen, logs_of(self.link)), f"exchange-{chosen}.txt")
 
     @work
     async def action_export(self) -> None:
@@ -394,23 +409,26 @@ class TrafficPane(FilterPane):
     def picked(self, event: TrafficList.Picked) -> None:
         """Show the details of the line where they are open."""
         if self.detail.display:
-            self.detail.show(event.exchange)
+            self.detail.show(event.exchange, self.listing.frame)
 
     @on(TrafficList.Opened)
     def opened(self, event: TrafficList.Opened) -> None:
         """Open the details and go into them where they were open already."""
         if not self.listing.lines:
             return
-        shown = self.detail.shown
+        shown, frame = self.detail.shown, self.listing.frame
         was_open = bool(self.detail.display) and shown is not None and shown.number == event.exchange
+        was_open = was_open and self.detail.frame == frame
         self.add_class("-detail")
-        self.detail.show(event.exchange)
+        self.detail.show(event.exchange, frame)
         if was_open:
             self.detail.focus_first()
         self.call_after_refresh(self.listing.on_resize)
 
     def _shifted(self) -> None:
         """Show at once that following, pausing or the bars changed."""
+        if self.detail.frame is not None and not self.listing.view.raw:
+            self.detail.show(self.listing.selected)
         # Not by a class of the pane: the styles of everything in it would be found anew.
         self.query_one(".legend").display = self.listing.waterfall.is_on and not self.listing.view.raw
         self._show_status()
