@@ -116,8 +116,9 @@ def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
         return f"{again}{_values(arguments) if only_values else pairs(arguments)}"
     named = {"_meta", known.routing_field if known is not None else ""}
     if exchange.method == "initialize":
-        named |= {"capabilities"}
-    return pairs({key: each for key, each in params.items() if key not in named})
+        named |= {"capabilities", "clientInfo"} if only_values else {"capabilities"}
+    parameters = {key: each for key, each in params.items() if key not in named}
+    return _values(parameters) if only_values else pairs(parameters)
 
 
 def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
@@ -230,14 +231,11 @@ def pairs(values: dict[str, Any]) -> str:
 
 
 def _values(arguments: dict[str, Any]) -> str:
-    """The values alone, but for those that say nothing without their name: `lamp, 3, deep`."""
+    """The texts alone, what says nothing without its name with it, nothing empty: `lamp, pieces=3, deep`."""
     told = (
-        key
-        if value is True
-        else f"{key}={_short(value)}"
-        if value is False or value is None
-        else _short(value, True)
+        key if value is True else _short(value, True) if isinstance(value, str) else f"{key}={_short(value)}"
         for key, value in arguments.items()
+        if value not in ("", None, [], {})
     )
     return ", ".join(told)[:LONGEST]
 

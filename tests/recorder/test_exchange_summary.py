@@ -65,8 +65,10 @@ def test_what_was_asked_and_what_came(frames: list[bytes], asked: str, answered:
 
 
 def test_values_stand_alone_unless_they_say_nothing_without_their_names() -> None:
-    arguments = {"article": "desk lamp", "pieces": 3, "deep": True, "loud": False, "like": ["a"]}
-    assert summed(call(1, "x", arguments)).values == 'desk lamp, 3, deep, loud=false, ["a"]'
+    arguments = {"article": "desk lamp", "note": "", "pieces": 0, "deep": True, "loud": False, "like": ["a"]}
+    assert summed(call(1, "x", arguments)).values == 'desk lamp, pieces=0, deep, loud=false, like=["a"]'
+    opening = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "c"}, "capabilities": {"roots": {}}}
+    assert summed(request(1, "initialize", opening)).values == "2025-11-25"
     assert summed(call(1, "x", {"password": "hunter2"})).values == MASK
 
 
