@@ -92,7 +92,7 @@ def test_what_is_written_as_a_capture_opens_with_the_same_exchanges_without_secr
     whole = [one for one in link.traffic.exchanges if one.status is not Status.PENDING]
     said = write(link, [one.number for one in whole], "capture")
     (file,) = tmp_path.iterdir()
-    assert said == f"{len(whole)} exchanges written to {file} · mcpdesk open {file.name}"
+    assert said == f"{len(whole)} exchanges written · mcpdesk open {file}"
     assert "hunter2" not in file.read_text()
     archive = Archive(file)
     archive.index.catch_up(inf)

@@ -188,7 +188,7 @@ WORDS = {
     "traffic.faults": "chaos failure inject latency delay error simulate lost",
     "traffic.can": "mock stub fake canned reply simulate",
     "traffic.compare": "diff difference changed changes two",
-    "traffic.export": "save share har markdown report jsonl file send download",
+    "traffic.export": "save share capture har markdown report jsonl file send download",
     "inbox.open": "answer reply approve",
     "jobs.kill": "stop end cancel terminate",
     "clients.disconnect": "kick drop end session close",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
@@ -115,8 +116,8 @@ def write(link: Link, numbers: Sequence[int], ending: str) -> str:
         left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
         return f"{counted(written, 'request')} written to {path}{left}"
     parts = f" ({len(whole):,} with their parts)" if len(whole) > len(numbers) else ""
-    how = f" · mcpdesk open {path.name}" if ending == "capture" else ""
-    return f"{counted(len(numbers), 'exchange')}{parts} written to {path}{how}"
+    where = f" · mcpdesk open {shlex.quote(str(path))}" if ending == "capture" else f" to {path}"
+    return f"{counted(len(numbers), 'exchange')}{parts} written{where}"
 
 
 def _redactor(link: Link) -> Redactor:
