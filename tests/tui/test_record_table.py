@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -11,7 +12,9 @@ from mcpdesk.tui.results.record_table import RecordTable
 from mcpdesk.tui.results.records import as_csv, as_table, in_order, records_of
 from mcpdesk.tui.results.result_content import savables
 from mcpdesk.tui.results.result_view import ResultView
+from tests.support.frame import toasts
 from tests.support.widgets import staged, until
+from tests.support.workbench import bench
 from tests.tui.test_result_view import outcome
 
 PEOPLE: list[dict[str, Any]] = [
@@ -100,3 +103,17 @@ async def test_the_tab_that_was_chosen_stays_and_a_result_without_a_list_has_no_
         assert stage.shown(), "it may be drawn before it is hidden"
         await view.show(outcome({"content": [{"type": "text", "text": "plain"}]}), {})
         await until(pilot, lambda: "plain" in stage.shown() and "Table" not in stage.shown())
+
+
+async def test_the_last_column_is_whole_where_there_is_room_and_rows_are_copied_as_what_they_are() -> None:
+    rows = [{"city": f"Bergen {number}", "online": True} for number in range(30)]
+    async with bench() as it:
+        await it.pilot.press("enter", "7", "ctrl+r")
+        await it.until(lambda: "ok" in it.title)
+        view = it.pane.item_pane.result
+        await view.show(outcome({"content": [], "structuredContent": rows}), {})
+        await it.until(lambda: "Bergen 0" in it.shown())
+        assert re.search(r"Bergen 0 +true  ", it.shown()) and "true…" not in it.shown()
+        view.query_one(RecordTable).focus()
+        await it.pilot.press("y", "c")
+        await it.until(lambda: toasts(it.app) == ["copied 30 rows as CSV"])

@@ -110,7 +110,8 @@ class RecordTable(TypedQuery, LineList):
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             style = "lines--number" if is_number else "" if isinstance(value, str) else "lines--muted"
             shown = " " * (cells - cell_len(text)) + text if is_number else column(text, cells)
-            yield shown + " " * _GAP, style
+            width -= cells + _GAP
+            yield shown + " " * (_GAP if width > 0 else 0), style
 
     def _places(self, width: int) -> Iterator[tuple[int, int]]:
         """The columns that are drawn, and how wide; the last one has the rest of the room."""
