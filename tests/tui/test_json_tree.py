@@ -143,6 +143,17 @@ async def test_left_goes_to_the_enclosing_value_and_right_unfolds_text() -> None
         assert "    line one" in lines(tree)
 
 
+async def test_a_line_end_at_the_end_of_a_text_begins_no_other_line() -> None:
+    async with Bench({"one": "changed\n" + "x" * 200, "two": "y" * 200 + "\n"}).run_test(
+        size=(60, 20)
+    ) as pilot:
+        tree = pilot.app.query_one(JsonTree)
+        await pilot.press("l", "j")
+        await pilot.press("G", "l")
+        heads = [line for line in lines(tree) if "one:" in line or "two:" in line]
+        assert heads[0].endswith("one: 2 lines") and heads[1].endswith("two: text"), heads
+
+
 async def test_search_walks_through_hits_and_escape_ends_it() -> None:
     async with Bench({"list": [{"n": n} for n in range(900)]}).run_test(size=(60, 12)) as pilot:
         tree = pilot.app.query_one(JsonTree)
