@@ -201,7 +201,8 @@ class ToolCalls:
         call.outcome = ended.how
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
-            self._services.log("notice", name, text, "", self._server.name, call.trace.id, call.place)
+            told = text.replace("\n- ", " ", 1)  # the first reason stands on the first line
+            self._services.log("notice", name, told, "", self._server.name, call.trace.id, call.place)
         return ended
 
     def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
