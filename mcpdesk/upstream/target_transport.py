@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from mcpdesk.client.child_process import ProgramCommand, ProgramEnded
 
 
+LOG_WIDTH = 120
+"""Columns that a program is told to have for its log, unless it is told otherwise: rich would draw its
+tracebacks into a third of the 80 it takes for granted."""
+
+
 class Reach(NamedTuple):
     """How to reach a server, from the command line. Secrets come from environment variables."""
 
@@ -147,5 +152,6 @@ def guarded_program(target: CommandTarget) -> ProgramCommand:
     from mcpdesk.jobs.child import GUARD
     from mcpdesk.jobs.process_table import with_mark
 
-    environment = with_mark({**os.environ, **target.environment}, GUARD.mark())
+    width = {"COLUMNS": str(LOG_WIDTH)}
+    environment = with_mark({**width, **os.environ, **target.environment}, GUARD.mark())
     return ProgramCommand(target.argv, environment, target.folder)

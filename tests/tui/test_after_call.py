@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.hosting.journal import LogLine
 from mcpdesk.link.values import CallOutcome
-from mcpdesk.tui.results.after_call import MOST_COMPARED, differences, logged_lines
+from mcpdesk.tui.results.after_call import MOST_COMPARED, differences, failed_code, log_blocks, logged_lines
 
 
 def outcome(text: str = "", error: dict[str, Any] | None = None, **more: Any) -> CallOutcome:
@@ -59,3 +59,18 @@ def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
     assert "hunter2" not in shown(logged_lines([secret]))[1]
     assert shown(logged_lines(lines[:1]))[0] == "log of this call"
     assert shown(logged_lines([])) == []
+
+
+def test_the_code_that_failed_is_found_as_python_and_as_rich_write_it() -> None:
+    python = 'Traceback\n  File "t.py", line 9, in f\n    return int(x)\n    ^^^\nKeyError: 1'
+    assert failed_code(LogLine(1, 0.0, "error", "t", python, "t.py:9")) == (2, "return int(x)")
+    rich = "ERROR\n│ /srv/t.py:9 in f │\n│   8 │ x = 1    │\n│ ❱ 9 │   return x │\n╰──╯\nKeyError: 1"
+    assert failed_code(LogLine(1, 0.0, "error", "t", rich, "/srv/t.py:9")) == (3, "return x")
+    assert failed_code(LogLine(1, 0.0, "error", "t", "one\ntwo", "t.py:9")) == (1, "")
+
+
+def test_a_traceback_of_rich_stands_at_the_left_edge() -> None:
+    said = "12:03:40 ERROR  failed  server.py:9\n      ╭─ Traceback ─╮      \n      │ x = 1       │      "
+    assert shown(log_blocks([LogLine(1, 0.0, "error", "stderr", said)])) == [
+        "error\n12:03:40 ERROR  failed  server.py:9\n╭─ Traceback ─╮\n│ x = 1       │"
+    ]

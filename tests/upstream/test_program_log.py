@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from mcpdesk.client.targets import CommandTarget
 from mcpdesk.upstream import program_log
 from mcpdesk.upstream.program_log import ProgramLog, level_of
+from mcpdesk.upstream.target_transport import guarded_program
 from tests.support.patience import WITHIN_S
 
 TRACEBACK = """Traceback (most recent call last):
@@ -95,3 +97,14 @@ async def test_an_entry_is_kept_soon_after_its_last_line(monkeypatch: pytest.Mon
     assert kept.empty()
     async with asyncio.timeout(WITHIN_S):
         assert await kept.get() == "WARNING: slow"
+
+
+def test_a_program_is_told_how_wide_its_log_may_be_unless_it_was_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert guarded_program(CommandTarget(("server",))).environment["COLUMNS"] == "120"
+    own = CommandTarget(("server",), {"COLUMNS": "60"})
+    assert guarded_program(own).environment["COLUMNS"] == "60"
+    monkeypatch.setenv("COLUMNS", "200")
+    assert guarded_program(CommandTarget(("server",))).environment["COLUMNS"] == "200"

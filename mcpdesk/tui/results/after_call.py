@@ -33,24 +33,34 @@ def failed_line(logged: Sequence[LogLine]) -> LogLine | None:
     return next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
 
 
-def code_at(line: LogLine) -> str:
-    """The code in the traceback of a line, at the place where it failed; empty where there is none."""
+def failed_code(line: LogLine) -> tuple[int, str]:
+    """Where in the text of a line the code is that failed, counted in rows, and that code.
+
+    Python writes it below its place, rich behind its number. Where it is not found: the last row, and no
+    code.
+    """
     file, _, number = line.where.rpartition(":")
-    frame = rf'File "{re.escape(file)}", line {re.escape(number)}\b[^\n]*\n[ \t]+(\S[^\n]*)'
-    found = re.findall(frame, mask_text(line.text))
-    return found[-1] if found else ""
+    place, numbered = f'File "{file}", line {number},', re.compile(rf"❱ +{re.escape(number)}\b(.*)")
+    rows = mask_text(line.text).split("\n")
+    for at in reversed(range(len(rows))):
+        if place in rows[at] and at + 1 < len(rows):
+            return at + 1, rows[at + 1].strip()
+        if (found := numbered.search(rows[at])) is not None:
+            return at, found[1].replace("│", "").strip()
+    return len(rows) - 1, ""
 
 
 def log_blocks(logged: Sequence[LogLine]) -> Iterator[Widget]:
     """What a call logged, a widget a line; those of several lines have the class `lines`."""
     for line in logged[-MOST_LOGGED:]:
         style = "$text-error" if line.level in _BAD else ""
-        first, *rest = clean(mask_text(line.text)).split("\n", 1)
+        first, *rest = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
         is_long = bool(rest)
         apart = "\n" if is_long else " "  # the lines of a traceback stand below each other
+        said = "\n".join(rest)
         if not first.startswith(" "):
-            rest = [dedent(each) for each in rest]  # rich indents them by its columns of time and level
-        text = ("\n".join([first, *rest]), style)
+            said = dedent(said)  # rich indents it by its columns of time and level
+        text = (f"{first}\n{said}" if is_long else first, style)
         yield Static(
             Content.assemble((f"{line.level}{apart}", "$text-muted"), text),
             classes="lines" if is_long else "",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from time import time
 from typing import Any, ClassVar
 
@@ -29,7 +30,7 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import ending, flowing, one_line
-from mcpdesk.tui.results.after_call import code_at, failed_line, log_blocks
+from mcpdesk.tui.results.after_call import failed_code, failed_line, log_blocks
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText
 from mcpdesk.tui.traffic.colour_rules import ColourRules
@@ -128,6 +129,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         & .log { display: none; dock: bottom; height: auto; max-height: 50%; padding: 0 1;
             scrollbar-size: 1 1; overflow-x: auto; border-top: solid $border-blurred;
             border-title-color: $text-muted; }
+        &.-short .log { scrollbar-size-horizontal: 0; }
         & .log:focus { border-top: solid $border; border-title-color: $text-primary; }
         & .log Static { width: 100%; height: auto; }
         & .log .lines { width: auto; min-width: 100%; text-wrap: nowrap; }
@@ -392,9 +394,10 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         if (line := self._failed_at) is None:
             return
         keys = "E opens it" if self.has_focus_within else "⏎, then E opens it"
-        code = code_at(line)
+        path = PurePath(line.where)
+        place, (_, code) = path.name if path.is_absolute() else line.where, failed_code(line)
         text = Content.assemble(
-            ending(one_line(line.where), max(12, self.size.width - len(keys) - 5)),
+            ending(one_line(place), max(12, self.size.width - len(keys) - 5)),
             (f" · {keys}", "$text-muted"),
             (f" · {one_line(code)}" if code else "", "$text-muted"),
         )
@@ -408,9 +411,11 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         failed = next(
             (each for line, each in zip(shown, blocks, strict=False) if line is self._failed_at), None
         )
-        if failed is not None:
-            end = failed.virtual_region.bottom - log.scrollable_content_region.height
-            log.scroll_to(0, max(0, end), animate=False, immediate=True)
+        if failed is not None and self._failed_at is not None:
+            place, height = failed.virtual_region, log.scrollable_content_region.height
+            row = place.y + 1 + failed_code(self._failed_at)[0]  # below the level
+            end = place.bottom - height
+            log.scroll_to(0, end if row >= end else row - height // 2, animate=False, immediate=True)
         else:
             log.scroll_home(animate=False, immediate=True)
 
