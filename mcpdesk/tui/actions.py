@@ -261,7 +261,8 @@ ACTIONS: tuple[Action, ...] = (
 
     _question("choose", "space,1,2,3,4,5,6,7,8,9,0", "choose",
         "A digit chooses its option, space the one under the cursor."),
-    _question("next_page", "enter", "next", "Go on; on the last page, answer."),
+    _question("next_page", "enter", "next",
+        "Choose what is highlighted; where it is chosen, go on, and on the last page answer."),
     _question("previous_page", "backspace", "back"),
     _question("decline", "d", "decline", "Asks for a reason, which may be empty."),
     _question("cancel", "c", "cancel", "Close a form or a link without saying yes or no.", footer=False),

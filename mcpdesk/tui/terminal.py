@@ -177,6 +177,40 @@ _TURNS = 2
 """Times a marker queues at each widget: the second time behind what the widget sent to itself meanwhile."""
 
 
+class HandsOff:
+    """A moment in which keys do nothing, because they are meant for what was on the screen before.
+
+    Each key that comes meanwhile prolongs it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = 0.0
+
+    def begin(self) -> None:
+        """Let keys do nothing from now on."""
+        self._until = time.monotonic() + self._seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether keys count."""
+        return time.monotonic() >= self._until
+
+    def ignores_key(self) -> bool:
+        """Whether a key that comes now does nothing."""
+        if self.is_over:
+            return False
+        self.begin()
+        return True
+
+
+def is_typed(event: events.Event) -> bool:
+    """Whether an event is what somebody who writes a text would cause."""
+    if isinstance(event, events.Key):
+        return event.is_printable or event.key in ("enter", "backspace")
+    return isinstance(event, events.Paste)
+
+
 class KeyQueue:
     """Delivers typed keys one at a time, so that each reaches the widget that has the focus by then.
 

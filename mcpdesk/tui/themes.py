@@ -257,7 +257,10 @@ class ThemeChoice:
         self.register_all(app)  # it may be asked for before the first server is on the screen
         before, own = app.theme, {path.stem for folder in self._folders for path in folder.glob("*.toml")}
         names = sorted(app.available_themes, key=lambda name: (name not in own, name))
-        choices = [Choice(name, name, "mcpdesk" if name in own else "Textual") for name in names]
+        choices = [
+            Choice(name, name, "in use" if name == before else "mcpdesk" if name in own else "Textual")
+            for name in names
+        ]
 
         def preview(name: str) -> None:
             app.theme = name

@@ -51,10 +51,10 @@ class Screen:
 
     async def answers(self, *keys: str) -> None:
         """Wait for the dialog, press keys, and wait for its end."""
-        await self.until(lambda: isinstance(self.app.screen, QuestionScreen) and self.app.screen.takes_text)
+        await self.until(lambda: isinstance(self.app.screen, QuestionScreen) and self.app.screen.takes_keys)
         await self.pilot.pause()
         await self.pilot.press(*keys)
-        await self.until(lambda: self.app.screen is self.app.main)
+        await self.until(lambda: self.app.screen is self.app.main and self.app.main.takes_keys)
 
     def shown(self) -> str:
         strips = self.app.screen._compositor.render_strips()

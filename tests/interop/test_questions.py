@@ -136,7 +136,7 @@ async def test_keys_on_the_screen_answer_a_real_client(desk: RunningDesk, folder
     ):
         asking = ask(client)
         async with asyncio.timeout(WITHIN_S):
-            while not (isinstance(app.screen, QuestionScreen) and app.screen.takes_text):
+            while not (isinstance(app.screen, QuestionScreen) and app.screen.takes_keys):
                 await pilot.pause(0.01)
         await pilot.pause()
         await pilot.press("2", "enter", "1", "3", "4", *"ok", "enter", "enter", "enter")

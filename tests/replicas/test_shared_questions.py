@@ -142,7 +142,7 @@ async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> 
             dialog = screen.app.screen
             assert isinstance(dialog, QuestionScreen)
             server.kill()
-            await screen.until(lambda: dialog.takes_text)
+            await screen.until(lambda: dialog.takes_keys)
             await screen.pilot.press("1", "enter")
             await screen.until(lambda: "Not answered" in str(dialog.query_one(".note").render()))
             (own,) = (each for each in waiting(two) if not each.replica)

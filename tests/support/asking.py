@@ -15,6 +15,7 @@ from mcpdesk.inbox.question import Approval, Option, Page, Question, QuestionKin
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms import question_dialog
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
+from mcpdesk.tui.screens import main_screen
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame
 from tests.support.patience import WITHIN_S
@@ -73,12 +74,20 @@ async def asked(
     size: tuple[int, int] = (80, 24),
     may_cancel: bool = False,
     kind: QuestionKind = QuestionKind.QUESTION,
+    peer: str = "claude-code 2.1",
     hands_off_s: float = 0.0,
+    after_s: float = 0.0,
 ) -> AsyncIterator[Asked]:
-    """The desk with a question's dialog, which takes typed text after `hands_off_s` seconds."""
+    """The desk with a question's dialog, which takes keys after `hands_off_s` seconds.
+
+    Once it has ended the screen takes what is typed after `after_s` seconds.
+    """
     link = quiet_link()
-    question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel, kind=kind)
-    with patch.object(question_dialog, "HANDS_OFF_S", hands_off_s):
+    question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel, kind=kind, peer=peer)
+    with (
+        patch.object(question_dialog, "HANDS_OFF_S", hands_off_s),
+        patch.object(main_screen, "HANDS_OFF_S", after_s),
+    ):
         async with running_frame(link, size=size) as (app, pilot):
             desk = Asked(app, pilot, link, question)
             await desk.until(lambda: desk.is_open)

@@ -202,6 +202,8 @@ async def test_the_menu_of_themes_leaves_the_screen_in_sight_and_shows_the_theme
         await pilot.press("t", "down")
         await pilot.pause()
         assert isinstance(app.screen, ThemeMenu) and app.theme != before
+        (used,) = (one.value for one in app.screen.listing.rows if one.hint.endswith("in use"))
+        assert used == before
         assert app.screen.styles.background.a == 0
         assert "selected" in str(app.screen.query_one(".sample", Static).content)
         await pilot.press("escape")

@@ -12,6 +12,7 @@ from textual.widgets import Static
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.tui.forms.question_dialog import question_keys
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
+from mcpdesk.tui.terminal import HandsOff
 from mcpdesk.tui.widgets.part_line import PartLine
 from tests.support.asking import APPROVAL, CHECKS, DATABASE, asked
 from tests.support.frame import toasts
@@ -71,19 +72,66 @@ async def test_escape_leaves_own_words_before_it_leaves_the_dialog() -> None:
         assert not desk.is_open and desk.link.answers == []
 
 
-@pytest.mark.parametrize(("keys", "label"), [((), "PostgreSQL"), (("down",), "SQLite")])
-async def test_enter_takes_the_highlighted_option_of_which_one_is_wanted(
+@pytest.mark.parametrize(("keys", "label"), [(("down",), "PostgreSQL"), (("down", "down"), "SQLite")])
+async def test_enter_chooses_what_is_highlighted_and_a_second_one_answers(
     keys: tuple[str, ...], label: str
 ) -> None:
     async with asked(DATABASE) as desk:
-        await desk.press(*keys, "enter")
+        assert "enter answers" in desk.shown()
+        await desk.press(*keys)
+        assert "enter chooses" in desk.shown() and desk.marks == "( )( )( )"
+        await desk.press("enter")
+        assert desk.link.answers == [] and "(•)" in desk.marks and "enter answers" in desk.shown()
+        await desk.press("enter")
         assert desk.link.answers == [(desk.question.id, (Answer((label,)),))]
+
+
+@pytest.mark.parametrize("kind", QuestionKind)
+async def test_nothing_is_highlighted_or_chosen_before_a_key_does_it(kind: QuestionKind) -> None:
+    async with asked(replace(DATABASE, own_words=False), kind=kind) as desk:
+        assert not desk.dialog.query(".-cursor")
+        await desk.press("enter", "enter")
+        assert desk.link.answers == [] and "Choose at least one option" in desk.shown()
+        await desk.press("space")
+        assert desk.dialog.query(".-cursor") and desk.marks == "( )( )"
+        await desk.press("space", "space")
+        assert not desk.dialog.query(".-cursor") and desk.marks == "( )( )"
+        await desk.press("enter")
+        assert desk.link.answers == []
+
+
+async def test_a_page_opens_on_what_is_chosen_and_enter_takes_what_is_highlighted() -> None:
+    yes_or_no = Page("Sure?", "", (Option("yes"), Option("no")), own_words=False, default=Answer(("no",)))
+    async with asked(FORM[0], yes_or_no) as desk:
+        await desk.press("enter")
+        (row,) = desk.dialog.query(".-cursor").results(OptionRow)
+        assert row.index == 1 and desk.marks == "( )(•)" and "enter answers" in desk.shown()
+        await desk.press("up", "enter")
+        assert desk.marks == "(•)( )" and desk.link.answers == []
+        await desk.press("enter")
+        assert desk.link.answers[0][1] == (Answer(other="Ada"), Answer(("yes",)))
+
+
+async def test_what_need_not_be_chosen_is_passed_over_by_enter() -> None:
+    async with asked(replace(FORM[1], is_required=False, default=Answer())) as desk:
+        await desk.press("down", "enter", "space", "enter")
+        assert desk.link.answers[0][1] == (Answer(),)
 
 
 async def test_enter_on_an_empty_field_takes_no_option() -> None:
     async with asked(DATABASE) as desk:
-        await desk.press("down", "down", "enter")
+        await desk.press("3", "enter")
         assert desk.link.answers == [] and "Choose at least one option" in desk.shown()
+        await desk.press("escape", "1", "3", "enter")
+        assert desk.link.answers == [] and "Nothing is written here" in desk.shown()
+        await desk.press("escape", "enter")
+        assert desk.marks == "( )(•)( )" and desk.link.answers == []
+
+
+async def test_what_is_written_stays_the_answer_when_the_field_is_left() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("3", "x", "escape", "enter")
+        assert desk.link.answers[0][1] == (Answer(other="x"),)
 
 
 async def test_enter_without_a_choice_says_what_is_missing() -> None:
@@ -100,6 +148,7 @@ async def test_declining_asks_for_a_reason_first() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("d")
         assert desk.link.declined == []
+        assert "enter declines   esc goes back" in desk.shown() and "digits choose" not in desk.shown()
         await desk.press("escape")
         assert desk.is_open and desk.link.declined == []
         await desk.press("d", "n", "o", "enter")
@@ -108,13 +157,35 @@ async def test_declining_asks_for_a_reason_first() -> None:
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Declined. claude-code 2.1 goes on."])
 
 
-async def test_what_is_typed_as_a_question_comes_by_itself_answers_nothing() -> None:
-    async with asked(DATABASE, hands_off_s=60.0) as desk:
-        await desk.press("d", "2", "enter")
-        assert not desk.link.answers and not desk.link.declined and desk.marks == "( )( )( )"
-        assert "not taken for an answer" in desk.shown() and not desk.dialog.has_class("-declining")
-        await desk.press("escape", "a", "2", "enter")
+@pytest.mark.parametrize("peer", ["claude-code 2.1", "desk"])
+async def test_keys_that_come_with_a_question_do_nothing(peer: str) -> None:
+    async with asked(DATABASE, hands_off_s=60.0, peer=peer) as desk:
+        await desk.press("d", "2", "down", "enter", "escape", "ctrl+p")
+        assert desk.is_open and desk.marks == "( )( )( )" and not desk.dialog.query(".-cursor")
+        assert not desk.link.answers and not desk.link.declined and not desk.dialog.has_class("-declining")
+        assert "not taken for an answer" in desk.shown()
+        desk.dialog._hands_off = HandsOff(0.0)
+        await desk.press("2", "enter")
         assert desk.link.answers == [(desk.question.id, (Answer(("SQLite",)),))]
+
+
+async def test_what_is_typed_on_does_nothing_on_the_screen_below() -> None:
+    async with asked(DATABASE, after_s=60.0) as desk:
+        await desk.press("d", "n", "o", "enter")
+        await desk.until(lambda: not desk.is_open)
+        await desk.press("t", "2", "enter", "q")
+        assert desk.app.screen is desk.app.main and desk.app.main.shown == "workbench"
+        said = "What was typed as the question closed does nothing here."
+        assert toasts(desk.app)[-1] == said and toasts(desk.app).count(said) == 1
+        await desk.press("f1")
+        assert desk.app.screen is not desk.app.main
+
+
+async def test_nothing_that_is_typed_behind_an_answer_counts() -> None:
+    async with asked(DATABASE) as desk:
+        desk.link.answer = lambda *_: Future()  # type: ignore[method-assign]
+        await desk.press("2", "enter", "1", "d", "enter")
+        assert "Sending" in desk.shown() and desk.marks == "( )(•)( )" and not desk.link.declined
 
 
 async def test_later_keeps_what_was_chosen() -> None:
@@ -305,11 +376,11 @@ def keys(
     *pages: Page,
     at: int = 0,
     may_cancel: bool = False,
-    is_writing: bool = False,
     kind: QuestionKind = QuestionKind.QUESTION,
+    **state: bool,
 ) -> str:
     question = Question(1, "s", "p", "t", pages, 0.0, 1.0, may_cancel, kind=kind)
-    hints = question_keys(question, at, is_writing=is_writing)
+    hints = question_keys(question, at, **state)
     return ", ".join(f"{hint.key} {hint.title}" for hint in hints)
 
 
@@ -317,6 +388,12 @@ def keys(
     ("told", "expected"),
     [
         (keys(CHOICE), "digits choose, space toggles, enter answers, d decline, esc later"),
+        (
+            keys(CHOICE, would_choose=True),
+            "digits choose, space toggles, enter chooses, d decline, esc later",
+        ),
+        (keys(CHOICE, is_declining=True), "enter declines, esc goes back"),
+        (keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL, is_declining=True), "enter denies, esc goes back"),
         (keys(CHOICE, WORDS), "digits choose, space toggles, enter next, d decline, esc later"),
         (keys(CHOICE, WORDS, at=1), "enter answers, ⌫ back, d decline, esc later"),
         (keys(WORDS, is_writing=True), "enter answers, esc d decline, esc stops writing"),

@@ -60,7 +60,7 @@ async def test_text_of_strangers_is_shown_as_it_is() -> None:
 
 async def test_arrows_and_space_choose_as_well() -> None:
     async with asked(DATABASE) as desk:
-        await desk.press("down", "space", "enter")
+        await desk.press("down", "down", "space", "enter")
         assert desk.link.answers[0][1] == (Answer(("SQLite",)),)
 
 

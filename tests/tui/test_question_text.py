@@ -92,8 +92,8 @@ def test_a_copied_approval_has_its_secrets_masked() -> None:
 
 
 def test_what_is_announced_is_one_line() -> None:
-    assert announced(ASKED) == "client asks: Which?"
-    assert announced(replace(ASKED, replica="web-2")) == "client on web-2 asks: Which?"
+    assert announced(ASKED) == "AskUserQuestion for client asks: Which?"
+    assert announced(replace(ASKED, replica="web-2")) == "AskUserQuestion for client on web-2 asks: Which?"
     assert announced(APPROVED) == "May client call Bash? command: ls⏎-la"
 
 
@@ -186,6 +186,12 @@ async def test_banner_says_who_asks_what_and_how_to_answer() -> None:
         assert not banner.announce(None)
         await pilot.pause()
         assert not banner.display
+
+
+def test_the_tool_that_asks_is_named_whoever_calls_it() -> None:
+    asked = replace(QUESTION, server="shop", tool="refund", peer="curl 7.88.1")
+    assert announced(asked).startswith("refund for curl 7.88.1 asks: Which database")
+    assert announced(replace(asked, peer="desk")).startswith("refund of shop asks: Which database")
 
 
 async def test_an_approval_is_announced_with_its_arguments_as_far_as_there_is_room() -> None:

@@ -82,7 +82,7 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
 async def test_a_server_is_removed_once_its_losses_are_told() -> None:
     link = ChangingLink()
     async with running_frame(link, panes=PANES) as (app, pilot):
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+        await until(pilot, lambda: isinstance(app.screen, QuestionScreen) and app.screen.takes_keys)
         await pilot.press("escape")
         await until(pilot, lambda: app.server == "profiles" and app.screen is app.main)
         await pilot.press("X")

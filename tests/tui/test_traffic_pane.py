@@ -24,6 +24,7 @@ from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect, pointing_at
+from mcpdesk.tui.widgets import menu
 from tests.support.activity import until
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
@@ -425,7 +426,8 @@ async def test_a_request_is_sent_again_as_it_was_without_what_held_once() -> Non
 
 
 @pytest.mark.slow
-async def test_a_destructive_tool_runs_again_only_when_it_is_meant() -> None:
+async def test_a_destructive_tool_runs_again_only_when_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(menu, "HANDS_OFF_S", 0.0)
     recording = Recording(None)
     recording.connect(connection(1))
     recording.frame(1, IN, call(1, "send-mail"))

@@ -19,6 +19,7 @@ from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.result_view import CallButton, ResultContent, ResultView
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.traffic.traffic_list import TrafficList
+from mcpdesk.tui.widgets import menu
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList
 from tests.support.desk import running_desk
@@ -103,20 +104,26 @@ async def test_a_resource_without_variables_is_read_by_enter() -> None:
 
 
 @pytest.mark.slow
-async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_this_session() -> None:
+async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_this_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drop = tool("drop", {"type": "object"}, annotations={"destructiveHint": True})
     async with bench(link_with(drop)) as it:
 
-        async def answer(key: str) -> int:
+        async def answer(*keys: str) -> int:
             await it.pilot.press("ctrl+r")
             await it.until(lambda: isinstance(it.app.screen, Menu))
-            await it.pilot.press(key)
+            await it.pilot.press(*keys)
             await it.until(lambda: it.app.screen is it.app.main)
             await it.app.workers.wait_for_complete()
             await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
             return len(it.sent)
 
-        assert [await answer(key) for key in ("n", "escape", "enter", "y", "s")] == [0, 0, 0, 1, 2]
+        monkeypatch.setattr(menu, "HANDS_OFF_S", 60.0)
+        assert [await answer(*keys) for keys in ([*"yes", "enter", "escape"], ["enter"])] == [0, 0]
+        monkeypatch.setattr(menu, "HANDS_OFF_S", 0.0)
+        assert [await answer(key) for key in ("n", "escape", "enter", "y")] == [0, 0, 0, 1]
+        assert await answer("s", "down", "down", "enter") == 2
         await it.pilot.press("ctrl+r")
         await it.until(lambda: len(it.sent) == 3)
         await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)

@@ -21,6 +21,7 @@ from mcpdesk.tui.forms.question_page import AnswerDraft, QuestionPage
 from mcpdesk.tui.forms.question_text import absence, asker, open_link
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.terminal import HandsOff, is_typed
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Dialog
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
@@ -32,8 +33,9 @@ LOOK_S = 0.1
 """Seconds between two updates from the core."""
 SOON_S = 60
 """Seconds before the deadline from which the dialog shows the time left."""
-HANDS_OFF_S = 0.7
-"""So long after it opened by itself, and after each key that comes meanwhile, typed text answers nothing."""
+HANDS_OFF_S = 1.0
+"""So long after a question came by itself, and after each key that comes meanwhile, keys do nothing."""
+_QUITTING = ("ctrl+c", "ctrl+q")
 _ENDINGS = {
     QuestionState.CANCELLED: "was closed by {by}",
     QuestionState.TIMED_OUT: "timed out",
@@ -77,7 +79,8 @@ class QuestionScreen(Dialog[None]):
     ) -> None:
         """`declining` starts with the reason for declining; `is_unasked`: nobody pressed a key to open it."""
         super().__init__()
-        self._open_to_keys = time.monotonic() + HANDS_OFF_S if is_unasked else 0.0
+        self._is_unasked = is_unasked
+        self._hands_off = HandsOff(HANDS_OFF_S)
         self.link = link
         self.question = question
         kept, drafts = self.drafts.pop(question.id, (None, []))
@@ -102,6 +105,8 @@ class QuestionScreen(Dialog[None]):
             yield PartLine()
 
     def on_mount(self) -> None:
+        if self._is_unasked:
+            self._hands_off.begin()
         self._show_keys()
         self._update()
         self.set_interval(LOOK_S, self._update)
@@ -112,18 +117,16 @@ class QuestionScreen(Dialog[None]):
         self._fit()
 
     @property
-    def takes_text(self) -> bool:
-        """Whether typed text answers by now; at first it may be meant for what was on the screen before."""
-        return time.monotonic() >= self._open_to_keys
+    def takes_keys(self) -> bool:
+        """Whether keys count by now; at first they may be meant for what was on the screen before."""
+        return self.is_mounted and self._hands_off.is_over
 
     def ignores(self, event: events.Event) -> bool:
-        """Whether a key is rather the rest of what somebody typed when the question came."""
-        is_text = isinstance(event, events.Paste) or (
-            isinstance(event, events.Key) and (event.is_printable or event.key in ("enter", "backspace"))
-        )
-        if self.takes_text or not is_text:
+        """Whether a key is rather meant for the screen below, or comes after the answer."""
+        if self._sent is not None and is_typed(event):
+            return True
+        if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._hands_off.ignores_key():
             return False
-        self._open_to_keys = time.monotonic() + HANDS_OFF_S
         self._note("What was typed as the question came is not taken for an answer.")
         return True
 
@@ -139,22 +142,25 @@ class QuestionScreen(Dialog[None]):
     def action_choose(self) -> None:
         """Choose the option under the cursor, or undo that."""
         self.page.choose()
+        self._show_keys()
 
     def action_move(self, by: int) -> None:
         """Move the cursor over the options."""
         self.page.move(by)
+        self._show_keys()
 
     def action_scroll(self, by: int) -> None:
         """Scroll a long page by screens."""
         self.page.scroll_by(by)
 
     async def action_next_page(self) -> None:
-        """Go to the next page; answer on the last page. Where one option is wanted, take the highlighted one.
-
-        What runs something for a client is allowed only by a choice of its own.
-        """
-        if not self._is_approval:
-            self.page.choose_highlighted()
+        """Choose the highlighted option; where it is chosen, go to the next page, and answer on the last."""
+        if self.page.would_choose:
+            self.page.choose()
+            return
+        if self.page.is_writing and self._is_other_chosen:
+            self._note("Nothing is written here: esc goes back to what is chosen.")
+            return
         if problem := self.page.draft.problem:
             self._note(problem[:1].upper() + problem[1:] + ".")
             return
@@ -165,6 +171,11 @@ class QuestionScreen(Dialog[None]):
         else:
             self._send(self.link.answer(self.question.id, [draft.answer for draft in self._drafts]))
 
+    @property
+    def _is_other_chosen(self) -> bool:
+        draft = self.page.draft
+        return bool(draft.chosen) and draft.count not in draft.chosen and not draft.page.multi_select
+
     async def action_previous_page(self) -> None:
         """Go to the previous page."""
         if self._at:
@@ -173,7 +184,7 @@ class QuestionScreen(Dialog[None]):
     def action_decline(self) -> None:
         """Ask for a reason, then decline."""
         self.add_class("-declining")
-        self._fit()
+        self._note("")
         self.query_one("#reason", Input).focus()
 
     def action_cancel(self) -> None:
@@ -214,6 +225,7 @@ class QuestionScreen(Dialog[None]):
             self.remove_class("-declining")
             self._fit()
             self.set_focus(None)
+            self._show_keys()
             return
         self._keep_drafts()
         self.dismiss()
@@ -227,6 +239,7 @@ class QuestionScreen(Dialog[None]):
     def action_leave_words(self) -> None:
         """Go from the free answer back to the options."""
         self.page.leave_words()
+        self._show_keys()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
@@ -236,14 +249,19 @@ class QuestionScreen(Dialog[None]):
     @on(QuestionPage.Changed)
     def _draft_changed(self) -> None:
         self._note("")
+        self._show_keys()
 
     @on(Input.Submitted)
     async def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.input.id == "reason":
-            self._send(self.link.decline(self.question.id, event.value.strip()))
+            self.action_send_reason()
         else:
             await self.action_next_page()
+
+    def action_send_reason(self) -> None:
+        """Decline, with the reason that is written."""
+        self._send(self.link.decline(self.question.id, self.query_one("#reason", Input).value.strip()))
 
     async def _go_to(self, at: int) -> None:
         self._at = at
@@ -293,6 +311,7 @@ class QuestionScreen(Dialog[None]):
 
     def _close(self, ended: Question | None) -> None:
         self.dismiss()
+        cast("DeskApp", self.app).main.question_closes()
         if ended is None:
             self.notify("The question is gone.", markup=False)
         elif self._sent and self._is_mine(ended):
@@ -316,7 +335,14 @@ class QuestionScreen(Dialog[None]):
 
     def _show_keys(self) -> None:
         parts = []
-        for hint in question_keys(self.question, self._at, is_writing=self.page.is_writing):
+        hints = question_keys(
+            self.question,
+            self._at,
+            is_writing=self.page.is_writing,
+            would_choose=self.page.would_choose,
+            is_declining=self.has_class("-declining"),
+        )
+        for hint in hints:
             text = Content.assemble((hint.key, "bold $footer-key-foreground"), f" {hint.title}   ")
             parts.append(LinePart(text, hint.action, rank=hint.rank))
         self.query_one(PartLine).show(parts)
@@ -356,8 +382,23 @@ class KeyHint(NamedTuple):
     rank: int
 
 
-def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[KeyHint]:
-    """The keys of page `at`. While the person writes, letters are text until esc is pressed."""
+def question_keys(
+    question: Question,
+    at: int,
+    *,
+    is_writing: bool = False,
+    would_choose: bool = False,
+    is_declining: bool = False,
+) -> Iterator[KeyHint]:
+    """The keys of page `at`. While the person writes, letters are text until esc is pressed.
+
+    `would_choose`: enter chooses what is highlighted; `is_declining`: a reason is written.
+    """
+    if is_declining:
+        is_approval = question.kind is QuestionKind.APPROVAL
+        yield KeyHint("enter", "denies" if is_approval else "declines", "screen.send_reason", 9)
+        yield KeyHint("esc", "goes back", "screen.later", 7)
+        return
     page = question.pages[at]
     lead = "esc " if is_writing else ""
     if page.options and not is_writing:
@@ -366,7 +407,8 @@ def question_keys(question: Question, at: int, *, is_writing: bool) -> Iterator[
     if page.link:
         yield KeyHint("o", "open", "screen.open_link", 8)
         yield KeyHint("y", "copy", "screen.copy_link", 5)
-    yield KeyHint("enter", _onward(question, at), "screen.next_page", 9)
+    onward = "chooses" if would_choose else _onward(question, at)
+    yield KeyHint("enter", onward, "screen.next_page", 9)
     if page.is_long and is_writing:
         yield KeyHint("ctrl+j", "new line", "", 3)
     if at and not is_writing:

@@ -152,8 +152,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def __init__(self, draft: AnswerDraft) -> None:
         super().__init__()
         self.draft = draft
-        self.cursor = 0
         self._count = draft.count
+        self.cursor = min(draft.chosen, default=0)
+        self._is_shown = bool(draft.chosen) or draft.page.multi_select
+        """Whether the option under the cursor is highlighted: at first only what is chosen is."""
         self._last = draft.count if draft.page.own_words else draft.count - 1
         """The last row of the cursor; -1 when there is nothing to choose or write."""
 
@@ -208,31 +210,42 @@ class QuestionPage(VerticalScroll, can_focus=False):
         area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
-        """Move the cursor; below the last option is the field for a free answer."""
-        self.cursor = max(0, min(self.cursor + by, self._last))
+        """Move the cursor, or show where it is; below the last option is the field for a free answer."""
+        if self._is_shown or not self._count:
+            self.cursor = max(0, min(self.cursor + by, self._last))
+        self._is_shown = True
         self._follow()
 
     def choose(self, index: int | None = None) -> None:
         """Choose an option or undo that, by default the one under the cursor; the last row is for writing."""
+        if index is None and not self._is_shown:
+            self.move(0)  # nobody sees yet what would be chosen
+            return
         index = self.cursor if index is None else index
         if index > self._last:
             return
         self.cursor = index
+        self._is_shown = True
         if index < self._count:
             self.draft.toggle(index)
+            self._is_shown = index in self.draft.chosen or self.draft.page.multi_select
             self.post_message(self.Changed())
         self._follow()
 
-    def choose_highlighted(self) -> None:
-        """Choose the option under the cursor where one has to be chosen, and none is."""
-        page, draft = self.draft.page, self.draft
-        if page.is_required and not page.multi_select and not draft.chosen and self.cursor < self._count:
-            self.choose()
+    @property
+    def would_choose(self) -> bool:
+        """Whether another option is highlighted than is chosen, where there can be one only."""
+        is_option = self._is_shown and self.cursor < self._count and not self.draft.page.multi_select
+        return is_option and self.cursor not in self.draft.chosen
 
     def leave_words(self) -> None:
-        """Go from the free answer to the options, or only remove the focus where there are none."""
+        """Go from the free answer to the options, or only remove the focus where there are none.
+
+        What is written is still the answer: no other option is highlighted then.
+        """
         if self._count:
             self.cursor = self._count - 1
+            self._is_shown = self._count not in self.draft.chosen
             self._follow()
         else:
             self.screen.set_focus(None)
@@ -255,6 +268,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         if event.widget is self.words:
             self.cursor = self._count
+            self._is_shown = True
             self._show()
 
     def _follow(self) -> None:
@@ -268,7 +282,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     def _show(self) -> None:
         for row in self.query(OptionRow):
-            row.show(self.cursor)
+            row.show(self.cursor if self._is_shown else -1)
 
 
 class OwnWords(LineField):

@@ -60,9 +60,11 @@ def announced(question: Question) -> str:
 
 
 def asker(question: Question, longest: int = 40) -> str:
-    """Who asks, and on which of several machines."""
+    """Which tool asks for whom, and on which of several machines; of an approval, whose call it is."""
     where = f" on {one_line(question.replica, 24)}" if question.replica else ""
-    return f"{one_line(question.asker, longest)}{where}"
+    has_tool = question.tool and question.kind is QuestionKind.QUESTION and question.peer != DESK
+    tool = f"{one_line(question.tool, 24)} for " if has_tool else ""
+    return f"{tool}{one_line(question.asker, longest)}{where}"
 
 
 def plain(question: Question) -> str:

@@ -40,6 +40,7 @@ from mcpdesk.tui.screens.frame_lines import (
     DeskTabs,
     NewsRow,
 )
+from mcpdesk.tui.terminal import HandsOff, is_typed
 
 Panes = Mapping[str, Callable[["Link"], Widget]]
 """Screen name to what makes its pane."""
@@ -82,6 +83,8 @@ BUSY_FRAMES, TYPING_FRAMES = 100, 25
 """Frames in one beat from which on clients, or what a key does while somebody types, come first."""
 BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
 """The share of a core that the screen then takes."""
+HANDS_OFF_S = 1.0
+"""What is typed does nothing so long after a question has ended, and after each key that comes meanwhile."""
 BUSY_S = 1.0
 """It is refreshed this often in any case."""
 ELSEWHERE_S = 0.35
@@ -263,7 +266,7 @@ class ScreenRefresher:
         if question is None or question.id in main.questions.opened:
             main.announce(None)
         elif main.may_open(question):
-            main.ask(question, is_unasked=question.peer != DESK)
+            main.ask(question, is_unasked=True)
         else:
             main.announce(question)
 
@@ -347,6 +350,8 @@ class MainScreen(Screen[None]):
         self.panes = panes
         self._first = self._place.screen if self._place.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
+        self._hands_off = HandsOff(HANDS_OFF_S)
+        self._has_told_of_keys = False
         self._has_server = False
         self._badge = ""
         """What the tab of the activity screen counts."""
@@ -403,6 +408,25 @@ class MainScreen(Screen[None]):
     def is_calm(self) -> bool:
         """Whether no key was pressed just now."""
         return time.monotonic() - self.last_key > CALM_S
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether what is typed counts: not right after a question has closed."""
+        return self._hands_off.is_over
+
+    def ignores(self, event: events.Event) -> bool:
+        """Whether a key is rather the rest of what was typed into a dialog that has closed."""
+        if not is_typed(event) or not self._hands_off.ignores_key():
+            return False
+        if not self._has_told_of_keys:
+            self._has_told_of_keys = True
+            self.notify("What was typed as the question closed does nothing here.", markup=False)
+        return True
+
+    def question_closes(self) -> None:
+        """The dialog of a question closes, not by esc: somebody may go on to type for it."""
+        self._hands_off.begin()
+        self._has_told_of_keys = False
 
     def may_open(self, question: Question) -> bool:
         """Whether a question may open by itself: no dialog is open, and nobody types.

@@ -21,6 +21,7 @@ from textual.visual import VisualType
 from textual.widgets import Input, Static
 
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.terminal import HandsOff, is_typed
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 
@@ -107,6 +108,8 @@ class PageDialog(Dialog[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
+HANDS_OFF_S = 0.5
+"""So long after a careful menu opened, and after each letter that comes meanwhile, letters choose nothing."""
 LABEL_CELLS = 46
 """Column at which hints begin at the latest."""
 
@@ -195,8 +198,12 @@ class Menu(Dialog[Any]):
         filtered: bool = False,
         cursor: int = 0,
         passed: Callable[[Any], None] | None = None,
+        is_careful: bool = False,
     ) -> None:
+        """With `is_careful` a text that somebody goes on to type as the menu comes chooses nothing."""
         super().__init__()
+        self._hands_off = HandsOff(HANDS_OFF_S if is_careful else 0.0)
+        self._was_typed = False
         self.title_text = title
         self.choices = tuple(choices)
         self.filtered = filtered
@@ -220,6 +227,16 @@ class Menu(Dialog[Any]):
         """Put the cursor where it was asked for."""
         self.query_one(Input if self.filtered else ChoiceList).focus()
         self.listing.cursor = self._start
+        self._hands_off.begin()
+
+    def ignores(self, event: events.Event) -> bool:
+        """Whether a key is rather part of a text that was meant for the screen below."""
+        is_enter_alone = isinstance(event, events.Key) and event.key == "enter" and not self._was_typed
+        if not is_typed(event) or is_enter_alone or not self._hands_off.ignores_key():
+            return False
+        self._was_typed = True
+        self.query_one(".box").border_subtitle = "what was typed as this came chooses nothing · esc close"
+        return True
 
     @property
     def listing(self) -> ChoiceList:

@@ -49,10 +49,11 @@ class DestructiveCalls:
         choices = [
             Choice("Do not call", "no", key="n", help=told),
             Choice("Call", "once", "asks again the next time", "y", told),
-            Choice("Call, and do not ask again", "always", "for this tool, in this session", "s", told),
+            # What is not asked again takes more than a letter.
+            Choice("Call, and do not ask again", "always", "for this tool, in this session", help=told),
         ]
         title = f"Call {one_line(item.name, 40)}? It is destructive."
-        chosen = await app.push_screen_wait(Menu(title, choices))
+        chosen = await app.push_screen_wait(Menu(title, choices, is_careful=True))
         if chosen == "always":
             self._allowed.add((server, item.name))
         return chosen in ("once", "always")
