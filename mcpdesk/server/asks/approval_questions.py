@@ -15,7 +15,7 @@ from mcpdesk.server.calls.services import Services
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
-LONGEST_VALUE = 3_000
+LONGEST_VALUE = 20_000
 """Characters shown of one value."""
 LONGEST_TEXT = 24_000
 """Characters shown of all."""
