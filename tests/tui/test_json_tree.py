@@ -196,3 +196,19 @@ async def test_a_large_value_shows_at_once() -> None:
     app = Bench({"rows": [{"id": n, "text": "x" * 20} for n in range(40_000)]})
     async with app.run_test(size=(80, 24)):
         assert app.query_one(JsonTree).row_count < 300
+
+
+async def test_a_low_tree_begins_with_the_row_that_says_most() -> None:
+    app = Bench()
+    async with app.run_test(size=(60, 4)) as pilot:
+        tree = app.query_one(JsonTree)
+        tree.load({"params": {"arguments": {"a": 1, "b": 2}, "name": "price"}}, begin=1)
+        await pilot.pause()
+        assert "arguments" in tree.render_line(0).text
+        await pilot.resize_terminal(60, 20)
+        await pilot.pause()
+        assert "params" in tree.render_line(0).text and tree.cursor == 0
+        await pilot.press("down", "down", "down")
+        await pilot.resize_terminal(60, 4)
+        await pilot.pause()
+        assert tree.cursor == 3

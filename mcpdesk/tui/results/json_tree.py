@@ -355,6 +355,8 @@ class JsonTree(TypedQuery, LineList):
         self._hits: list[Path] = []
         self._hit = -1
         self._begin = 0
+        """The row that a low tree begins with."""
+        self._has_skipped = False
 
     @property
     def row_count(self) -> int:
@@ -381,15 +383,18 @@ class JsonTree(TypedQuery, LineList):
         self._outline = Outline(value, marks, folded=folded, text_width=self._text_width)
         self._hidden = self._hidden_rows()
         self.query_text, self.is_typing, self._hits = "", False, []
-        self.cursor, self._begin = 0, begin
+        self.cursor, self._begin, self._has_skipped = 0, begin, False
         self.scroll_home(animate=False, immediate=True)
         self.rows_changed()
         self._skip_first_rows()
 
     def _skip_first_rows(self) -> None:
-        if self.cursor <= self._begin and 0 < self.size.height <= min(LOW, self.row_count - 1):
-            self.cursor = self._begin
-            self.scroll_to(y=self._begin, animate=False, immediate=True)
+        """Leave them above while the tree is low, and the person has not moved."""
+        is_low = 0 < self.size.height <= min(LOW, self.row_count - 1)
+        before, after = (0, self._begin) if is_low else (self._begin, 0)
+        if self._begin and is_low != self._has_skipped and self.cursor == before:
+            self.cursor, self._has_skipped = after, is_low
+            self.scroll_to(y=after, animate=False, force=True, immediate=True)
 
     @property
     def _text_width(self) -> int:
