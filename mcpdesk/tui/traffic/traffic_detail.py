@@ -271,7 +271,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         if fresh != self.shown:
             self._load(fresh)
         elif fresh.status in FAILED and time() - (fresh.ended or 0.0) < LATE_S:
-            self._show_failure(fresh)
+            self._show_log(fresh)
         elif fresh.ended is None or fresh.asked_at is not None:
             self._show_facts(fresh)
 
@@ -370,12 +370,19 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     def _show_failure(self, exchange: Exchange) -> None:
         """Show why a call failed: what was answered, the author's line, and what it logged."""
         last = last_round(self.index, exchange)
-        is_failed = last.status in FAILED and last.response is not None
-        answer = message(self.index, last, last.response).value if is_failed and last.response else None
-        told = failure_text(answer)
+        told = ""
+        if last.status in FAILED and last.response is not None:
+            kept = self.index.frame(last.response)
+            if kept is not None and kept.size <= SHOWN_BYTES:
+                told = failure_text(message(self.index, last, last.response).value)
         self.set_class(bool(told), "-failed")
         self.query_one(".failure", Static).update(Content(f"✗ {one_line(told)}"))
-        logged = self._logged_by(last) if is_failed else ()
+        self._show_log(exchange)
+
+    def _show_log(self, exchange: Exchange) -> None:
+        """Show what a failed call logged by now, from the author's line."""
+        last = last_round(self.index, exchange)
+        logged = self._logged_by(last) if last.status in FAILED else ()
         if logged == self.logged:
             return
         self.logged, self._failed_at = logged, failed_line(logged)
