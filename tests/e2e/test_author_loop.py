@@ -78,7 +78,7 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         desk.press("2")
         desk.see("status")
         desk.press("\r")
-        desk.see(f"log of this call · tools/shop.py:{number}")
+        desk.see(f"tools/shop.py:{number} · ⏎, then E opens it")
         desk.press("\rE")
         desk.wait(opened.exists, "the editor")
         assert opened.read_text().split() == [f"+{number}", str(tools)]

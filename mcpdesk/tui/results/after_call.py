@@ -77,13 +77,13 @@ def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
 
 
 def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:
-    """In what an outcome differs from the one before it, line by line; nothing where one failed."""
+    """In what an outcome differs from the one before it, line by line; only the texts where one failed."""
     if before is None or max(len(before.raw), len(now.raw)) > MOST_COMPARED:
         return
-    if before.cancelled or now.cancelled or _has_failed(before) != _has_failed(now):
+    if before.cancelled or now.cancelled:
         return
     (*old_texts, old_rest), (*new_texts, new_rest) = _parts(before), _parts(now)
-    if old_rest != new_rest:
+    if old_rest != new_rest and _has_failed(before) == _has_failed(now):
         old_texts, new_texts = [*old_texts, old_rest], [*new_texts, new_rest]
     if old_texts == new_texts:
         yield Static(Content("= the same as before"), classes="note")
