@@ -462,15 +462,15 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self.query_one("#http Static", Static).update(text)
 
     def _fill_events(self, exchange: Exchange) -> None:
-        events = {}
+        noted: dict[str, Any] = {}
         for frame in exchange.notifications[-_EVENTS:]:
             kept = self.index.frame(frame)
             value = message(self.index, exchange, frame).value
             after = duration(kept.time - exchange.started) if kept else "?"
             members = value if isinstance(value, dict) else {}
-            events[f"+{after} {members.get('method', '')} ({frame})"] = members.get("params", value)
+            noted[f"+{after} {members.get('method', '')} ({frame})"] = members.get("params", value)
         tree = self.query_one("#events JsonTree", JsonTree)
-        tree.load(events or "no progress and no log messages came with it")
+        tree.load(noted or "no progress and no log messages came with it")
 
     def _show_facts(self, exchange: Exchange) -> None:
         back = "  z: back to the list" if self.is_maximized else ""
