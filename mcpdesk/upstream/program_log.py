@@ -27,18 +27,14 @@ _LEVELS = {
 _WORD = "|".join(_LEVELS)
 _UPPER = _WORD.upper()
 _FORMATS = (
-    re.compile(
-        rf"[\W\d_TZ]*({_UPPER})(?![\w.])"
-    ),  # ERROR:, [ERROR], 12:03:40 ERROR, 2026-11-26T12:03:40Z ERROR
-    re.compile(
-        rf"[\W\d_TZ]*\[({_WORD})\]|[\W\d_TZ]*({_WORD}):\s", re.IGNORECASE
-    ),  # [error], error: no such file
-    re.compile(
-        rf".{{1,80}}?(?: - | \| |\] )\W?({_UPPER})(?![\w.])"
-    ),  # 12:03:40 - my.logger - ERROR - no such file
-    re.compile(
-        rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE
-    ),  # JSON, level=error
+    # ERROR:, [ERROR], 12:03:40 ERROR, 2026-11-26T12:03:40Z ERROR
+    re.compile(rf"[\W\d_TZ]*({_UPPER})(?![\w.])"),
+    # [error], error: no such file
+    re.compile(rf"[\W\d_TZ]*\[({_WORD})\]|[\W\d_TZ]*({_WORD}):\s", re.IGNORECASE),
+    # 12:03:40 - my.logger - ERROR - no such file
+    re.compile(rf".{{1,80}}?(?: - | \| |\] )\W?({_UPPER})(?![\w.])"),
+    # JSON, level=error
+    re.compile(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE),
 )
 _HARMLESS = ("debug", "info", "notice")
 """Levels of entries that no traceback belongs to."""
