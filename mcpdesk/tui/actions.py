@@ -208,7 +208,7 @@ ACTIONS: tuple[Action, ...] = (
     _traffic("copy", "y", "copy",
         "Copy the exchange as text, JSON, curl or mcpdesk command; secrets masked.", weight=14),
     _traffic("pager", "v", "in the pager",
-        "Show the exchange, or the raw frame as it passed, in $PAGER.", footer=False, wide=True),
+        "Show the exchange, or the raw frame as it passed, in $PAGER.", footer=False),
     _traffic("filters", "F", "filters", "Use a kept filter, keep this one.", footer=False, wide=True),
     _traffic("replay", "r", "resend", "Send the request again, as the desk.", weight=14),
     _traffic("edit", "i", "edit", "Take the request into the form of the workbench.",
