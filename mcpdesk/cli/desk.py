@@ -232,7 +232,8 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     if core.started.done():
         core.started.result()
     if (capture := host.recording.path) is not None and host.recording.frames:
-        print_message(f"The traffic is in a capture: mcpdesk open {shlex.quote(str(capture))}")
+        command = f"mcpdesk open {shlex.quote(str(capture))}"
+        print_message(f"The traffic is in a capture, secrets included: {command}")
     return code
 
 

@@ -222,7 +222,8 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         whole += 1
         title = _title(one)
         if one.kind is ExchangeKind.REQUEST and one.ended is not None:
-            times.setdefault((title, one.peer), []).append((one.elapsed(0), one.number))
+            seconds = index.table.pace[one.number] or one.elapsed(0)
+            times.setdefault((title, one.peer), []).append((seconds, one.number))
         if one.status in _FAILED:
             message = exchange_summary.summary(index, one).answered or one.status.value
             kind = (title, str(pattern_of(message, frozenset())))
@@ -243,7 +244,8 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
             yield _cells(cells)
         yield _left_out(len(ranked))
     if times:
-        yield "## What took longest\n\n| message | client | count | median | longest | # |\n"
+        yield "## What took longest, without waiting for people and clients\n\n"
+        yield "| message | client | count | median | longest | # |\n"
         yield "| --- | --- | --: | --: | --: | --: |\n"
         slowest = sorted(times.items(), key=lambda item: max(item[1]), reverse=True)
         for (title, peer), took in slowest[:_MOST_ROWS]:

@@ -177,19 +177,25 @@ _TURNS = 2
 """Times a marker queues at each widget: the second time behind what the widget sent to itself meanwhile."""
 
 
+LONGEST_HANDS_OFF = 3
+"""How many times its length a moment without keys is at most prolonged to."""
+
+
 class HandsOff:
     """A moment in which keys do nothing, because they are meant for what was on the screen before.
 
-    Each key that comes meanwhile prolongs it.
+    Each key that comes meanwhile prolongs it, up to `LONGEST_HANDS_OFF`: who goes on to type reads by then
+    what is on the screen.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._until = 0.0
+        self._until = self._latest = 0.0
 
     def begin(self) -> None:
         """Let keys do nothing from now on."""
-        self._until = time.monotonic() + self._seconds
+        now = time.monotonic()
+        self._until, self._latest = now + self._seconds, now + LONGEST_HANDS_OFF * self._seconds
 
     @property
     def is_over(self) -> bool:
@@ -200,7 +206,7 @@ class HandsOff:
         """Whether a key that comes now does nothing."""
         if self.is_over:
             return False
-        self.begin()
+        self._until = min(time.monotonic() + self._seconds, self._latest)
         return True
 
 

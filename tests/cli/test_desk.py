@@ -76,7 +76,7 @@ def test_end_of_the_desk_frees_its_port_and_keeps_capture_and_calls(folder: Path
             desk.see("said")
             desk.press("\x11")
             assert desk.end() == 0
-            assert "The traffic is in a capture: mcpdesk open " in desk.text
+            assert "The traffic is in a capture, secrets included: mcpdesk open " in desk.text
     captures = list((own_folders / "state" / "captures").glob("*-small*.jsonl"))
     assert len(captures) == 2
     assert all("chatter" in capture.read_text() for capture in captures)

@@ -25,6 +25,10 @@ def test_an_outlier_is_slow_after_enough_calls() -> None:
     assert not pace.is_slow(2, 0.100)
 
 
+def test_what_nobody_would_notice_is_not_slow() -> None:
+    assert not paced(*[0.0002] * 40).is_slow(1, 0.009)
+
+
 def test_few_calls_prove_nothing() -> None:
     assert not paced(0.001, 5.0, 0.001, 50.0).is_slow(1, 50.0)
 

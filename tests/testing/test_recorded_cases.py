@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from mcpdesk.recorder.recorded_cases import case_file, cases
 from mcpdesk.testing import ServerUnderTest
+from mcpdesk.tui.screens.main_screen import HANDS_OFF_S
 from tests.support.folders import write
 from tests.support.terminal import Desk
 from tests.support.traffic import asking_recording
@@ -136,11 +138,12 @@ def test_a_call_of_the_desk_becomes_a_case_with_what_the_person_answered(tmp_pat
     with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
         desk.see("order-tea")
         desk.press(CTRL_R)
-        desk.see("Which tea")
+        desk.see(r"(?s)waiting ([2-9]|\d\d) s.*Which tea")  # keys count by then
         desk.press(f"1{ENTER}")
         desk.see("What goes into it")
         desk.press(f"1{ENTER}")
         desk.see("One Assam with Milk")
+        time.sleep(2 * HANDS_OFF_S)  # the screen takes keys again, and does not tell
         desk.press("2")
         desk.see("tools/call order-tea")
         desk.press("x")

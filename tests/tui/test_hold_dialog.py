@@ -15,6 +15,7 @@ from mcpdesk.tui.traffic.hold_dialog import HeldList, HoldDialog
 from mcpdesk.tui.widgets.fields import LineField
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
+from tests.support.frame import toasts
 from tests.support.patience import WITHIN_S
 from tests.support.workbench import Bench, bench
 
@@ -246,6 +247,7 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
         await it.pilot.press("slash", "ctrl+u", "enter")
         await it.until(lambda: not desk.held().rule)
         assert isinstance(it.app.focused, LineField)
+        assert toasts(it.app)[-1] == "Nothing is held any more."
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -58,6 +58,15 @@ async def test_keys_typed_faster_than_pages_turn_are_not_lost() -> None:
         assert desk.link.answers == [(desk.question.id, answers)]
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_news_lie_over_their_row_while_a_question_is_open_too(size: tuple[int, int]) -> None:
+    async with asked(DATABASE, size=size) as desk:
+        desk.app.notify("Something happened.")
+        await desk.until(lambda: bool(desk.dialog.query("Toast")))
+        await desk.until(lambda: desk.dialog.query_one("Toast").region.y == desk.app.main.news.region.y)
+        assert "Something happened." in desk.shown()
+
+
 async def test_the_title_counts_pages() -> None:
     async with asked(DATABASE, CHECKS) as desk:
         title = desk.dialog.query_one("Vertical").border_title
@@ -167,6 +176,18 @@ async def test_keys_that_come_with_a_question_do_nothing(peer: str) -> None:
         desk.dialog._hands_off = HandsOff(0.0)
         await desk.press("2", "enter")
         assert desk.link.answers == [(desk.question.id, (Answer(("SQLite",)),))]
+
+
+def test_who_types_on_and_on_is_heard_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("mcpdesk.tui.terminal.time.monotonic", lambda: now)
+    hands_off = HandsOff(1.0)
+    hands_off.begin()
+    for _ in range(5):
+        now += 0.5
+        assert hands_off.ignores_key()
+    now += 0.5
+    assert not hands_off.ignores_key()
 
 
 async def test_what_is_typed_on_does_nothing_on_the_screen_below() -> None:

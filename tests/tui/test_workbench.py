@@ -289,7 +289,8 @@ async def test_two_tools_run_at_once_and_each_keeps_its_result() -> None:
 
 
 @pytest.mark.slow
-async def test_errors_say_what_they_are() -> None:
+async def test_errors_say_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(menu, "HANDS_OFF_S", 0.0)
     async with bench() as it:
         await it.open("place-order")
         await it.pilot.press("ctrl+r", "ctrl+r")

@@ -520,6 +520,8 @@ _USUAL: Final = 0.9
 _STEPS: Final = 4
 """Steps in which times are counted, until they are twice as long."""
 _SHORTEST_S: Final = 1e-6
+_LEAST_S: Final = 0.01
+"""No call that took less is slow for a person."""
 _RENEWED: Final = 16
 """When there are more calls by this part of them, the limit is found anew."""
 
@@ -569,5 +571,5 @@ class SlowCallDetector:
         for step in sorted(counts):
             seen += counts[step]
             if seen >= _USUAL * total:
-                return float(2 ** (1 + (step + 1) / _STEPS))
+                return max(_LEAST_S, float(2 ** (1 + (step + 1) / _STEPS)))
         return inf

@@ -70,7 +70,7 @@ class QuestionScreen(Dialog[None]):
     QuestionScreen.-low QuestionPage > .head, QuestionScreen.-low QuestionPage > .detail { margin-bottom: 0; }
     QuestionScreen:ansi { background: transparent; }
     """
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall"), (40, "-high")]
     drafts: ClassVar[dict[int, tuple[Question, list[AnswerDraft]]]] = {}
     """Question id -> the question and its drafts, for questions that were postponed."""
 

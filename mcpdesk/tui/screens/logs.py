@@ -193,15 +193,23 @@ class LogList(RowList[LogLine]):
             self.cursor = heads[max(0, chosen + by)]
         self.cursor_was_moved()
 
-    def go_on(self, by: int, is_wanted: Callable[[LogLine], bool]) -> None:
-        """Go to the next entry (`by` 1) or the previous one (-1) that is wanted."""
-        at = self.cursor + by
-        while 0 <= at < len(self.rows):
-            if self._parts[at] == 0 and is_wanted(self.rows[at]) and self.rows[at] is not self.selected:
-                self.cursor = at
+    def go_on(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
+        """Go to the next entry (`by` 1) or the previous one (-1) that is wanted.
+
+        After the last one the first follows, which is said, as it is when there is none. `noun` is what such
+        an entry is called.
+        """
+        count = len(self.rows)
+        for at in range(self.cursor + by, self.cursor + by * count, by):
+            row = self.rows[at % count]
+            if self._parts[at % count] == 0 and is_wanted(row) and row is not self.selected:
+                self.cursor = at % count
                 self.cursor_was_moved()
+                if not 0 <= at < count:
+                    end = "below: on from the top" if by > 0 else "above: on from the bottom"
+                    self.notify(f"No {noun} {end}.", markup=False)
                 return
-            at += by
+        self.notify(f"There is no other {noun} here.", markup=False)
 
     def cursor_was_moved(self) -> None:
         """On the last entry following goes on, elsewhere it ends."""
@@ -343,13 +351,13 @@ class LogsPane(FilterPane):
 
     def action_next_bad(self, by: int) -> None:
         """Go to the next or previous error."""
-        self.listing.go_on(by, lambda line: rank(line.level) >= rank("error"))
+        self.listing.go_on(by, lambda line: rank(line.level) >= rank("error"), "error")
 
     def action_next_hit(self, by: int) -> None:
         """Go to the next or previous line with the words that were filtered last."""
         if self._sought:
             wanted = LogFilter(words=self._sought)
-            self.listing.go_on(by, wanted.admits)
+            self.listing.go_on(by, wanted.admits, "line with these words")
         else:
             self.notify("Filter by some words first: / and esc, then n goes through them.", markup=False)
 

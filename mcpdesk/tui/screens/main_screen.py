@@ -83,8 +83,8 @@ BUSY_FRAMES, TYPING_FRAMES = 100, 25
 """Frames in one beat from which on clients, or what a key does while somebody types, come first."""
 BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
 """The share of a core that the screen then takes."""
-HANDS_OFF_S = 1.0
-"""What is typed does nothing so long after a question has ended, and after each key that comes meanwhile."""
+HANDS_OFF_S = 0.4
+"""So long what is typed does nothing after a question has ended; longer while somebody types on."""
 BUSY_S = 1.0
 """It is refreshed this often in any case."""
 ELSEWHERE_S = 0.35

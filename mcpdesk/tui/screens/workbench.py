@@ -360,6 +360,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             is_broken = save.is_broken
             told = f"recording of {replay.server}: {replay.told}{', the contract is broken' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
+            self.app.main.refresher.refresh()  # the news of the save itself come before
             self.app.notify(one_line(f"{told} · R shows it"), severity=severity, markup=False)
 
     def action_edit_source(self) -> None:

@@ -288,7 +288,14 @@ class HoldDialog(Dialog[bool]):
 
     def _hold(self, then: Callable[[], object] | None = None) -> None:
         rule, ways = self.query_one(LineField).true_text, WAYS[self.query_one(WayStrip).current]
-        self._decide(lambda: self._link.hold(rule, ways), then)
+
+        def tell() -> None:
+            if not rule.strip():
+                self.app.notify("Nothing is held any more.", markup=False)
+            if then is not None:
+                then()
+
+        self._decide(lambda: self._link.hold(rule, ways), tell)
 
     def _let_go(self, one: HeldMessage, how: Verdict, text: str = "", told: str = "") -> None:
         """Let a message go, and say what became of it where the list does not."""
