@@ -28,6 +28,8 @@ from tests.support.desk import RunningDesk, running_desk
 from tests.support.patience import WITHIN_S
 
 PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
+STATE = "/tmp/mcpdesk"
+"""The state of the desks that are drawn: pictures show paths in it, which are to name nobody's folder."""
 ANY_SERVER = PICTURE.with_name("any-server.svg")
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 SHOTS = (
@@ -72,7 +74,7 @@ SIZE = (120, 36)
 
 async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
     """The screen as SVG, after a client and a person have used the desk."""
-    async with running_desk(sample_servers() / "desk", http=True, port=port) as link:
+    async with running_desk(sample_servers() / "desk", http=True, port=port, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
         async with app.run_test(size=size) as pilot:
             await asyncio.to_thread(be_a_client, link)
@@ -82,7 +84,7 @@ async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
 
 async def draw_any() -> str:
     """The screen as SVG with a server that is no folder, after a person has called one of its tools."""
-    async with running_desk(upstreams=[EVERYTHING], http=True) as link:
+    async with running_desk(upstreams=[EVERYTHING], http=True, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
         async with app.run_test(size=SIZE) as pilot:
             await until(pilot, lambda: shows(pilot, "connected") and shows(pilot, "get-sum"))
@@ -100,7 +102,7 @@ async def draw_any() -> str:
 
 async def draw_gallery() -> AsyncIterator[tuple[str, str]]:
     """Names and pictures of the gallery: the desk after a client and a person have used it."""
-    async with running_desk(sample_servers() / "desk", http=True) as link:
+    async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
         async with app.run_test(size=SIZE) as pilot:
             await asyncio.to_thread(be_a_client, link)
@@ -123,7 +125,7 @@ async def keep_gallery() -> None:
 
 async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], Pilot[None]]]:
     """Lead through all screens at one size: their names, the words they have to show, and the program."""
-    async with running_desk(sample_servers() / "desk", http=True) as link:
+    async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
         async with app.run_test(size=size) as pilot:
             headers = await asyncio.to_thread(be_a_client, link)
