@@ -222,7 +222,7 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         whole += 1
         title = _title(one)
         if one.kind is ExchangeKind.REQUEST and one.ended is not None:
-            seconds = index.table.pace[one.number] or one.elapsed(0)
+            seconds = one.elapsed(0) if one.response is None else index.table.pace[one.number]
             times.setdefault((title, one.peer), []).append((seconds, one.number))
         if one.status in _FAILED:
             message = exchange_summary.summary(index, one).answered or one.status.value

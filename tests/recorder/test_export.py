@@ -10,7 +10,7 @@ import orjson
 from mcpdesk.recorder import export, recorded_cases
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import summary
-from mcpdesk.recorder.record import HeldMark, HttpNote
+from mcpdesk.recorder.record import BY_HAND, HeldMark, HttpNote
 from tests.support.traffic import IN, OUT, busy_recording, call, connection, settle, text
 
 SECRETS = ("hunter2", "topsecret", "abcdef123456")
@@ -58,6 +58,21 @@ def test_sessions_keys_and_named_values_are_masked_in_every_format() -> None:
         assert "planted" not in exported and "user: ada" in exported
         shown = re.findall(r"••••[0-9a-f]{6}", exported)
         assert len(shown) == 3 and shown[0] == shown[2] != shown[1]
+
+
+def test_a_call_that_a_person_held_and_answered_is_not_what_took_longest() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    began = 1_764_000_000.0
+    recording.frame(1, IN, call(0, "Bash"), at=began)
+    recording.mark(HeldMark(1, IN, 0, began + 30, 30.0, BY_HAND))
+    recording.frame(1, OUT, text(0, "no"), at=began + 30)
+    recording.frame(1, IN, call(1, "price"), at=began + 40)
+    recording.frame(1, OUT, text(1, "9 EUR"), at=began + 40.5)
+    settle(recording)
+    report = b"".join(export.report(recording.index, range(2))).decode()
+    table = report.partition("## What took longest")[2].partition("## Exchanges")[0]
+    assert table.index("price") < table.index("Bash") and "30,000" not in table
 
 
 def test_a_report_begins_with_what_failed_and_what_took_long() -> None:
