@@ -57,19 +57,16 @@ _PARAMETER = re.compile(
 )
 """A parameter of an address, up to its value. Its signs are escaped where the address is a value itself."""
 _VALUE = re.compile(
-    r"""(?: (?!\$\()[^&\s"'`#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
+    r"""(?: [^&\s"'#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The value: a quote or a semicolon belongs to it when more of it follows.
-
-Here as below a value ends before what a shell would run in its place, `$(...)`, which is to be seen.
-"""
+"""The value: a quote or a semicolon belongs to it when more of it follows."""
 _DEEPEST = 5
 """How often a name may have been escaped."""
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 # What follows is read over in one go where it turns out to be none: texts may be made to take long.
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
-_USERINFO = re.compile(r"(://[^/\s:@]*+:)(?:(?!\$\()[^/\s@`])++(@)")
+_USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
 _KEY = re.compile(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
 """A member up to its value: a string, or a bare number or word."""
 _STRING = re.compile(r'(?:[^"\\]|\\.)*')
@@ -78,9 +75,7 @@ _ASSIGNED = re.compile(
     r"(?P<name>[A-Za-z_][\w.-]{1,63}+)(?:=|[ \t]{1,8}=[ \t]{1,8}))"
 )
 """A name in a command or a line of a log, up to its value: `TOKEN=...`, `--password ...`, `api_key = ...`."""
-_ASSIGNED_VALUE = re.compile(
-    r"""\\*+["'](?!`)(?:(?!\$\()[^"'\\])++ | (?:(?!\$\()[^\s"'\\&;,()<>|`])++""", re.VERBOSE
-)
+_ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
 _TOKEN = re.compile(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
         | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | (?:AKIA|ASIA)[0-9A-Z]{16}\b | sk-[A-Za-z0-9_-]{32,}+
@@ -100,14 +95,12 @@ _NAME = re.compile(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
 _GAP = re.compile(r"[ \t]*+(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?", re.IGNORECASE)
 """What stands between a colon and the value behind it: the scheme of a token stays."""
 _NAMED_VALUE = re.compile(
-    r"""\\*+["'](?![\s,:;)}\]`])(?:(?!\$\()[^"'\\])++
-        | (?!`)(?:(?!\$\()[^\s"'\\,;<>{}\[\]]) (?: (?!\$\()[^\s"'\\,;<>{}\[\]] | ["'](?=[A-Za-z0-9]) )*+""",
+    r"""\\*+["'](?![\s,:;)}\]])[^"'\\]++
+        | [^\s"'\\,;<>{}\[\]] (?: [^\s"'\\,;<>{}\[\]] | ["'](?=[A-Za-z0-9]) )*+""",
     re.VERBOSE,
 )
-_MORE_COOKIES = re.compile(r"""(?:;[ \t]*[^\s;"'\\=]+=(?:(?!\$\()[^\s;"'\\`])+)*+""")
+_MORE_COOKIES = re.compile(r"""(?:;[ \t]*[^\s;"'\\]+)*+""")
 _BARE = re.compile(r"""[^\s"'\\,;<>{}\[\]]++""")
-_SUBSTITUTIONS = ("$(", "`")
-"""What begins with one of these a shell runs."""
 _PLAIN_WORDS = frozenset(
     {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
     | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}
@@ -323,7 +316,7 @@ def _mask_members(text: str) -> str:
     """Text with the strings of secret members masked, in JSON and in JSON quoted inside JSON."""
     pieces, at = [], 0
     for key in _KEY.finditer(text):
-        if key.start() < at or not is_secret(key[2]) or text.startswith(_SUBSTITUTIONS, key.end()):
+        if key.start() < at or not is_secret(key[2]):
             continue
         bare = None if key[3] else _BARE.match(text, key.end())
         if bare is not None and _is_plain(bare[0]):

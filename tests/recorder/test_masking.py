@@ -273,27 +273,17 @@ def test_secrets_behind_a_name_and_private_keys_are_masked(text: str, shown: str
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    "text",
     [
-        ('-H "Authorization: Bearer $(./evil.sh)" x', '-H "Authorization: Bearer $(./evil.sh)" x'),
-        (
-            "Authorization: Bearer $(cat${IFS}/etc/hostname)",
-            "Authorization: Bearer $(cat${IFS}/etc/hostname)",
-        ),
-        ("X-API-Key: `cat key`", "X-API-Key: `cat key`"),
-        ("token=$(touch x) make", "token=$(touch x) make"),
-        ('token="`touch x`" make', 'token="`touch x`" make'),
-        ("token=planted$(touch x)", "token=••••$(touch x)"),
-        ('--token "planted$(touch x)"', '--token ••••$(touch x)"'),
-        ("curl http://h/?token=$(cat x)&a=b", "curl http://h/?token=$(cat x)&a=b"),
-        ("curl http://ada:$(cat x)@h", "curl http://ada:$(cat x)@h"),
-        (r'-d "{\"token\": \"$(cat x)\"}"', r'-d "{\"token\": \"$(cat x)\"}"'),
-        ("echo cookie: a=planted; rm -r x", "echo cookie: ••••; rm -r x"),
-        ("password: pa$$word`1", "password: ••••"),
+        'password: "planted$(planted"',
+        "postgres://ada:planted`planted@host/db",
+        "postgres://ada:$(planted@host/db",
+        '{"password": "$(planted"}',
+        "Cookie: sid=planted; planted; b=c`planted",
     ],
 )
-def test_what_a_shell_runs_in_place_of_a_secret_is_seen(text: str, shown: str) -> None:
-    assert mask_text(text) == shown
+def test_a_secret_with_signs_of_a_shell_in_it_is_masked_whole(text: str) -> None:
+    assert "planted" not in mask_text(text)
 
 
 def test_sessions_are_masked_and_told_apart() -> None:
