@@ -20,7 +20,7 @@ import orjson
 from mcpdesk.plain_text import clean
 from mcpdesk.recorder import exchange_summary
 from mcpdesk.recorder.index.call_lookup import SaidLine
-from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
+from mcpdesk.recorder.index.exchange import FAILED, Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, gaps_in_words, with_gaps
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import HoldOutcome, held_messages, http, message
@@ -43,7 +43,6 @@ _LONGEST_CELL = 120
 _MOST_ROWS = 20
 """Kinds of errors, and of what took long, in a report."""
 _MOST_NAMES = 5
-_FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED})
 
 
 Logged = Callable[[Exchange], Sequence[SaidLine]]
@@ -224,7 +223,7 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         if one.kind is ExchangeKind.REQUEST and one.ended is not None:
             seconds = one.elapsed(0) if one.response is None else index.table.pace[one.number]
             times.setdefault((title, one.peer), []).append((seconds, one.number))
-        if one.status in _FAILED:
+        if one.status in FAILED:
             message = exchange_summary.summary(index, one).answered or one.status.value
             kind = (title, str(pattern_of(message, frozenset())))
             failures.setdefault(kind, _Failure(one, message)).add(one)

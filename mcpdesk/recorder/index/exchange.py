@@ -47,6 +47,8 @@ class Status(StrEnum):
     """The response was `input_required`, and the client has not come back with answers."""
 
 
+FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED})
+"""The states in which something went wrong."""
 STATUSES = tuple(Status)
 """A table keeps the position of a status in here."""
 

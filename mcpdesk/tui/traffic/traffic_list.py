@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mcpdesk.link.values import HeldMessage
-from mcpdesk.recorder.index.exchange import STATUSES, Status
+from mcpdesk.recorder.index.exchange import FAILED, STATUSES
 from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.sorted_lines import SORTABLE, SortedLines
 from mcpdesk.recorder.index.traffic_index import Index
@@ -50,11 +50,7 @@ _LONG_REST_S = 0.1
 """The same for so many frames and more, which take longer."""
 _WHEEL = 3
 _SORTING = "traffic-sort"
-_FAILED = frozenset(
-    code
-    for code, status in enumerate(STATUSES)
-    if status in (Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED)
-)
+_FAILED = frozenset(code for code, status in enumerate(STATUSES) if status in FAILED)
 
 
 class TrafficList(KnowsFirstSize, Widget, can_focus=True):
