@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from mcpdesk.protocol.catalogue.token_cost import definition_cost
 from mcpdesk.protocol.methods import CALLS, TOOL_CALLS, canonical
-from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Status
+from mcpdesk.recorder.index.exchange import FAILED, KINDS, STATUSES, ExchangeKind, Status
 from mcpdesk.recorder.index.table import NO_FRAME, between
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 _OK = STATUSES.index(Status.OK)
 _OPEN = frozenset(STATUSES.index(status) for status in (Status.PENDING, Status.ASKS))
 _TIMED = frozenset(STATUSES.index(status) for status in (Status.OK, Status.ERROR, Status.TOOL_ERROR))
-_FAILED = frozenset(
-    STATUSES.index(status) for status in (Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED)
-)
+_FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class SlotTimes:

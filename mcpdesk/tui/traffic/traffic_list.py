@@ -50,7 +50,7 @@ _LONG_REST_S = 0.1
 """The same for so many frames and more, which take longer."""
 _WHEEL = 3
 _SORTING = "traffic-sort"
-_FAILED = frozenset(code for code, status in enumerate(STATUSES) if status in FAILED)
+_FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class TrafficList(KnowsFirstSize, Widget, can_focus=True):
