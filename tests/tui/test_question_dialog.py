@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from concurrent.futures import Future
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
+from rich.cells import cell_len
+from textual.content import Content
 from textual.widgets import Static
 
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
+from mcpdesk.tui.forms import question_dialog
 from mcpdesk.tui.forms.question_dialog import question_keys
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
 from mcpdesk.tui.terminal import HandsOff
@@ -67,10 +71,24 @@ async def test_news_lie_over_their_row_while_a_question_is_open_too(size: tuple[
         assert "Something happened." in desk.shown()
 
 
-async def test_the_title_counts_pages() -> None:
-    async with asked(DATABASE, CHECKS) as desk:
-        title = desk.dialog.query_one("Vertical").border_title
-        assert title is not None and "claude-code 2.1 asks · waiting" in title and "1 of 2" in title
+async def test_the_title_counts_pages_before_the_first_layout() -> None:
+    with patch.object(question_dialog, "LOOK_S", 3600):
+        async with asked(DATABASE, CHECKS) as desk:
+            title = desk.dialog.query_one("Vertical").border_title
+            assert title is not None and "claude-code 2.1 asks · waiting" in title and "1 of 2" in title
+
+
+async def test_the_title_follows_the_width_of_the_terminal() -> None:
+    with patch.object(question_dialog, "LOOK_S", 3600):
+        async with asked(DATABASE, CHECKS, size=(120, 40)) as desk:
+            box = desk.dialog.query_one("Vertical")
+
+            def title() -> str:
+                return Content.from_markup(box.border_title or "").plain
+
+            assert title().endswith("1 of 2") and cell_len(title()) == 82
+            await desk.pilot.resize_terminal(72, 24)
+            await desk.until(lambda: title().endswith("1 of 2") and cell_len(title()) == 66)
 
 
 async def test_escape_leaves_own_words_before_it_leaves_the_dialog() -> None:

@@ -35,6 +35,8 @@ SOON_S = 60
 """Seconds before the deadline from which the dialog shows the time left."""
 HANDS_OFF_S = 1.0
 """So long after a question came by itself, and after each key that comes meanwhile, keys do nothing."""
+WIDTH = 88
+"""Widest box of a question in columns, its border and padding included."""
 _QUITTING = ("ctrl+c", "ctrl+q")
 _ENDINGS = {
     QuestionState.CANCELLED: "was closed by {by}",
@@ -52,7 +54,7 @@ class QuestionScreen(Dialog[None]):
     DEFAULT_CSS = """
     QuestionScreen { align: center middle; background: $background 50%; }
     QuestionScreen > Vertical {
-        width: 88; max-width: 100%; height: auto;
+        max-width: 100%; height: auto;
         border: round $warning; border-title-color: $text-warning; border-title-style: bold;
         background: $surface; padding: 1 1 0 1;
     }
@@ -95,7 +97,8 @@ class QuestionScreen(Dialog[None]):
         self._waiting: list[Question] = []
 
     def compose(self) -> ComposeResult:
-        with Vertical():
+        with Vertical() as box:
+            box.styles.width = WIDTH
             yield self.page
             yield Static(classes="note", markup=False)
             with Horizontal(classes="reason"):
@@ -108,6 +111,7 @@ class QuestionScreen(Dialog[None]):
         if self._is_unasked:
             self._hands_off.begin()
         self._show_keys()
+        self._show_title()
         self._update()
         self.set_interval(LOOK_S, self._update)
         if self._declining:
@@ -115,6 +119,7 @@ class QuestionScreen(Dialog[None]):
 
     def on_resize(self) -> None:
         self._fit()
+        self._show_title()
 
     @property
     def takes_keys(self) -> bool:
@@ -361,7 +366,9 @@ class QuestionScreen(Dialog[None]):
         if more:
             said += f" · n: {more} more"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
-        fill = box.size.width - Content(said).cell_length - len(count) - 4
+        # The box has no size before its first layout, so its width comes from the screen's.
+        inside = min(WIDTH, self.app.size.width) - 4
+        fill = inside - Content(said).cell_length - len(count) - 4
         title = Content(said)
         if count and fill > 0:
             title = Content.assemble(said, (f" {'─' * fill} ", "not bold $warning"), count)
