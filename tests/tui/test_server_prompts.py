@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 
 from textual.widgets import Static
 
+from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.forms.server_prompts import AddServerPrompt, RootsPrompt
 from mcpdesk.tui.screens.main_screen import PANES
@@ -79,6 +81,10 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
         assert "profiles-2 is on the desk." in toasts(app)
 
 
+def shows_server(app: DeskApp, name: str) -> bool:
+    return app.screen is app.main and app.server == name
+
+
 async def test_a_server_is_removed_once_its_losses_are_told() -> None:
     link = ChangingLink()
     async with running_frame(link, panes=PANES) as (app, pilot):
@@ -93,12 +99,13 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
         await pilot.press("n")
         await until(pilot, lambda: app.screen is app.main)
         assert len(link.core.servers) == 2
-        for _ in range(2):
+        first, second = (server.name for server in link.core.servers)
+        for removed, following in ((first, second), (second, "")):
+            assert app.server == removed
             await pilot.press("X")
             await until(pilot, lambda: isinstance(app.screen, Menu))
             await pilot.press("r")
-            await until(pilot, lambda: app.screen is app.main)
-        await until(pilot, lambda: app.server == "")
+            await until(pilot, partial(shows_server, app, following))
         lesson = app.screen.query_one(FirstToolLesson)
         await until(pilot, lambda: "N adds one" in str(lesson.visual))
 
