@@ -32,6 +32,10 @@ READ_BLOCK_MS = 1_000
 FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 """Options of an URL that name files."""
 DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
+CONNECTING = re.compile(r" connecting to |SSL|certificate")
+"""In redis-py's errors: the connection was not established."""
+CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
+CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
 MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
@@ -61,6 +65,7 @@ class Engine:
         """
         self.shown = shown(url)
         """The URL without its password."""
+        self._has_certificate = "ssl_certfile=" in url
         self.name = name
         self.on_back: list[Callable[[], object]] = []
         """Called each time the engine answers again after it was away."""
@@ -73,6 +78,8 @@ class Engine:
         self._running: set[asyncio.Future[None]] = set()
         """One for each command that runs, done when that is."""
         self._is_closed = False
+        self._has_answered = False
+        """True once a command succeeded: the handshake and the login are then known to work."""
         self._watch_aio: asyncio.Task[None] | None = None
 
     @property
@@ -147,15 +154,33 @@ class Engine:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running.add(over)
         try:
-            return await _cancellable(work(client))
+            result = await _cancellable(work(client))
+            self._has_answered = True
+            return result
         except (RedisError, OSError, TimeoutError) as error:
             reason = _reason(error)
+            if self._is_encrypted and not self._has_answered and _is_closed(error):
+                reason = self._closed_after_handshake()
             if _is_absence(error):
                 self._note(EngineStatus(False, reason, time.time()))
             raise self._away(reason) from error
         finally:
             self._running.discard(over)
             over.set_result(None)
+
+    @property
+    def _is_encrypted(self) -> bool:
+        return self.shown.startswith("rediss")
+
+    def _closed_after_handshake(self) -> str:
+        """Reason for a first command that ended with the connection.
+
+        In TLS 1.3 a server refuses a client's certificate after the handshake. A reset may discard its alert.
+        """
+        question = f"does it ask for a client certificate? {CERTIFICATE_HINT}"
+        if self._has_certificate:
+            question = "does it accept this client certificate?"
+        return f"the server closed the connection right after the handshake: {question}"
 
     def _away(self, reason: str) -> EngineAway:
         return EngineAway(f"{self.shown} cannot be used: {reason}")
@@ -311,6 +336,15 @@ def _is_absence(error: Exception) -> bool:
     return isinstance(error, absences) or not isinstance(error, refusals)
 
 
+def _is_closed(error: Exception) -> bool:
+    """True for an established connection that was closed before an answer came."""
+    from redis import exceptions
+
+    refusals = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)
+    is_lost = isinstance(error, exceptions.ConnectionError | ConnectionError)
+    return is_lost and not isinstance(error, refusals) and not CONNECTING.search(str(error))
+
+
 def _reason(error: Exception) -> str:
     from redis import exceptions
 
@@ -322,4 +356,6 @@ def _reason(error: Exception) -> str:
     if told := DISTRUSTED.search(text):
         hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names whom to trust"
         return f"its certificate is not accepted: {told[1]}{hint}"
+    if CERTIFICATE_REQUIRED.search(text):
+        return f"it asks for a client certificate: {CERTIFICATE_HINT}"
     return text[:300] or type(error).__name__

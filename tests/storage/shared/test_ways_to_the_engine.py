@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
+import ssl
+import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -119,11 +123,43 @@ async def test_an_engine_that_wants_a_certificate_of_its_clients(certificates: C
     server = TlsEngine(certificates, "--tls-auth-clients", "yes")
     try:
         url = f"rediss://localhost:{server.tls_port}/0?ssl_ca_certs={certificates.authority}"
-        assert "certificate required" in await refused(url)
+        assert "for a client certificate" in await refused(url)
         own = certificates.client
         await works(f"{url}&ssl_certfile={own}&ssl_keyfile={certificates.key(own)}")
     finally:
         server.close()
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+async def test_a_connection_closed_after_the_handshake_suggests_a_client_certificate(
+    certificates: Certificates, is_reset: bool
+) -> None:
+    async with closing_server(certificates, is_reset) as port:
+        url = f"rediss://localhost:{port}/0?ssl_ca_certs={certificates.authority}"
+        closed = "cannot be used: the server closed the connection right after the handshake: "
+        assert f"{closed}does it ask for a client certificate? ssl_certfile=FILE" in await refused(url)
+        own = certificates.client
+        with_own = await refused(f"{url}&ssl_certfile={own}&ssl_keyfile={certificates.key(own)}")
+        assert with_own.endswith(f"{closed}does it accept this client certificate?")
+
+
+@asynccontextmanager
+async def closing_server(certificates: Certificates, is_reset: bool) -> AsyncIterator[int]:
+    """Port of a TLS server that ends each connection after its handshake, by a reset or in an orderly way."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates.server, certificates.key(certificates.server))
+
+    def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if is_reset:
+            at_once = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            writer.transport.abort()
+        else:
+            writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1", ssl=context)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
 
 
 async def test_a_certificate_of_somebody_unknown_is_refused_in_a_sentence(encrypted: TlsEngine) -> None:
