@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+RETRY_S = 0.005
+"""How long to wait before a lock is tried again."""
 
 
 def create(path: Path, flags: int = os.O_EXCL) -> int:
@@ -46,6 +52,28 @@ def hold(descriptor: int) -> None:
 
         with suppress(OSError):  # not every file system can
             fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
+@contextmanager
+def locked(path: Path, patience_s: float = 10.0) -> Iterator[None]:
+    """Hold a lock across processes, by a file of its own, while the block runs.
+
+    Raises: TimeoutError if another process keeps it; OSError if the lock file cannot be made.
+    """
+    with os.fdopen(create(path, flags=0), "ab") as file:
+        if sys.platform != "win32":
+            import fcntl
+
+            last = time.monotonic() + patience_s
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > last:
+                        raise TimeoutError(errno.ETIMEDOUT, f"another process keeps {path} locked") from None
+                    time.sleep(RETRY_S)
+        yield
 
 
 def is_held(path: Path) -> bool:

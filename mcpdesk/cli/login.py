@@ -26,8 +26,8 @@ Examples:
   mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET
 
 With --account a person keeps several logins for one URL; `mcpdesk URL --account work` uses one of them.
-The browser opens by itself where there is one; over ssh the address is printed, and the answer has to reach
-this machine: ssh -L 33427:127.0.0.1:33427.
+The browser opens by itself where there is one; over ssh the address is printed, and the browser has to reach
+this machine: ssh -L 33427:127.0.0.1:33427, and --callback-port 33427. Without it the port is a random one.
 """
 LOGOUT_EXAMPLES = """\b
 Example:
@@ -44,9 +44,22 @@ ACCOUNT = click.option("--account", default="", metavar="NAME", help="One of sev
 @click.option("--client-id", default="", metavar="ID", help="What this program is registered as there.")
 @click.option("--client-secret-env", metavar="VAR", help="The variable with the secret of that client.")
 @click.option("--scope", default="", metavar="SCOPES", help="Ask for these; else for what the server says.")
+@click.option(
+    "--callback-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port the browser is sent back to, for a forwarded port or a client registered with it; 0: random.",
+)
 @click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, help="Seconds to wait.")
 def login_command(
-    url: str, account: str, client_id: str, client_secret_env: str | None, scope: str, timeout_s: float
+    url: str,
+    account: str,
+    client_id: str,
+    client_secret_env: str | None,
+    scope: str,
+    callback_port: int,
+    timeout_s: float,
 ) -> None:
     """Log in to the server at URL with a browser, and keep its token for the desk and all commands."""
     client_secret = secret(client_secret_env, "--client-secret-env") or ""
@@ -59,7 +72,9 @@ def login_command(
     client = ClientRegistration(client_id, client_secret) if client_id else None
     try:
         grant = asyncio.run(
-            log_in(url, store, show_address, client=client, scope=scope, patience_s=timeout_s)
+            log_in(
+                url, store, show_address, client=client, scope=scope, patience_s=timeout_s, port=callback_port
+            )
         )
     except AuthorizationError as error:
         hint = "" if error.clause else "Ask who runs the server, or give --client-id."
@@ -73,6 +88,7 @@ def login_command(
 def logout_command(url: str, account: str) -> None:
     """Forget the token of the server at URL."""
     store, of = _store(account), f" of the account {account}" if account else ""
+    store.check()
     if store.grant(url) is None:
         raise DeskUserError(f"There is no token{of} for {url}.", f"Tokens are in {store.where}.")
     store.forget(url)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
+from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
 from mcpdesk.client.timing import FAREWELL_S, within
 from mcpdesk.client.transport import (
     REFUSED,
@@ -84,13 +86,16 @@ class HttpRequests:
         self._headers = dict(headers)
         self._max_bytes = max_bytes
         self._session: aiohttp.ClientSession | None = None
+        self._addresses = ServerAddresses(self.url) if authorizer is None else authorizer.addresses
+        self._metadata_sessions: set[aiohttp.ClientSession] = set()
         self._is_closed = False
 
     async def close(self) -> None:
         """Close its connections; no others are opened."""
         self._is_closed = True
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, *self._metadata_sessions):
+            if session is not None:
+                await session.close()
 
     async def post(
         self, message: JSONObject, headers: Mapping[str, str], receive: Receive | None = None
@@ -172,25 +177,55 @@ class HttpRequests:
                 attempt += 1
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The connections to the server, and to whoever gives its tokens. Raises: CallError once closed."""
-        import aiohttp
-
+        """The connections to the server. Raises: CallError once closed."""
         if self._is_closed:
             raise CallError("closed while the call was under way")
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                connector=aiohttp.TCPConnector(limit=0),
-                headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},
-            )
+            self._session = _session(self._addresses.server_socket)
         return self._session
 
     async def fetch(self, step: Fetch) -> Fetched:
-        """One request about authorization. Raises: HttpError without a whole answer."""
+        """One request about authorization, to an address that the server may name.
+
+        Raises: AuthorizationError for any other address; HttpError without a whole answer.
+        """
+        addresses, refused = self._addresses, ""
+
+        def checked_socket(info: Any) -> socket.socket:
+            nonlocal refused
+            try:
+                return addresses.named_socket(info)
+            except AddressRefused as error:
+                refused = str(error)
+                raise
+
+        if step.is_named_by_server and not addresses.is_first(step.url):
+            addresses.check_name(step.what, step.url)
+            new_socket: Callable[[Any], socket.socket] | None = checked_socket
+        else:
+            new_socket = addresses.server_socket if step.is_named_by_server else None
+        if self._is_closed:
+            raise CallError("closed while the call was under way")
+        session = _session(new_socket)
+        self._metadata_sessions.add(session)
+        try:
+            async with session:
+                return await self._fetched(session, step)
+        except HttpError:
+            if refused:
+                raise refusal(step.what, step.url, refused) from None
+            raise
+        finally:
+            self._metadata_sessions.discard(session)
+
+    async def check_page(self, what: str, url: str) -> None:
+        """Raises: AuthorizationError for a page to which the server must not send a browser."""
+        await self._addresses.check_page(what, url)
+
+    async def _fetched(self, session: aiohttp.ClientSession, step: Fetch) -> Fetched:
         from mcpdesk.client.oauth.values import Fetched
 
-        request = self._opened().request(
+        request = session.request(
             step.method, step.url, data=step.body, headers=step.headers, allow_redirects=False
         )
         with connection_errors():
@@ -213,7 +248,7 @@ class HttpRequests:
         return found or Challenge()
 
     async def _token(self, method: str, url: str) -> dict[str, str]:
-        return {} if self._authorizer is None else await self._authorizer.headers(method, url, self.fetch)
+        return {} if self._authorizer is None else await self._authorizer.headers(method, url, self)
 
     async def _is_renewed(
         self, answer: aiohttp.ClientResponse, token: Mapping[str, str], attempt: int
@@ -222,9 +257,7 @@ class HttpRequests:
         if self._authorizer is None or answer.status not in REFUSED:
             return False
         challenges = answer.headers.getall("WWW-Authenticate", [])
-        return await self._authorizer.renewed(
-            answer.status, _lower(answer), challenges, token, attempt, self.fetch
-        )
+        return await self._authorizer.renewed(answer.status, _lower(answer), challenges, token, attempt, self)
 
     async def _read(
         self,
@@ -530,6 +563,18 @@ class HttpSse(ClientTransport):
     async def _hang_up(self) -> None:
         if self._channel is not None:
             await self._channel.end()
+
+
+def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.ClientSession:
+    """Connections without cookies and proxies; `new_socket` opens their sockets, None: aiohttp does."""
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        connector=aiohttp.TCPConnector(limit=0, socket_factory=new_socket),
+        headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},
+    )
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from mcpdesk import private_files
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants, open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
@@ -107,20 +108,88 @@ def test_tokens_survive_the_process(tmp_path: Path) -> None:
     assert kept.client("https://as.test") == GRANT.client
 
 
-@pytest.mark.parametrize("damage", ["readable by others", "no JSON", "another shape"])
-def test_a_file_that_cannot_be_trusted_is_as_good_as_none(damage: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("readable by others", r"mode 0644.*: run chmod 600 "),
+        ("no JSON", r"not a JSON file.*: move it"),
+    ],
+)
+def test_a_token_file_that_cannot_be_trusted_is_neither_used_nor_changed(
+    damage: str, told: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "tokens.json"
+    store = StoredGrants(PrivateFile(file))
+    store.keep("u", GRANT)
+    if damage == "no JSON":
+        file.write_text("{")
+    else:
+        file.chmod(0o644)
+    before = file.read_bytes()
+    assert store.grant("u") is None
+    for change in (store.check, lambda: store.keep("v", GRANT), lambda: store.forget("u")):
+        with pytest.raises(AuthorizationError, match=told):
+            change()
+    assert file.read_bytes() == before
+    if damage == "readable by others":
+        file.chmod(0o600)
+        store.keep("v", GRANT)
+        assert store.grant("u") == store.grant("v") == GRANT
+
+
+def test_a_stored_token_of_another_shape_is_as_good_as_none(tmp_path: Path) -> None:
     store = StoredGrants(PrivateFile(tmp_path / "tokens.json"))
     store.keep("u", GRANT)
-    match damage:
-        case "readable by others":
-            (tmp_path / "tokens.json").chmod(0o644)
-        case "no JSON":
-            (tmp_path / "tokens.json").write_text("{")
-        case _:
-            (tmp_path / "tokens.json").write_text('{"texts": {"token u": "[]"}}')
+    (tmp_path / "tokens.json").write_text('{"texts": {"token u": "[]"}}')
     assert store.grant("u") is None
     store.keep("u", GRANT)
     assert store.grant("u") == GRANT
+
+
+async def test_a_token_file_with_the_wrong_mode_ends_a_login_before_the_browser_opens(tmp_path: Path) -> None:
+    open_grants(tmp_path).keep("u", GRANT)
+    (tmp_path / "tokens.json").chmod(0o640)
+    async with GuardedServer().running() as server:
+        code, _, err = await _mcpdesk(tmp_path, "login", server.url)
+        assert (code, "chmod 600" in err, server.requests) == (3, True, [])
+        code, _, err = await _mcpdesk(tmp_path, "logout", server.url)
+        assert (code, "chmod 600" in err) == (3, True)
+
+
+WRITER = """
+import pathlib, sys
+from mcpdesk.client.oauth.stored_grants import PrivateFile
+file = PrivateFile(pathlib.Path(sys.argv[1]))
+sys.stdin.readline()
+for number in range(20):
+    file.write(f"{sys.argv[2]}-{number}", "v")
+"""
+
+
+async def test_processes_that_write_at_once_lose_no_token(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    writers = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WRITER, str(file), str(each), stdin=asyncio.subprocess.PIPE
+        )
+        for each in range(3)
+    ]
+    async with asyncio.timeout(WITHIN_S):
+        await asyncio.gather(*(each.communicate(b"\n") for each in writers))
+    assert [each.returncode for each in writers] == [0, 0, 0]
+    kept = PrivateFile(file)
+    assert all(kept.read(f"{each}-{number}") == "v" for each in range(3) for number in range(20))
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["tokens.json", "tokens.json.lock"]
+
+
+def test_a_lock_that_another_process_keeps_is_said(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with (
+        private_files.locked(lock),
+        pytest.raises(TimeoutError, match=r"keeps .* locked"),
+        private_files.locked(lock, patience_s=0),
+    ):
+        pass
 
 
 def test_a_token_that_cannot_be_kept_is_said(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ Change = Callable[[Document], Any]
 class GuardedServer:
     """Answers as the rules say; `changes` breaks one document or answer, by its name.
 
-    The names: `resource`, `server`, `registration`, `redirect`, `token`. A change gets the document and
-    changes it; a `web.Response` it returns is sent instead, a text is sent as it is.
+    The names: `challenge`, `resource`, `server`, `registration`, `redirect`, `token`. A change gets the
+    document and changes it; a `web.Response` it returns is sent instead, a text is sent as it is.
     """
 
     def __init__(self, changes: dict[str, Change] | None = None) -> None:
@@ -51,14 +51,14 @@ class GuardedServer:
         self._granted.clear()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[GuardedServer]:
+    async def running(self, host: str = "127.0.0.1") -> AsyncIterator[GuardedServer]:
         """Serve on a free port while the block runs."""
         runner = web.ServerRunner(web.Server(self._answer))
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, 0)
         await site.start()
         assert site.port is not None
-        self.origin = f"http://127.0.0.1:{site.port}"
+        self.origin = f"http://{host}:{site.port}"
         try:
             yield self
         finally:
@@ -145,9 +145,12 @@ class GuardedServer:
 
     async def _speak(self, request: web.BaseRequest) -> web.Response:
         granted = self._granted.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
-        place = f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"'
+        given: Document = {"resource_metadata": f"{self.origin}/.well-known/oauth-protected-resource/mcp"}
+        if "challenge" in self.changes:
+            self.changes["challenge"](given)
+        place = ", ".join(f'{name}="{value}"' for name, value in given.items())
         if granted is None:
-            wanted = f'Bearer {place}, scope="{self.needed[0]}"'
+            wanted = f'Bearer scope="{self.needed[0]}"{place and ", "}{place}'
             return web.Response(status=401, headers={"WWW-Authenticate": wanted})
         if not set(self.needed) <= set(granted):
             wanted = f'Bearer error="insufficient_scope", scope="{self.needed[-1]}", {place}'

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from mcpdesk.client.oauth.discovery import challenge_in
 from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh
+from mcpdesk.client.oauth.named_addresses import ServerAddresses
 from mcpdesk.client.oauth.proofs import ProofKey
 from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, Fetched, Flow, OAuthGrant, Visit
 from mcpdesk.errors import AuthorizationError
@@ -18,9 +19,18 @@ MOST_LOGINS = 3
 """How often one request may lead to a login, before its refusal is final."""
 T = TypeVar("T")
 
-Fetcher = Callable[[Fetch], Awaitable[Fetched]]
 Visitor = Callable[[str], Awaitable[str]]
 """Has a person visit an address; returns the one the browser was sent back to. Raises: AuthorizationError."""
+
+
+class Requester(Protocol):
+    """Sends the requests of a login."""
+
+    async def fetch(self, step: Fetch) -> Fetched:
+        """Send one request. Raises: AuthorizationError, HttpError."""
+
+    async def check_page(self, what: str, url: str) -> None:
+        """Raises: AuthorizationError for a page to which the server must not send a browser."""
 
 
 class GrantStore(Protocol):
@@ -37,6 +47,9 @@ class GrantStore(Protocol):
 
     def client(self, issuer: str) -> ClientRegistration | None:
         """What this client was registered as at an authorization server."""
+
+    def check(self) -> None:
+        """Raises: AuthorizationError if tokens cannot be kept."""
 
 
 class GrantsInMemory:
@@ -63,6 +76,9 @@ class GrantsInMemory:
         """What this client was registered as at an authorization server."""
         return self._clients.get(issuer)
 
+    def check(self) -> None:
+        """Do nothing: memory keeps any token."""
+
 
 class Authorizer:
     """The authorization of one client at one server. Used on one loop."""
@@ -72,6 +88,8 @@ class Authorizer:
     ) -> None:
         """`visit` opens a person's browser; None: nobody can log in."""
         self._url = server_url
+        self.addresses = ServerAddresses(server_url)
+        """Kinds of addresses the server was reached at."""
         self._setup = setup
         self._store = store
         self._visit = visit
@@ -79,7 +97,7 @@ class Authorizer:
         self._found: Discovery | None = None
         self._renewing = asyncio.Lock()
 
-    async def headers(self, method: str, url: str, fetch: Fetcher) -> dict[str, str]:
+    async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
         """The headers of one request: a token if there is one, renewed if it has expired."""
         grant = self._store.grant(self._url)
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
@@ -87,7 +105,7 @@ class Authorizer:
                 grant = self._store.grant(self._url)
                 if grant is not None and grant.has_expired(time.time()):
                     with suppress(AuthorizationError):  # the server says then what it wants
-                        await self._refresh(grant, Challenge(), fetch)
+                        await self._refresh(grant, Challenge(), requests)
                 grant = self._store.grant(self._url)
         if grant is None:
             return {}
@@ -103,7 +121,7 @@ class Authorizer:
         challenges: Sequence[str],
         used: Mapping[str, str],
         attempt: int,
-        fetch: Fetcher,
+        requests: Requester,
     ) -> bool:
         """Whether a refused request is worth another try, as there is another token now.
 
@@ -122,20 +140,21 @@ class Authorizer:
                 return True  # another request has renewed it
             if grant is not None and not is_step_up and grant.refresh_token:
                 with suppress(AuthorizationError):
-                    return await self._refresh(grant, challenge, fetch)
-            await self._log_in(challenge, grant, is_step_up, fetch)
+                    return await self._refresh(grant, challenge, requests)
+            await self._log_in(challenge, grant, is_step_up, requests)
             return True
 
-    async def log_in(self, fetch: Fetcher, challenge: Challenge | None = None) -> OAuthGrant:
+    async def log_in(self, requests: Requester, challenge: Challenge | None = None) -> OAuthGrant:
         """Get a new token, whatever there is. Raises: AuthorizationError."""
         async with self._renewing:
-            return await self._log_in(challenge or Challenge(), None, False, fetch)
+            return await self._log_in(challenge or Challenge(), None, False, requests)
 
     async def _log_in(
-        self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, fetch: Fetcher
+        self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
     ) -> OAuthGrant:
+        self._store.check()
         # Looked for anew each time: the server may trust another authorization server by now.
-        found = self._found = await self._run(discover(self._url, challenge), fetch)
+        found = self._found = await self._run(discover(self._url, challenge), requests)
         is_same = grant is not None and grant.issuer == found.server.issuer
         earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
         is_bound = challenge.scheme == "dpop" or found.resource.is_proof_required
@@ -143,30 +162,31 @@ class Authorizer:
         flow = authorize(found, challenge, self._setup, self._store.client, earlier, key)
         if grant is not None and not is_step_up:
             self._store.forget(self._url)
-        new = await self._run(flow, fetch)
+        new = await self._run(flow, requests)
         self._store.keep(self._url, new)
         return new
 
-    async def _refresh(self, grant: OAuthGrant, challenge: Challenge, fetch: Fetcher) -> bool:
+    async def _refresh(self, grant: OAuthGrant, challenge: Challenge, requests: Requester) -> bool:
         """Renew a token without a person; False when the server trusts another authorization server now."""
         if self._found is None or challenge.scheme:
-            self._found = await self._run(discover(self._url, challenge), fetch)
+            self._found = await self._run(discover(self._url, challenge), requests)
         if self._found.server.issuer != grant.issuer:
             raise AuthorizationError("the server trusts another authorization server by now")
         key = self._key if grant.is_bound else None
-        self._store.keep(self._url, await self._run(refresh(self._found, grant, key), fetch))
+        self._store.keep(self._url, await self._run(refresh(self._found, grant, key), requests))
         return True
 
-    async def _run(self, flow: Flow[T], fetch: Fetcher) -> T:
+    async def _run(self, flow: Flow[T], requests: Requester) -> T:
         """Carry out the steps of a flow."""
         outcome: Fetched | str | None = None
         try:
             while True:
                 step = flow.send(outcome)
                 if isinstance(step, Visit):
+                    await requests.check_page("the authorization_endpoint", step.url)
                     outcome = await self._visited(step.url)
                 else:
-                    outcome = await fetch(step)
+                    outcome = await requests.fetch(step)
         except StopIteration as end:
             result: T = end.value
             return result

@@ -1,11 +1,13 @@
-"""A person logs in with their browser; a small server on this machine catches where it is sent back to."""
+"""Login of a person with a browser, which is sent back to a small server on this machine."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 from msgspec.structs import replace
 
@@ -14,28 +16,32 @@ from mcpdesk.errors import AuthorizationError
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from mcpdesk.client.http_transports import HttpRequests
     from mcpdesk.client.oauth.stored_grants import StoredGrants
     from mcpdesk.client.oauth.values import ClientRegistration, Fetch, Fetched, OAuthGrant
 
-PORT = 33427
-"""The port that is tried first: clients are registered with it."""
 PATH = "/callback"
 PATIENCE_S = 300.0
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 Watch: TypeAlias = "Callable[[Fetch, Fetched], None]"
 """Is shown each request of a login, and what came back."""
 DONE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
+IGNORED = """<!doctype html><title>mcpdesk</title>
+<p>mcpdesk ignored this request: its state is not that of a login in progress. To log in, use the address that
+mcpdesk shows. A login in progress continues."""
 
 
 class BrowserLogin:
     """Used as `async with`: listens on the loopback interface while the block runs."""
 
-    def __init__(self, show: Callable[[str], None], patience_s: float = PATIENCE_S, port: int = PORT) -> None:
-        """`show` shows a person the address to visit, and may open a browser."""
+    def __init__(self, show: Callable[[str], None], patience_s: float = PATIENCE_S, port: int = 0) -> None:
+        """`show` shows a person the address to visit, and may open a browser; port 0 is a random free one."""
         self._show = show
         self._patience_s = patience_s
         self._port = port
         self._runner: web.ServerRunner
         self._returned: asyncio.Future[str] | None = None
+        self._state = ""
 
     @property
     def redirect_uri(self) -> str:
@@ -47,16 +53,16 @@ class BrowserLogin:
 
         self._runner = web.ServerRunner(web.Server(self._answer))
         await self._runner.setup()
-        for port in (self._port, 0):
-            site = web.TCPSite(self._runner, "127.0.0.1", port)
-            try:
-                await site.start()
-            except OSError:
-                continue
-            assert site.port is not None
-            self._port = site.port
-            return self
-        raise AuthorizationError("nothing can listen on 127.0.0.1, where the browser is to be sent back to")
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        try:
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            told = f"the browser cannot be sent back to 127.0.0.1:{self._port}: {error.strerror}"
+            raise AuthorizationError(told) from None
+        assert site.port is not None
+        self._port = site.port
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -66,8 +72,11 @@ class BrowserLogin:
     async def visit(self, url: str) -> str:
         """Have a person visit an address; returns the one their browser came back with.
 
-        Raises: AuthorizationError when it does not come back in time.
+        A request without the `state` of the address does not end the wait.
+
+        Raises: AuthorizationError when the browser does not come back in time.
         """
+        self._state = _only(parse_qs(urlsplit(url).query).get("state", []))
         self._returned = asyncio.get_running_loop().create_future()
         self._show(url)
         try:
@@ -77,15 +86,38 @@ class BrowserLogin:
             raise AuthorizationError(f"nobody logged in within {self._patience_s:g} s") from None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        """Take the first return; anything else of this machine is told nothing."""
+        """Take the first request with the right state; answer others with an error page."""
         from aiohttp import web
 
         is_local = request.headers.get("Host", "") == f"127.0.0.1:{self._port}"
         if request.method != "GET" or request.path != PATH or not is_local or self._returned is None:
             return web.Response(status=404)
+        state = _only(request.query.getall("state", []))
+        if not (self._state and secrets.compare_digest(state.encode(), self._state.encode())):
+            return web.Response(status=400, text=IGNORED, content_type="text/html", headers=HEADERS)
         if not self._returned.done():
             self._returned.set_result(f"{self.redirect_uri}?{request.query_string}")
-        return web.Response(text=DONE, content_type="text/html", headers={"Cache-Control": "no-store"})
+        return web.Response(text=DONE, content_type="text/html", headers=HEADERS)
+
+
+def _only(values: Sequence[str]) -> str:
+    """The one value of a parameter; empty if it is missing or repeated."""
+    return values[0] if len(values) == 1 else ""
+
+
+class _WatchedRequests:
+    """Sends the requests of a login and shows them to `watch`."""
+
+    def __init__(self, requests: HttpRequests, watch: Watch) -> None:
+        self._requests = requests
+        self._watch = watch
+        self.check_page = requests.check_page
+
+    async def fetch(self, step: Fetch) -> Fetched:
+        """Send one request. Raises: AuthorizationError, HttpError."""
+        answer = await self._requests.fetch(step)
+        self._watch(step, answer)
+        return answer
 
 
 async def log_in(
@@ -97,11 +129,13 @@ async def log_in(
     scope: str = "",
     patience_s: float = PATIENCE_S,
     watch: Watch = lambda request, answer: None,
+    port: int = 0,
 ) -> OAuthGrant:
     """Have a person log in to the server at a URL, and keep the token.
 
     `show` is given the address to visit; `client` is what this program is known as, if it was registered by
-    hand; `scope` replaces what the server says it wants.
+    hand; `scope` replaces what the server says it wants; `port` is where the browser is sent back to, 0 for a
+    random one.
 
     Raises: CallError; an AuthorizationError for a server that breaks a rule.
     """
@@ -110,20 +144,15 @@ async def log_in(
     from mcpdesk.client.oauth.grants import ClientSetup
     from mcpdesk.client.oauth.values import Challenge
 
+    store.check()
     requests = HttpRequests(url, {})
-
-    async def fetch(step: Fetch) -> Fetched:
-        answer = await requests.fetch(step)
-        watch(step, answer)
-        return answer
-
     try:
-        async with BrowserLogin(show, patience_s) as browser:
+        async with BrowserLogin(show, patience_s, port) as browser:
             known = None if client is None else replace(client, redirect_uri=browser.redirect_uri)
             setup = ClientSetup(redirect_uri=browser.redirect_uri, client=known)
             authorizer = Authorizer(url, setup, store, browser.visit)
             asked = await requests.challenge()
             challenge = Challenge("bearer", asked.metadata_url, scope or asked.scope)
-            return await authorizer.log_in(fetch, challenge)
+            return await authorizer.log_in(_WatchedRequests(requests, watch), challenge)
     finally:
         await requests.close()

@@ -296,7 +296,9 @@ def _by_enterprise(
     what = "the exchange at the identity provider"
     headers = {"Content-Type": FORM}
     body = urlencode(asked).encode()
-    answer: Fetched = yield Fetch(what, machine.provider_token_endpoint, "POST", headers, body)
+    answer: Fetched = yield Fetch(
+        what, machine.provider_token_endpoint, "POST", headers, body, is_named_by_server=False
+    )
     if answer.status != 200:
         raise _refused(what, answer)
     assertion = answer.json(what).get("access_token")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -12,11 +14,14 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from mcpdesk import private_files
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
 
 FILE_NAME = "tokens.json"
 SERVICE = "mcpdesk"
+MOST_BYTES = 4 << 20
+"""Size of the token file."""
 T = TypeVar("T")
 
 
@@ -34,6 +39,9 @@ class TextStore(Protocol):
 
     def delete(self, name: str) -> None:
         """Forget a text, if there is one."""
+
+    def check(self) -> None:
+        """Raises: AuthorizationError saying why nothing can be written, and what to do."""
 
 
 class StoredGrants:
@@ -58,6 +66,10 @@ class StoredGrants:
         self._texts.write(f"token {server_url}{self._account}", msgspec.json.encode(grant).decode())
         self._texts.write(f"client {grant.issuer}", msgspec.json.encode(grant.client).decode())
 
+    def check(self) -> None:
+        """Raises: AuthorizationError if tokens cannot be kept, with what to do."""
+        self._texts.check()
+
     def forget(self, server_url: str) -> None:
         """Forget the token for a server."""
         self._texts.delete(f"token {server_url}{self._account}")
@@ -79,50 +91,89 @@ class _Texts(Struct):
 
 
 class PrivateFile:
-    """Keeps texts in a file of mode 0600. A file that others can read or write is not believed."""
+    """Keeps texts in a file of mode 0600, which several processes may write.
+
+    Texts of a file that others can read or write are neither used nor replaced.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.where = f"{path}, which only you can read"
 
     def read(self, name: str) -> str | None:
-        """The text of that name."""
-        return self._all().get(name)
+        """The text of that name; None if the file cannot be trusted."""
+        with suppress(AuthorizationError):
+            return self._all().get(name)
+        return None
+
+    def check(self) -> None:
+        """Raises: AuthorizationError saying why nothing can be written, and what to do."""
+        self._all()
 
     def write(self, name: str, text: str) -> None:
         """Keep a text. Raises: AuthorizationError when the file cannot be written."""
-        self._replace(self._all() | {name: text})
+        self._change(lambda texts: texts | {name: text})
 
     def delete(self, name: str) -> None:
-        """Forget a text, if there is one."""
-        kept = self._all()
-        if kept.pop(name, None) is not None:
-            self._replace(kept)
+        """Forget a text, if there is one. Raises: AuthorizationError when the file cannot be written."""
+        self._change(lambda texts: {key: text for key, text in texts.items() if key != name})
 
     def _all(self) -> dict[str, str]:
+        """All texts; none if there is no file. Raises: AuthorizationError if the file cannot be trusted."""
+        path = self._path
         try:
-            with self._path.open("rb") as file:
+            with path.open("rb") as file:
                 status = os.fstat(file.fileno())
-                if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-                    return {}
-                return msgspec.json.decode(file.read(), type=_Texts).texts
-        except (OSError, msgspec.DecodeError):
+                data = file.read(MOST_BYTES + 1)
+        except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise self._unusable(f"cannot be read: {error.strerror}", "check the path") from None
+        if status.st_uid != os.getuid():
+            raise self._unusable("belongs to another user", "move it away, and log in again")
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & 0o077:
+            raise self._unusable(
+                f"can be read or written by other users (mode {mode:04o})",
+                f"run chmod 600 {shlex.quote(str(path))}, and log in again if others may have read it",
+            )
+        if len(data) > MOST_BYTES:
+            raise self._unusable(f"has more than {MOST_BYTES:,} bytes", "move it away, and log in again")
+        try:
+            return msgspec.json.decode(data, type=_Texts).texts
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise self._unusable("is not a JSON file of tokens", "move it away, and log in again") from None
+
+    def _unusable(self, reason: str, hint: str) -> AuthorizationError:
+        return AuthorizationError(f"the token file {self._path} {reason}; it is not used or changed: {hint}")
+
+    def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        """Replace the texts, with what other processes wrote, under a lock."""
+        try:
+            with private_files.locked(self._path.with_name(f"{self._path.name}.lock")):
+                before = self._all()
+                after = change(before)
+                if after != before:
+                    self._replace(after)
+        except OSError as error:
+            raise AuthorizationError(f"the token cannot be kept in {self._path}: {error.strerror}") from None
 
     def _replace(self, texts: dict[str, str]) -> None:
+        data = msgspec.json.encode(_Texts(texts))
+        if len(data) > MOST_BYTES:
+            raise self._unusable(
+                f"would have more than {MOST_BYTES:,} bytes", "log out of servers you do not use"
+            )
         draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(_Texts(texts)))
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(draft, self._path)
-        except OSError as error:
-            with suppress(OSError):
-                draft.unlink()
-            raise AuthorizationError(f"the token cannot be kept in {self._path}: {error.strerror}") from None
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 class Keyring:
@@ -154,6 +205,9 @@ class Keyring:
 
         with suppress(keyring.errors.KeyringError):
             keyring.delete_password(SERVICE, name)
+
+    def check(self) -> None:
+        """Do nothing: a keyring that refuses says so when it is written."""
 
 
 def open_grants(state_dir: Path, account: str = "") -> StoredGrants:

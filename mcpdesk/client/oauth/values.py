@@ -29,6 +29,8 @@ class Fetch(Struct, frozen=True):
     method: str = "GET"
     headers: Mapping[str, str] = {}
     body: bytes | None = None
+    is_named_by_server: bool = True
+    """False for a URL that a person or a file of theirs gave."""
 
 
 class Fetched(Struct, frozen=True):

@@ -1,0 +1,142 @@
+"""Addresses to which the URLs of a server's authorization metadata may lead.
+
+A server names URLs that this client requests: its metadata, and the endpoints of its authorization server. A
+server on the internet must not reach services of this machine or of its network that way. The check is on
+the address of each socket that is opened, so a name whose DNS answers change does not pass it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcpdesk.client.transport import excerpt
+from mcpdesk.errors import AuthorizationError
+
+PUBLIC = "public"
+PRIVATE = "private"
+LOOPBACK = "loopback"
+PERMITTED = {LOOPBACK: (LOOPBACK, PRIVATE), PRIVATE: (PRIVATE,)}
+"""Kinds of addresses that a server with an address of one kind may name, beside public ones."""
+PRIVATE_NETWORKS = tuple(
+    map(
+        ipaddress.ip_network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"),
+    )
+)
+TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+"""IPv6 addresses that a gateway translates to the IPv4 address in their last 32 bits."""
+PRIVATE_NAMES = (
+    "localhost",
+    "localdomain",
+    "local",
+    "internal",
+    "intranet",
+    "lan",
+    "home",
+    "home.arpa",
+    "corp",
+)
+"""Domains that no public DNS server answers for."""
+CLAUSE = "MCP basic/security_best_practices"
+
+
+class AddressRefused(OSError):
+    """A socket to an address that the server may not name."""
+
+
+def address_kind(address: str) -> str:
+    """`public`, `private`, `loopback`, or the address itself if it is none of these.
+
+    Only 127.0.0.1 and ::1 are `loopback`: other addresses in 127.0.0.0/8, link-local, unspecified, multicast
+    and reserved ones are a kind of their own each.
+    """
+    ip: Any = ipaddress.ip_address(address.partition("%")[0])
+    if ip.version == 6:
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        ip = inner or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in TRANSLATED else ip)
+    if str(ip) in ("127.0.0.1", "::1"):
+        return LOOPBACK
+    if any(ip.version == network.version and ip in network for network in PRIVATE_NETWORKS):
+        return PRIVATE
+    return PUBLIC if ip.is_global and not ip.is_multicast else str(ip)
+
+
+class ServerAddresses:
+    """Kinds of addresses a server was reached at, and the check of those it names."""
+
+    def __init__(self, server_url: str) -> None:
+        self._origin = _origin(server_url)
+        self._kinds: set[str] = set()
+
+    def is_first(self, url: str) -> bool:
+        """True if `url` is on the server itself and no connection to the server was opened yet."""
+        return not self._kinds and _origin(url) == self._origin
+
+    def permits(self, address: str) -> bool:
+        """True if the server may name `address`: it is public, or of a kind the server itself has."""
+        kind = address_kind(address)
+        return kind == PUBLIC or (
+            bool(self._kinds) and all(kind in PERMITTED.get(each, (each,)) for each in self._kinds)
+        )
+
+    def server_socket(self, info: Any) -> socket.socket:
+        """Open a socket to the server, and record the kind of its address."""
+        self._kinds.add(address_kind(info[4][0]))
+        return _opened(info)
+
+    def named_socket(self, info: Any) -> socket.socket:
+        """Open a socket for a URL the server named. Raises: AddressRefused."""
+        if not self.permits(info[4][0]):
+            raise AddressRefused(info[4][0])
+        return _opened(info)
+
+    def check_name(self, what: str, url: str) -> None:
+        """Raises: AuthorizationError if a server on the internet names a host of private networks."""
+        host = (urlsplit(url).hostname or "").rstrip(".").lower()
+        own_host = self._origin[1] or ""
+        if PUBLIC in self._kinds and _is_private_name(host) and not _is_private_name(own_host):
+            raise refusal(what, url, host)
+
+    async def check_page(self, what: str, url: str) -> None:
+        """Check a URL that a browser will open. Raises: AuthorizationError if its host is not permitted."""
+        self.check_name(what, url)
+        parts = urlsplit(url)
+        found: list[Any] = []
+        with suppress(OSError, UnicodeError):  # a name unknown here leads nowhere
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+        for each in found:
+            if not self.permits(str(each[4][0])):
+                raise refusal(what, url, str(each[4][0]))
+
+
+def refusal(what: str, url: str, address: str) -> AuthorizationError:
+    """The error for a URL that leads to an address the server may not name."""
+    host = excerpt(urlsplit(url).netloc.rpartition("@")[2])
+    told = (
+        f"{what} is at {host} ({excerpt(address)}), which this server must not name: only a server on this "
+    )
+    return AuthorizationError(f"{told}machine or in its network may lead there", CLAUSE)
+
+
+def _is_private_name(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or any(host.endswith(f".{name}") for name in PRIVATE_NAMES)
+    return False
+
+
+def _opened(info: Any) -> socket.socket:
+    family, kind, protocol, *_ = info
+    return socket.socket(family, kind, protocol)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
