@@ -43,6 +43,15 @@ class SettingKind(StrEnum):
     PATH = "path"
 
 
+class FolderMay(StrEnum):
+    """Extent to which `mcp.json` and the env file of a server folder may set a setting."""
+
+    NOT = "no"
+    TIGHTEN = "stricter only"
+    """Items that loosen a policy are ignored."""
+    SET = "yes"
+
+
 class Setting(Struct, frozen=True):
     """One row of the table."""
 
@@ -58,8 +67,8 @@ class Setting(Struct, frozen=True):
     """A pattern that a text, or each text of a list, must match in full."""
     allowed: str = ""
     """The pattern in words."""
-    from_folder: bool = True
-    """False: a server folder may not set it, only the person who starts the program."""
+    folder: FolderMay = FolderMay.NOT
+    """Extent to which a server folder may set it. The default keeps a new setting out of folders."""
 
     @property
     def flag(self) -> str:
@@ -174,9 +183,10 @@ SETTINGS: tuple[Setting, ...] = (
             "The Unix socket for HTTP when TCP listening is not permitted; as a flag, instead of TCP."),
     Setting("tool_timeout_ms", SettingKind.INTEGER, 30_000,
             ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
-            "A tool that runs longer is cancelled. Waiting for a person does not count.", least=1),
+            "A tool that runs longer is cancelled. Waiting for a person does not count.", least=1,
+            folder=FolderMay.SET),
     Setting("question_timeout_ms", SettingKind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
-            "A question nobody answers times out after this long.", least=1),
+            "A question nobody answers times out after this long.", least=1, folder=FolderMay.SET),
     Setting("api_key", SettingKind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
             "The key clients have to send over HTTP.", pattern=r"[!-~]+", allowed="visible ASCII characters"),
     Setting("api_key_header", SettingKind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
@@ -187,69 +197,80 @@ SETTINGS: tuple[Setting, ...] = (
             "first of several signs, all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
             allowed="32 or more visible ASCII characters, several with commas between them"),
     Setting("no_auth", SettingKind.SWITCH, False, ("MCPDESK_NO_AUTH",),
-            "Ask for no key even when a tool can run programs.", from_folder=False),
+            "Ask for no key even when a tool can run programs."),
     Setting("enable_mcp", SettingKind.SWITCH, True, ("MCPDESK_ENABLE_MCP", "ZYRA_ENABLE_MCP"),
-            "false: the MCP endpoints answer 404; health and status stay."),
+            "false: the MCP endpoints answer 404; health and status stay.", folder=FolderMay.SET),
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
             "A larger request body is refused with 413; to other servers more passes: 64M, to URLs any.",
-            least=1024),
+            least=1024, folder=FolderMay.SET),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Large requests being received or answered, all together; a further one is refused.",
-            least=1024),
+            least=1024, folder=FolderMay.SET),
     Setting("tools", SettingKind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
-            "false: no tools are offered or called."),
+            "false: no tools are offered or called.", folder=FolderMay.SET),
     Setting("streaming", SettingKind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
-            "false: answers come whole, over HTTP as JSON; no progress is sent on the way, nor on pipes."),
+            "false: answers come whole, over HTTP as JSON; no progress is sent on the way, nor on pipes.",
+            folder=FolderMay.SET),
     Setting("model", SettingKind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
-            "The model to hint at when a tool asks for sampling; schemas are made for the API of its maker."),
+            "The model to hint at when a tool asks for sampling; schemas are made for the API of its maker.",
+            folder=FolderMay.SET),
     Setting("page_size", SettingKind.INTEGER, 1000, ("MCPDESK_PAGE_SIZE",),
-            "Items on a page of a list answer. Many clients read the first page only.", least=1, most=10_000),
+            "Items on a page of a list answer. Many clients read the first page only.", least=1, most=10_000,
+            folder=FolderMay.SET),
     Setting("session_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
-            "An HTTP session nobody uses ends after this long.", least=1),
+            "An HTTP session nobody uses ends after this long.", least=1, folder=FolderMay.SET),
     Setting("request_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
             "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.",
-            least=1),
+            least=1, folder=FolderMay.SET),
     Setting("connect_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_CONNECT_TIMEOUT_S",),
             "A server that is not ours and has not answered the first request by then counts as down.",
-            least=1),
+            least=1, folder=FolderMay.SET),
     Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
-            "How long running calls and jobs may go on once serve was asked to end."),
+            "How long running calls and jobs may go on once serve was asked to end.", folder=FolderMay.SET),
     Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
             "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.",
-            least=1),
+            least=1, folder=FolderMay.SET),
     Setting("max_sessions", SettingKind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
-            "HTTP sessions at a time; an idle one makes room, else a new one is refused with 503.", least=1),
+            "HTTP sessions at a time; an idle one makes room, else a new one is refused with 503.", least=1,
+            folder=FolderMay.SET),
     Setting("max_in_flight", SettingKind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
-            "Requests a connection or session may have in flight; further ones are refused.", least=1),
+            "Requests a connection or session may have in flight; further ones are refused.", least=1,
+            folder=FolderMay.SET),
     Setting("max_subscriptions", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
-            "Resources a connection or session may subscribe to; further ones are refused.", least=1),
+            "Resources a connection or session may subscribe to; further ones are refused.", least=1,
+            folder=FolderMay.SET),
     Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
             "Plain functions (`def`) that run at a time; others wait 5 s for a thread, then are refused.",
-            least=1),
+            least=1, folder=FolderMay.SET),
     Setting("max_tasks", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
             "Tasks and jobs kept for a server, half of them for one client; then a further one is refused.",
-            least=1),
+            least=1, folder=FolderMay.SET),
     Setting("task_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
-            "A task and its result are forgotten this long after it began; 0 keeps them for good."),
+            "A task and its result are forgotten this long after it began; 0 keeps them for good.",
+            folder=FolderMay.SET),
     Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
             "A job or a task that runs longer is ended, unless its tool has a timeout of its own.",
-            least=1),
+            least=1, folder=FolderMay.SET),
     Setting("job_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
-            "A job of the gateway and its result are forgotten this long after its end.", least=1),
+            "A job of the gateway and its result are forgotten this long after its end.", least=1,
+            folder=FolderMay.SET),
     Setting("jobs_at_once", SettingKind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
-            "Jobs of the gateway that run at a time for a server; others wait for their turn.", least=1),
+            "Jobs of the gateway that run at a time for a server; others wait for their turn.", least=1,
+            folder=FolderMay.SET),
     Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
             "Folders in which clients may have programs make new files, and out of which a job's files come.",
             pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
-            "What a session keeps of its streams for a client whose connection broke."),
+            "What a session keeps of its streams for a client whose connection broke.", folder=FolderMay.SET),
     Setting("capture_max_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
-            "The capture goes on in another file at this size; 0 sets no limit."),
+            "The capture goes on in another file at this size; 0 sets no limit.", folder=FolderMay.SET),
     Setting("capture_body_bytes", SettingKind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
-            "What a capture keeps of a client's large message besides its end: 64 KiB or more; 0: all."),
+            "What a capture keeps of a client's large message besides its end: 64 KiB or more; 0: all.",
+            folder=FolderMay.SET),
     Setting("capture_memory_bytes", SettingKind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
-            "Frames kept in memory; older ones are read back from the file.", least=1 << 20),
+            "Frames kept in memory; older ones are read back from the file.", least=1 << 20,
+            folder=FolderMay.SET),
     Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
             "Web origins that may call besides the server's own, and whose pages may read the answers, "
             "for example http://localhost:5173."),
@@ -257,50 +278,51 @@ SETTINGS: tuple[Setting, ...] = (
             "Host names a request may be addressed to besides this machine's own."),
     Setting("desk_revision", SettingKind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
             "The revision in which the desk itself calls what it hosts.",
-            pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision"),
+            pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision",
+            folder=FolderMay.SET),
     Setting("ask_order", SettingKind.TEXT, "desk-first", ("MCPDESK_ASK_ORDER",),
             "Where AskUserQuestion asks: on the desk, of the calling client, or both at once.",
             pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
     Setting("approvals", SettingKind.LIST, (), ("MCPDESK_APPROVALS",),
             "Tools clients may call, may call once the desk approves, or may not: Bash=ask, *=allow.",
-            pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny"),
+            pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny",
+            folder=FolderMay.TIGHTEN),
     Setting("output_chars", SettingKind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
             "Characters of a program's output or a page that a model is given; the whole is in a file then.",
-            least=2000, most=1_000_000),
+            least=2000, most=1_000_000, folder=FolderMay.SET),
     Setting("search_engines", SettingKind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
             "Engines WebSearch asks; none: the usual eleven and those of search_urls. Known: "
             f"{', '.join(SEARCH_ENGINES)}.",
-            pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})"),
+            pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})",
+            folder=FolderMay.SET),
     Setting("search_urls", SettingKind.LIST, (), ("MCPDESK_SEARCH_URLS",),
             "Mirrors to ask instead of engines, such as searxng=https://search.example.",
             pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
-            allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})"),
+            allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})", folder=FolderMay.SET),
     Setting("search_timeout_ms", SettingKind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
-            "An engine that takes longer is left out of an answer.", least=1),
+            "An engine that takes longer is left out of an answer.", least=1, folder=FolderMay.SET),
     Setting("read_private_urls", SettingKind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
-            "Let ReadDocs read pages of private networks, besides those of this machine.", from_folder=False),
+            "Let ReadDocs read pages of private networks, besides those of this machine."),
     Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
-            "Look for changed files by polling, for network and container mounts."),
+            "Look for changed files by polling, for network and container mounts.", folder=FolderMay.SET),
     Setting("web", SettingKind.TEXT, "", ("MCPDESK_WEB",),
             "Where browsers find the desk; without a value: 127.0.0.1:3334. Needs the extra web.",
-            pattern=WEB_PLACE, allowed="HOST:PORT, or a port alone", from_folder=False),
+            pattern=WEB_PLACE, allowed="HOST:PORT, or a port alone"),
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
             "How serve and stdio log to stderr: as text, or as one JSON object a line.",
             pattern="text|json", allowed="text or json"),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
             "Valkey or Redis in which several machines with the same servers share sessions, jobs and state: "
             "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",
-            pattern=r"(rediss?(\+sentinel|\+cluster)?|unix)://\S+", allowed="the URL of an engine",
-            from_folder=False),
+            pattern=r"(rediss?(\+sentinel|\+cluster)?|unix)://\S+", allowed="the URL of an engine"),
     Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),
             "Those that share have the same name; another name is for another deployment on the same engine.",
-            pattern=r"[A-Za-z0-9_.-]+", allowed="letters, digits, _, . and -", from_folder=False),
+            pattern=r"[A-Za-z0-9_.-]+", allowed="letters, digits, _, . and -"),
     Setting("shared_mask", SettingKind.SWITCH, False, ("MCPDESK_SHARED_MASK",),
-            "true: what desks on other machines are told goes to `shared` with its secrets masked.",
-            from_folder=False),
+            "true: what desks on other machines are told goes to `shared` with its secrets masked."),
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
             "Where the other replicas reach this one, if not where it listens: http://10.0.0.7:3333.",
-            pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT", from_folder=False),
+            pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
     Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
             "Where traces and metrics go, by OTLP over HTTP, such as http://127.0.0.1:4318; none: nowhere. "
             "Needs the extra otel.",
@@ -315,7 +337,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("otel_traces_percent", SettingKind.INTEGER, 100, ("MCPDESK_OTEL_TRACES_PERCENT",),
             "The share of traces that is sent; of those a caller began, the caller decides.", most=100),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
-            "Where captures, the key and histories are kept.", from_folder=False),
+            "Where captures, the key and histories are kept."),
 )  # fmt: skip
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_VARIABLE = {variable: setting for setting in SETTINGS for variable in setting.environment}
@@ -337,6 +359,8 @@ def resolve(
     manifest: Mapping[str, object] | None = None,
 ) -> Resolved:
     """Find every setting's value. `flags` that are None were not given; a missing `env_file` is no mistake.
+
+    What a folder may not set is left out of `env_file` and `manifest`; `folder_rights` reports it.
 
     Raises: DeskUserError naming key, value, origin and what is allowed.
     """
@@ -392,7 +416,7 @@ def _given(
         setting = BY_NAME.get(name)
         if setting is None:
             raise _unknown(name, value, "mcp.json", list(BY_NAME))
-        yield _allowed_in_folder(GivenValue(setting, value, "mcp.json"))
+        yield from within_rights(GivenValue(setting, value, "mcp.json"))
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[GivenValue]:
@@ -406,6 +430,15 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[GivenValue]:
 
 
 def _from_env_file(path: Path) -> Iterator[GivenValue]:
+    for given in env_file_settings(path):
+        yield from within_rights(given)
+
+
+def env_file_settings(path: Path) -> Iterator[GivenValue]:
+    """Settings that an env file gives, strongest first, those that a folder may not set included.
+
+    Raises: DeskUserError as `read_env_file`, and for a variable that looks like a misspelt setting.
+    """
     found: dict[str, tuple[str, int]] = {}
     for key, value, line in read_env_file(path):
         if is_setting(key):
@@ -416,17 +449,26 @@ def _from_env_file(path: Path) -> Iterator[GivenValue]:
         for key in setting.environment:
             value, line = found.get(key, ("", 0))
             if value:
-                yield _allowed_in_folder(GivenValue(setting, value, f"{path.name}:{line} {key}"))
+                yield GivenValue(setting, value, f"{path.name}:{line} {key}")
 
 
-def _allowed_in_folder(given: GivenValue) -> GivenValue:
-    if given.setting.from_folder:
-        return given
-    name = given.setting.name
-    raise DeskUserError(
-        f"{name}: {quoted(given.setting, given.value)} ({given.origin}) is not allowed there.",
-        f"Only a flag or the environment variable {given.setting.environment[0]} may set it.",
-    )
+def within_rights(given: GivenValue) -> Iterator[GivenValue]:
+    """Yield the part of a folder's value that a folder may set, if there is one.
+
+    Raises: DeskUserError for a value that is not allowed, whoever gives it.
+    """
+    value = converted(given)
+    if given.setting.folder is FolderMay.SET:
+        yield given
+    elif given.setting.folder is FolderMay.TIGHTEN:
+        strict = tuple(item for item in value if not loosens(item))
+        if strict:
+            yield GivenValue(given.setting, strict, given.origin)
+
+
+def loosens(policy: str) -> bool:
+    """True for `TOOL=allow`, which a folder may not say."""
+    return policy.endswith("=allow")
 
 
 def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUserError:

@@ -168,7 +168,7 @@ def test_the_schema_of_manifests_is_the_one_of_the_program(tmp_path: Path) -> No
     for sample in (ROOT / "sample_servers").glob("*/mcp.json"):
         schema.validate(json.loads(sample.read_text()))
     right: list[dict[str, Any]] = [
-        {"$schema": "mcp.schema.json", "name": "a", "builtins": ["Bash"], "settings": {"port": 4000}},
+        {"$schema": "mcp.schema.json", "name": "a", "builtins": ["Bash"], "settings": {"page_size": 40}},
         {"approvals": {"*": "ask"}, "modes": {"few": {"tools": ["a"]}}},
         {"commands": [{"stage": "a", "command": "b", "run": ["c"]}]},
     ]
@@ -179,6 +179,8 @@ def test_the_schema_of_manifests_is_the_one_of_the_program(tmp_path: Path) -> No
         {"approvals": {"*": "perhaps"}},
         {"modes": {"few": {}}},
         {"settings": {"prot": 1}},
+        {"settings": {"port": 1}},
+        {"settings": {"approvals": ["Bash=allow"]}},
         {"commands": [{"stage": "a", "command": "b"}]},
     ]
     for content in (*right, *wrong):

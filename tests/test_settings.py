@@ -8,7 +8,16 @@ import pytest
 from msgspec.structs import fields
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import BY_NAME, SETTINGS, SettingKind, Settings, read_env_file, resolve, value_text
+from mcpdesk.settings import (
+    BY_NAME,
+    SETTINGS,
+    FolderMay,
+    SettingKind,
+    Settings,
+    read_env_file,
+    resolve,
+    value_text,
+)
 
 
 def test_table_and_settings_name_the_same_things() -> None:
@@ -33,19 +42,19 @@ def test_defaults_are_what_the_table_says(tmp_path: Path) -> None:
 
 def test_stronger_origin_wins(tmp_path: Path) -> None:
     env_file = tmp_path / "mcpdesk-env.txt"
-    env_file.write_text("# ours\nPORT=3\n")
-    flags: dict[str, object] = {"port": 1, "host": None}
-    environ = {"PORT": "2"}
-    manifest = {"port": 4}
+    env_file.write_text("# ours\nMCPDESK_PAGE_SIZE=3\n")
+    flags: dict[str, object] = {"page_size": 1, "host": None}
+    environ = {"MCPDESK_PAGE_SIZE": "2"}
+    manifest = {"page_size": 4}
     expected = [
-        (resolve(flags, environ, env_file, manifest), 1, "flag --port"),
-        (resolve({}, environ, env_file, manifest), 2, "environment PORT"),
-        (resolve({}, {}, env_file, manifest), 3, "mcpdesk-env.txt:2 PORT"),
+        (resolve(flags, environ, env_file, manifest), 1, "flag --page-size"),
+        (resolve({}, environ, env_file, manifest), 2, "environment MCPDESK_PAGE_SIZE"),
+        (resolve({}, {}, env_file, manifest), 3, "mcpdesk-env.txt:2 MCPDESK_PAGE_SIZE"),
         (resolve({}, {}, tmp_path / "none", manifest), 4, "mcp.json"),
-        (resolve({}, {}), 3333, "default"),
+        (resolve({}, {}), 1000, "default"),
     ]
     for resolved, value, origin in expected:
-        assert (resolved.settings.port, resolved.origins["port"]) == (value, origin)
+        assert (resolved.settings.page_size, resolved.origins["page_size"]) == (value, origin)
 
 
 def test_empty_variable_counts_as_not_set() -> None:
@@ -147,14 +156,52 @@ def test_a_secret_that_signs_is_long_and_its_hint_says_how_long(given: str) -> N
     assert "32 or more visible ASCII characters" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", [setting.name for setting in SETTINGS if not setting.from_folder])
-def test_folder_cannot_open_the_desk_or_move_its_state(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DeskUserError, match="not allowed there"):
-        resolve({}, {}, None, {name: "true"})
+NOT_OF_FOLDERS = """
+    host port socket api_key api_key_header request_state_secret no_auth output_dirs allowed_origins
+    allowed_hosts ask_order read_private_urls web log_format shared shared_name shared_mask replica_url
+    otel_endpoint otel_headers otel_metrics_ms otel_traces_percent state_dir
+"""
+
+
+def test_what_folders_may_not_set_is_what_opens_steers_or_watches_the_core() -> None:
+    found = {setting.name for setting in SETTINGS if setting.folder is FolderMay.NOT}
+    assert found >= set(NOT_OF_FOLDERS.split())
+
+
+VALID = {
+    "request_state_secret": "s" * 32,
+    "ask_order": "both",
+    "web": "1",
+    "log_format": "json",
+    "shared": "redis://x",
+    "replica_url": "http://a:1",
+    "otel_endpoint": "http://a",
+    "otel_headers": "a=b",
+    "otel_traces_percent": "10",
+}
+OF_KIND = {SettingKind.INTEGER: "200", SettingKind.SWITCH: "true", SettingKind.LIST: "/x"}
+
+
+@pytest.mark.parametrize("name", [each.name for each in SETTINGS if each.folder is FolderMay.NOT])
+def test_a_value_that_a_folder_may_not_set_does_not_count(name: str, tmp_path: Path) -> None:
+    setting, env_file = BY_NAME[name], tmp_path / "mcpdesk-env.txt"
+    value = VALID.get(name) or OF_KIND.get(setting.kind) or "other"
+    env_file.write_text(f"{setting.environment[0]}={value}\n")
+    environ = {"HOME": str(tmp_path)}
+    usual = resolve({}, environ)
+    assert getattr(resolve({name: value}, environ).settings, name) != getattr(usual.settings, name)
+    for resolved in (resolve({}, environ, None, {name: value}), resolve({}, environ, env_file)):
+        assert getattr(resolved.settings, name) == getattr(usual.settings, name)
+        assert resolved.origins[name] == "default"
+
+
+def test_a_folder_makes_policies_stricter_and_never_looser(tmp_path: Path) -> None:
     env_file = tmp_path / "mcpdesk-env.txt"
-    env_file.write_text(f"{BY_NAME[name].environment[0]}=true\n")
-    with pytest.raises(DeskUserError, match="not allowed there"):
-        resolve({}, {}, env_file)
+    manifest = {"approvals": ["Bash=ask", "*=allow", "Read=deny"]}
+    assert resolve({}, {}, None, manifest).settings.approvals == ("Bash=ask", "Read=deny")
+    env_file.write_text("MCPDESK_APPROVALS=*=allow\n")
+    assert resolve({}, {}, env_file).origins["approvals"] == "default"
+    assert resolve({"approvals": "*=allow"}, {}, None, manifest).settings.approvals == ("*=allow",)
 
 
 def test_env_file_has_comments_quotes_and_exports(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import click
 
 from mcpdesk import paths
 from mcpdesk.cli import completion
-from mcpdesk.cli.printing import aligned, print_text
+from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import (
     SETTINGS,
@@ -139,10 +139,19 @@ def server_folder(text: str) -> Path:
 @setting_options
 def settings_command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> None:
     """Show every setting, its value and where that came from: a flag, the environment, the env file or
-    mcp.json of FOLDER, or the default. Below it, where captures and the rest are kept."""
+    mcp.json of FOLDER, or the default. Below it, where captures and the rest are kept.
+
+    A value that FOLDER gives and may not set is reported on stderr and does not count."""
     from mcpdesk.hosting.host_plan import effective_settings
 
-    resolved = effective_settings(given_flags(values), os.environ, server_folder(folder) if folder else None)
+    place = server_folder(folder) if folder else None
+    resolved = effective_settings(given_flags(values), os.environ, place)
+    if place is not None:
+        from mcpdesk.hosting.folder.folder_rights import refusals
+        from mcpdesk.hosting.folder.manifest import read_manifest
+
+        for told in refusals(place, read_manifest(place)):
+            print_message(f"mcpdesk: {told}")
     state, values_of = resolved.settings.state_dir, resolved.settings
     rows = [
         (each.name, value_text(each, getattr(values_of, each.name)), resolved.origins[each.name])
@@ -171,6 +180,9 @@ def settings_command(folder: str | None, explain: bool, as_json: bool, **values:
 
 
 def explanation(setting: Setting) -> str:
-    """Return what a setting does, may be, and is called in the environment."""
+    """Return what a setting does, may be, is called in the environment, and whether a folder may set it."""
     names = ", ".join(setting.environment)
-    return f"{setting.name}\n  {setting.help}\n  Allowed: {allowed(setting)}.\n  Environment: {names}."
+    return (
+        f"{setting.name}\n  {setting.help}\n  Allowed: {allowed(setting)}.\n  Environment: {names}."
+        f"\n  A folder may set it: {setting.folder}."
+    )

@@ -22,6 +22,7 @@ from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.folder.folder_rights import may_set_variable
 from mcpdesk.settings import ENV_FILE, is_setting, read_env_file
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -34,7 +35,8 @@ COLLECTOR_THRESHOLDS = (10_000, 20, 50)
 class FolderVariables:
     """Puts variables of one folder's env file that are no settings into the environment.
 
-    A variable the environment has already, or that an earlier folder set, stays as it is.
+    A variable the environment has already, or that an earlier folder set, stays as it is. Variables that
+    steer other programs, such as `PATH` and `LD_PRELOAD`, are left out.
     """
 
     def __init__(self, folder: Path, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -50,7 +52,7 @@ class FolderVariables:
             if not NAME.fullmatch(name) or "\0" in value:
                 told = f"{self._path.name}:{line}: {name!r} cannot be a variable."
                 raise DeskUserError(told, "A name has letters, digits and '_'.")
-            if not is_setting(name):
+            if not is_setting(name) and may_set_variable(name):
                 wanted[name] = value
         for name in self._given - wanted.keys():
             self._environment.pop(name, None)

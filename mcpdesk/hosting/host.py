@@ -19,7 +19,7 @@ from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.holding.holds import Holds
-from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings
+from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, LogLine, Severity
@@ -278,7 +278,8 @@ class Host:
         self._refresh_rules()
 
     def _load_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
-        hosted = HostedFolder(folder, self.settings, self.journal, late, self.plan.mode, self.replicas)
+        settings, policies = separate_policies(self.plan)
+        hosted = HostedFolder(folder, settings, self.journal, late, self.plan.mode, self.replicas, policies)
         name = hosted.server.name
         if name in self.by_name or name in self.upstreams:
             other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.place

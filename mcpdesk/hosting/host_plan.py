@@ -8,21 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mcpdesk import paths
 from mcpdesk.errors import ManifestError
+from mcpdesk.hosting.folder.folder_rights import is_from_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, certain_settings, read_manifest
+from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.settings import (
     BY_NAME,
-    BY_VARIABLE,
     ENV_FILE,
     GivenValue,
     Resolved,
     Settings,
     converted,
-    is_setting,
-    read_env_file,
+    env_file_settings,
     resolve,
+    within_rights,
 )
 
 if TYPE_CHECKING:
@@ -133,8 +135,8 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
     return sorted(
         f"settings.{name}"
         for name, value in manifest.settings.items()
-        if plan.origins.get(name) == "default"
-        and converted(GivenValue(BY_NAME[name], value, FILE)) != getattr(plan.settings, name)
+        for given in within_rights(GivenValue(BY_NAME[name], value, FILE))
+        if plan.origins.get(name) == "default" and converted(given) != getattr(plan.settings, name)
     )
 
 
@@ -146,11 +148,20 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
             manifest = read_manifest(folder)
         except ManifestError:
             continue  # its mistake is told where it is hosted
-        in_file = (BY_VARIABLE[key].name for key, _, _ in read_env_file(folder / ENV_FILE) if is_setting(key))
-        if names := sorted({*manifest.settings, *in_file}):
+        given = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
+        given += env_file_settings(folder / ENV_FILE)
+        if names := sorted({each.setting.name for value in given for each in within_rights(value)}):
             what = f"{', '.join(names)} of {manifest.name}"
             found.append(f"{what} do not count: the first folder's settings are the core's")
     return found
+
+
+def separate_policies(plan: HostPlan) -> tuple[Settings, dict[str, Policy]]:
+    """Settings of a plan without policies that a folder gave, and those policies."""
+    settings = plan.settings
+    if not is_from_folder(plan.origins.get("approvals", "")):
+        return settings, {}
+    return replace(settings, approvals=()), policies_of(settings.approvals)
 
 
 def capture_path(state: Path, names: Sequence[str]) -> Path:

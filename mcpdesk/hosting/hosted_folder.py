@@ -10,16 +10,17 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskUserError, HandlerError, ManifestError, StorageError, UnknownMode
+from mcpdesk.hosting.folder.folder_rights import refusals, strictest
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.reload import Changes, apply, listed
-from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.journal import Journal, Notice, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
 from mcpdesk.protocol.catalogue.contract import (
@@ -66,10 +67,13 @@ class HostedFolder:
         late: Callable[[Manifest], list[str]] | None = None,
         mode: str = "",
         replicas: ReplicaGroup | None = None,
+        folder_policies: Mapping[str, Policy] = MappingProxyType({}),
     ) -> None:
         """Read the folder. With `late`, a folder with a mistake in its manifest is withheld until that is
         mended; `late` returns the parts of a mended manifest that only count from the next start, and keep it
         withheld. `mode` is the only mode it is served in, which a mended manifest must have.
+        `folder_policies` are policies that a folder gave as a setting: unlike those of `settings` they only
+        make this folder's own policies stricter.
 
         Raises: ManifestError when it cannot be hosted at all.
         """
@@ -77,6 +81,7 @@ class HostedFolder:
         self._journal = journal
         self._late = late
         self._mode = mode
+        self._folder_policies = folder_policies
         self._waits_for = ""
         self._lifespan: Lifespan | None = None
         self._chores = set[asyncio.Task[None]]()
@@ -109,9 +114,12 @@ class HostedFolder:
             journal.log("error", "server", problem, "", self.server.name)
         for helper in self.server.helpers:
             journal.log("info", "server", helper, "", self.server.name)
+        refused = self._refusals()
         for warning in self.warnings:
             where, _, told = warning.partition(": ")
             journal.log("warning", "server", told, where, self.server.name)
+            if warning in refused:
+                journal.keep_notice(Notice(0, f"{name}: {warning}", Severity.WARNING, "logs"))
         if mistake is not None:
             self._withhold(mistake)
 
@@ -247,7 +255,15 @@ class HostedFolder:
             if name not in known or (name == EVERY and trail[0] != "approvals")
         ]
         about = access_warnings(manifest.auth, self.server.tools)
-        return (*missing, *(f"{manifest.source(*trail)}: {'.'.join(trail)}: {told}" for trail, told in about))
+        access = (f"{manifest.source(*trail)}: {'.'.join(trail)}: {told}" for trail, told in about)
+        return (*self._refusals(), *missing, *access)
+
+    def _refusals(self) -> list[str]:
+        """Values of the folder that are ignored. An env file that cannot be read is reported elsewhere."""
+        try:
+            return list(refusals(self.folder, self._loaded.manifest))
+        except DeskUserError:
+            return []
 
     @property
     def tools(self) -> frozenset[str]:
@@ -408,7 +424,8 @@ class HostedFolder:
         self.modes.refresh()
         manifest = self._loaded.manifest
         self._state.approvals.configure(
-            ("setting approvals", policies_of(self._settings.approvals)), (FILE, manifest.approvals)
+            ("setting approvals", policies_of(self._settings.approvals)),
+            (FILE, strictest(self._folder_policies, manifest.approvals)),
         )
         return changes
 

@@ -69,9 +69,7 @@ def _serving(name: str) -> Iterator[Serving]:
     """A server that asks for that."""
     with echo_folder() as folder:
         manifest: dict[str, Any] = {"name": "echo"}
-        if name == KEY:
-            (folder / "mcpdesk-env.txt").write_text(f"MCPDESK_API_KEY={KEY_TEXT}\n")
-        elif name != OPEN:
+        if name not in (KEY, OPEN):
             known = {"algorithms": [name], "issuer": ISSUER, "audience": AUDIENCE, "leeway_s": 10}
             place = {"secret_env": "BENCH_SECRET"} if name == "HS256" else {"jwks_file": "keys.json"}
             manifest["auth"] = {"requires_jwt": True, "jwt": known | place}
@@ -79,7 +77,8 @@ def _serving(name: str) -> Iterator[Serving]:
             if name != "HS256":
                 (folder / "keys.json").write_bytes(jwks(jwk(name, kid=name)))
         (folder / "mcp.json").write_text(json.dumps(manifest))
-        with running((*MCPDESK, "serve", str(folder), "--port"), folder.parent) as served:
+        key = ("env", f"MCPDESK_API_KEY={KEY_TEXT}") if name == KEY else ()
+        with running((*key, *MCPDESK, "serve", str(folder), "--port"), folder.parent) as served:
             yield served
 
 

@@ -212,9 +212,12 @@ def test_what_is_secret_in_a_file_that_is_needed_is_a_mistake(mcpdesk: Run, tea:
     (tea / "mcp.json").write_text(json.dumps(manifest, indent=1))
     refused = mcpdesk("pack", str(tea), "--output", str(tea.parent / "x.mcpb"))
     assert refused.returncode == 1 and not (tea.parent / "x.mcpb").exists()
-    first, second = refused.stdout.splitlines()
-    assert first == "keys.py: error: holds what looks like a token or a private key"
-    assert second.startswith("mcp.json:") and "settings.api_key: a secret does not belong" in second
+    lines = refused.stdout.splitlines()
+    assert "keys.py: error: holds what looks like a token or a private key" in lines
+    assert any(
+        line.startswith("mcp.json:") and "settings.api_key: a secret does not belong" in line
+        for line in lines
+    )
     assert "sesame" not in refused.stdout
 
 

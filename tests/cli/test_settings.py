@@ -51,3 +51,26 @@ def test_explanation_covers_every_setting(capsys: pytest.CaptureFixture[str]) ->
     for setting in SETTINGS:
         assert setting.help in shown
         assert setting.environment[-1] in shown
+    assert shown.count("A folder may set it: ") == len(SETTINGS)
+    assert "Environment: MCPDESK_HOST, DZX_HOST.\n  A folder may set it: no." in shown
+
+
+def test_values_a_folder_may_not_set_are_reported_with_place_and_flag(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "mcp.json").write_text('{"name": "small",\n "settings": {"host": "0.0.0.0"}}')
+    (folder / "mcpdesk-env.txt").write_text("MCPDESK_API_KEY=hush-hush\nLD_PRELOAD=./x.so\n")
+    assert run(["settings", str(folder), "--json"]) == 0
+    shown = capsys.readouterr()
+    facts = json.loads(shown.out)
+    assert facts["host"] == {"value": "127.0.0.1", "origin": "default"}
+    assert facts["api_key"]["origin"] == "default"
+    assert "hush" not in shown.err
+    assert shown.err.splitlines() == [
+        "mcpdesk: mcp.json:2: settings.host: '0.0.0.0' is ignored: a server folder may not set it. "
+        "Use the flag --host or the environment variable MCPDESK_HOST.",
+        "mcpdesk: mcpdesk-env.txt:1: MCPDESK_API_KEY: •••• is ignored: a server folder may not set it. "
+        "Use the environment variable MCPDESK_API_KEY.",
+        "mcpdesk: mcpdesk-env.txt:2: LD_PRELOAD: is ignored: a server folder may not set it. "
+        "Set it in the environment of mcpdesk.",
+    ]

@@ -16,16 +16,16 @@ from mcpdesk.hosting.host_plan import effective_settings, ignored_settings, late
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "small"
     place.mkdir()
-    (place / "mcp.json").write_text('{"settings": {"page_size": 7, "port": 4000}}')
-    (place / "mcpdesk-env.txt").write_text("PORT=5000\n")
+    (place / "mcp.json").write_text('{"settings": {"page_size": 7, "max_tasks": 4000}}')
+    (place / "mcpdesk-env.txt").write_text("MCPDESK_MAX_TASKS=5000\n")
     return place
 
 
 def test_folder_has_its_say_below_flags_and_environment(folder: Path) -> None:
-    assert effective_settings({}, {}, folder).settings.port == 5000
+    assert effective_settings({}, {}, folder).settings.max_tasks == 5000
     assert effective_settings({}, {}, folder).settings.page_size == 7
-    assert effective_settings({}, {"PORT": "6000"}, folder).settings.port == 6000
-    assert effective_settings({"port": 1}, {"PORT": "6000"}, folder).settings.port == 1
+    assert effective_settings({}, {"MCPDESK_MAX_TASKS": "6000"}, folder).settings.max_tasks == 6000
+    assert effective_settings({"max_tasks": 1}, {"MCPDESK_MAX_TASKS": "6000"}, folder).settings.max_tasks == 1
     assert effective_settings({}, {}).settings.port == 3333
 
 
@@ -43,7 +43,7 @@ def test_plan_takes_the_first_folders_settings_and_names_a_capture(folder: Path,
 
 def test_settings_of_further_folders_are_told_not_to_count(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    told = "page_size, port of small do not count: the first folder's settings are the core's"
+    told = "max_tasks, page_size of small do not count: the first folder's settings are the core's"
     assert ignored_settings((folder,)) == [told]
     assert ignored_settings((tmp_path / "other",)) == ignored_settings(()) == []
 
@@ -57,7 +57,7 @@ def test_bad_manifest_is_told(folder: Path) -> None:
 def test_a_mistake_elsewhere_leaves_the_first_folders_settings_in_force(folder: Path, tmp_path: Path) -> None:
     (folder / "mcp.json").write_text('{"version": 1, "settings": {"page_size": 7}}')
     plan = plan_for((folder, tmp_path), {}, {}, waits=True)
-    assert (plan.settings.page_size, plan.settings.port) == (7, 5000)
+    assert (plan.settings.page_size, plan.settings.max_tasks) == (7, 5000)
     assert plan.waits and not plan.is_unsure
     assert ignored_settings((folder,)) == []
 
@@ -67,7 +67,7 @@ def test_settings_that_cannot_be_read_leave_the_plan_unsure(folder: Path, tmp_pa
     (folder / "mcp.json").write_text(text)
     plan = plan_for((folder, tmp_path), {}, {}, waits=True)
     assert plan.is_unsure
-    assert plan.settings.port == 5000
+    assert plan.settings.max_tasks == 5000
     with pytest.raises(ManifestError):
         plan_for((folder, tmp_path), {}, {})
 
@@ -77,7 +77,7 @@ def test_a_text_that_names_no_setting_leaves_the_defaults_in_force(folder: Path,
     (folder / "mcp.json").write_text(text)
     plan = plan_for((folder,), {}, {}, waits=True, mode="review")
     assert not plan.is_unsure and plan.waits
-    assert (plan.settings.page_size, plan.settings.port) == (
+    assert (plan.settings.page_size, plan.settings.max_tasks) == (
         effective_settings({}, {}).settings.page_size,
         5000,
     )
@@ -86,7 +86,9 @@ def test_a_text_that_names_no_setting_leaves_the_defaults_in_force(folder: Path,
 def test_settings_that_come_too_late_are_those_that_would_have_counted(folder: Path) -> None:
     (folder / "mcp.json").write_text('{"settings": {')
     plan = plan_for((folder,), {"page_size": 3}, {}, waits=True)
-    mended = '{"settings": {"api_key": "k", "page_size": 9, "port": 4000, "max_tasks": 1000}}'
+    counts = '"approvals": ["Bash=ask"]'
+    does_not = '"api_key": "k", "page_size": 9, "max_tasks": 4000, "job_ttl_s": 3600'
+    mended = f'{{"settings": {{{counts}, {does_not}}}}}'
     (folder / "mcp.json").write_text(mended)
-    assert late_settings(plan, read_manifest(folder)) == ["settings.api_key"]
+    assert late_settings(plan, read_manifest(folder)) == ["settings.approvals"]
     assert late_settings(plan_for((folder,), {}, {}, waits=True), read_manifest(folder)) == []

@@ -91,7 +91,6 @@ def test_everything_it_may_say_is_read(tmp_path: Path) -> None:
             "needs at least one",
         ),
         ('{"settings": {"prt": 1}}', ":1:15:", "did you mean port?"),
-        ('{"settings": {"no_auth": true}}', ":1:15:", "only a flag or the environment"),
         ('{"auth": {"jwt": {"algorithm": []}}}', ":1:19:", "did you mean algorithms?"),
         ('{"auth": {"requires_jwt": true}}', ":1:11:", "needs auth.jwt"),
         ('{"auth": {"jwt": {"algorithms": ["HS256"]}}}', ":1:11:", "exactly one of secret_env"),

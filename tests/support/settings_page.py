@@ -14,8 +14,12 @@ A flag, an environment variable, `mcpdesk-env.txt` in the folder (`KEY=value` li
 where it came from, and the places where captures, the key and themes are kept; `--explain` adds what each
 setting does. The flag of `tool_timeout_ms` is `--tool-timeout-ms`; secrets have no flag.
 
-| setting | environment, the first that is set wins | default | what it does |
-| --- | --- | --- | --- |
+The column `folder` says whether `mcp.json` and `mcpdesk-env.txt` may set it. They cannot decide who reaches
+or steers the desk: a value they may not set is ignored, with a warning on the desk and in the log, and
+`mcpdesk check` reports it as an error. Set it with a flag or in the environment instead.
+
+| setting | environment, the first that is set wins | default | folder | what it does |
+| --- | --- | --- | --- | --- |
 """
 
 
@@ -33,7 +37,7 @@ def page() -> str:
     """The whole page."""
     rows = [
         f"| {each.name} | {', '.join(f'`{name}`' for name in each.environment)} | {default_of(each)} "
-        f"| {each.help} Allowed: {allowed(each)}. |".replace("<", "&lt;")
+        f"| {each.folder} | {each.help} Allowed: {allowed(each)}. |".replace("<", "&lt;")
         for each in SETTINGS
     ]
     return HEAD + "\n".join(rows) + "\n"

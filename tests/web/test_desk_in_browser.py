@@ -193,10 +193,6 @@ def test_mistakes_are_told_before_anything_is_served(tmp_path: Path) -> None:
     folder = str(write(tmp_path / "shown", FOLDER))
     state = {"MCPDESK_STATE_DIR": str(tmp_path)}
     assert "HOST:PORT, or a port alone" in refused(folder, "--web=nowhere", **state)
-    bold = write(tmp_path / "bold", {"mcp.json": '{"settings": {"web": "1"}}'})
-    assert "settings.web: only a flag or the environment may set it" in refused(
-        "settings", str(bold), **state
-    )
     without = write(
         tmp_path / "hook", {"sitecustomize.py": 'import sys\nsys.modules["textual_serve"] = None\n'}
     )

@@ -139,7 +139,7 @@ class ManifestFile(ManifestPart):
     requires: list[str] = []
     """Packages that the folder's Python files import, as requirements such as `httpx>=0.27`."""
     settings: dict[str, Any] = {}
-    """Settings by name; names and values have been checked."""
+    """Settings by name; names and values have been checked. `folder_rights` says which of them count."""
     schema: str = field(default="", name="$schema")
     """Where editors find `docs/mcp.schema.json`, as at `SCHEMA_URL`; nothing else reads it."""
 
@@ -289,8 +289,6 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
         except DeskUserError as error:
             told = f"{error.message} {error.hint}".removeprefix(f"{name}: ")
             raise refuse(told, "settings", name) from error
-        if not settings.BY_NAME[name].from_folder:
-            raise refuse("only a flag or the environment may set it", "settings", name)
     for name in file.modes:
         if not re.fullmatch(NAME, name):
             raise refuse(f"this name is not allowed; allowed: {NAME_RULE}", "modes", name)
