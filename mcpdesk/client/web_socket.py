@@ -5,10 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Self
 
 from mcpdesk.client.http_transports import CONNECT_S, checked_url, connection_errors
-from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply, without_query
+from mcpdesk.client.transport import (
+    ClientTransport,
+    PendingReplies,
+    Receive,
+    ServerReply,
+    excerpt,
+    without_query,
+)
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -47,7 +55,11 @@ class SocketChannel:
         """Connect. Raises: HttpError when the server refuses or cannot be reached."""
         import aiohttp
 
-        channel = cls(aiohttp.ClientSession(headers={"User-Agent": "mcpdesk"}), on_data, on_end)
+        # aiohttp would follow a redirect with our key to another host, and has no switch for it here.
+        trace = aiohttp.TraceConfig()
+        trace.on_request_redirect.append(_refuse_redirect)
+        session = aiohttp.ClientSession(headers={"User-Agent": "mcpdesk"}, trace_configs=[trace])
+        channel = cls(session, on_data, on_end)
         with connection_errors():
             try:
                 async with asyncio.timeout(CONNECT_S):
@@ -92,6 +104,15 @@ class SocketChannel:
             self._on_data(message.data.encode() if message.type is WSMsgType.TEXT else message.data)
         reason = f"the server closed the connection (code {socket.close_code})"
         self._on_end(HttpError(reason) if socket.close_code else CallError("the connection broke"))
+
+
+async def _refuse_redirect(
+    session: aiohttp.ClientSession, context: SimpleNamespace, redirect: aiohttp.TraceRequestRedirectParams
+) -> None:
+    """Raises: HttpError."""
+    place = excerpt(redirect.response.headers.get("Location", ""))
+    status = redirect.response.status
+    raise HttpError(f"HTTP {status}: it redirects to {place}, which is not followed", status=status)
 
 
 class WebSocket(ClientTransport):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
-    from mcpdesk.transports.http.passed_clients import PassedClient
+    from mcpdesk.transports.http.passing.passed_clients import PassedClient
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan
 
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"

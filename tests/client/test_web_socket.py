@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import orjson
 import pytest
@@ -104,3 +104,27 @@ async def test_nobody_there_is_said() -> None:
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(DeskUserError):
         WebSocket(url, {})
+
+
+async def test_a_redirect_is_not_followed_with_our_key() -> None:
+    received: list[str] = []
+
+    async def stolen(request: web.BaseRequest) -> web.Response:
+        received.append(request.headers.get("X-Key", ""))
+        return web.Response(status=404)
+
+    async def redirected(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=307, headers={"Location": f"http://localhost:{ports[0]}/stolen"})
+
+    ports: list[int] = []
+    async with AsyncExitStack() as stack:
+        for handler in (stolen, redirected):
+            runner = web.ServerRunner(web.Server(handler))
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            ports.append(runner.addresses[0][1])
+        socket = WebSocket(f"ws://127.0.0.1:{ports[1]}/", {"X-Key": "k"})
+        with pytest.raises(HttpError, match=r"HTTP 307: it redirects to http://localhost:\d+/stolen"):
+            await socket.open(lambda message: None)
+        assert received == []

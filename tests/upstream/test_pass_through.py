@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.targets import UrlTarget
-from mcpdesk.transports.http import passed_clients
+from mcpdesk.transports.http.passing import passed_clients
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
@@ -82,7 +82,7 @@ class Elsewhere:
             return web.Response(body=told, content_type="text/event-stream")
         if way == "large":
             return web.Response(body=large(b'"result"'), content_type="application/json")
-        headers = {"X-Theirs": "kept", "Set-Cookie": "a=b", "Access-Control-Allow-Origin": "*"}
+        headers = {"X-Request-Id": "kept", "Set-Cookie": "a=b", "Access-Control-Allow-Origin": "*"}
         return web.Response(status=int(way), body=ANSWER, content_type="application/json", headers=headers)
 
 
@@ -107,7 +107,7 @@ async def test_a_body_and_its_answer_stay_byte_for_byte_and_are_recorded() -> No
     async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
         sent = JSON | {"Cookie": "jwt=x", "X-Mine": "too", "Authorization": "Bearer mine"}
         async with session.post(url, data=ASKED, headers=sent) as got:
-            assert (got.status, await got.read(), got.headers["X-Theirs"]) == (418, ANSWER, "kept")
+            assert (got.status, await got.read(), got.headers["X-Request-Id"]) == (418, ANSWER, "kept")
             assert "Set-Cookie" not in got.headers and "Access-Control-Allow-Origin" not in got.headers
         headers, body = there.asked[0]
         assert (body, headers["X-Mine"], headers["Authorization"]) == (ASKED, "too", "Bearer mine")

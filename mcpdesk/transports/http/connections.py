@@ -26,7 +26,7 @@ from aiohttp.http import HttpProcessingError
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.transports.base import Dialogue, Endpoint, Rules
 from mcpdesk.transports.http.request_head import HEAD, RequestHeads
-from mcpdesk.transports.http.responses import STREAM, plain_error
+from mcpdesk.transports.http.responses import JSON_HEADERS, STREAM, plain_error
 from mcpdesk.transports.pipe import UNREAD
 
 SWEEP_S = 1.0
@@ -360,7 +360,8 @@ class HttpConnection(asyncio.Protocol):
             body = plain_error(status, reason).body
             assert isinstance(body, bytes)
             phrase = HTTPStatus(status).phrase
-            head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            fields = "".join(f"{name}: {value}\r\n" for name, value in JSON_HEADERS.items())
+            head = f"HTTP/1.1 {status} {phrase}\r\n{fields}Connection: close\r\n"
             self._transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         self.close()
 

@@ -18,12 +18,14 @@ from aiohttp.client_exceptions import ClientConnectionResetError
 from mcpdesk.protocol.framing import event
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.request_head import head_of
+from mcpdesk.transports.http.responses import CONFINED, JSON_HEADERS
 from mcpdesk.transports.pipe import UNREAD
 
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
+    **CONFINED,
 }
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
@@ -250,7 +252,7 @@ class PostOutlet:
             piece = event(answer)
             await self.begin().break_off(piece[: len(piece) // 2])
         else:
-            response = web.StreamResponse(headers={"Content-Type": "application/json"} | self.headers)
+            response = web.StreamResponse(headers=JSON_HEADERS | self.headers)
             response.content_length = len(answer)
             await break_off(self.request, response, answer[: len(answer) // 2])
         return True

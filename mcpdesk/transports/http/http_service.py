@@ -24,8 +24,8 @@ from mcpdesk.transports.http.discovery_routes import is_discovery
 from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
-from mcpdesk.transports.http.pass_through_routes import PassThroughRoutes
-from mcpdesk.transports.http.passed_clients import PassedClient
+from mcpdesk.transports.http.passing.pass_through_routes import PassThroughRoutes
+from mcpdesk.transports.http.passing.passed_clients import PassedClient
 from mcpdesk.transports.http.request_guard import (
     FACT_PATHS,
     RefusalLog,
@@ -35,13 +35,21 @@ from mcpdesk.transports.http.request_guard import (
     permission,
 )
 from mcpdesk.transports.http.request_head import GATEWAY, GATEWAY_SOCKET, RequestHead, head_of
-from mcpdesk.transports.http.responses import RequestRefused, no_method, no_mode, no_service, plain_error
+from mcpdesk.transports.http.responses import (
+    CONFINED,
+    RequestRefused,
+    no_method,
+    no_mode,
+    no_service,
+    plain_error,
+)
 from mcpdesk.transports.http.site_routes import DashboardEntry, is_metadata, metadata, metrics
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
 
 SHUTDOWN_S = 2.0
 HUNG_UP = "disconnected at the desk"
+POLICY = "Content-Security-Policy"
 PORTS_TRIED = 50
 
 _FACTS: dict[str, Callable[[Site], web.Response]] = {
@@ -193,8 +201,13 @@ class HttpService:
             self._server = await loop.create_server(self._listener, sock=sock, backlog=1024)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request, and let a listed page read the answer."""
-        head = head_of(request)
+        """Answer a request so that a browser neither runs nor embeds the answer; listed pages may read it."""
+        answer = await self._shared(request, head_of(request))
+        if not answer.prepared and POLICY not in answer.headers:
+            answer.headers.update(CONFINED)
+        return answer
+
+    async def _shared(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
         if not self._origins or "Origin" not in request.headers:
             return await self._handle(request, head)
         told = head.page_headers = page_headers(request, self._origins)

@@ -24,7 +24,7 @@ from mcpdesk.transports.base import AsyncCall, NotTaken, Parcel, Replicas, Site
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
+from mcpdesk.transports.http.responses import CONFINED, json_answer, no_method, plain_error
 from mcpdesk.transports.http.sending_on import holder_of_job, send_on, sent_headers, try_again
 from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 
@@ -339,7 +339,7 @@ async def _answer(request: web.BaseRequest, parcel: Parcel, more: Mapping[str, s
         "Accept-Ranges": "bytes",
         "ETag": tag,
         "Cache-Control": "private, no-cache",
-        "X-Content-Type-Options": "nosniff",
+        **CONFINED,
         **more,
     }
     known = request.headers.get("If-None-Match", "").split(",")

@@ -7,6 +7,7 @@ Source: MCP basic/transports of 2025-11-25, basic/security; Fetch, CORS.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Mapping
 
@@ -24,6 +25,15 @@ from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
 FOREIGN = frozenset({"cross-site", "same-site"})
 """What browsers say in `Sec-Fetch-Site` of requests that other pages cause. Another port of this machine is
 the same site."""
+
+
+FOR_SCRIPTS = frozenset({"empty", "websocket"})
+"""Values of `Sec-Fetch-Dest` of fetch, EventSource and WebSocket, whose answers a browser never renders."""
+PROTOCOL = ("/mcp/", "/v1/", "/jobs", "/ws/")
+"""Paths for clients alone, besides the endpoints that `place_of` knows."""
+SAVED = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
+"""Paths whose answer a browser saves: it is an attachment."""
+NOT_OPENED = "This address is for MCP clients: a browser cannot open or embed it"
 
 
 class RequestGuard:
@@ -61,6 +71,8 @@ class RequestGuard:
                 return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
         if not check_origin(origin, rules.allowed_origins, host, self._bound, self._port):
             return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
+        if _is_opened(headers) and _is_protocol(request):
+            return plain_error(403, NOT_OPENED, hint="open / for the dashboard")
         return None
 
     def refuse_caller(
@@ -100,6 +112,21 @@ def _is_hidden_page(headers: Mapping[str, str]) -> bool:
     A link that somebody follows is no such request.
     """
     return headers.get("Sec-Fetch-Site") in FOREIGN and headers.get("Sec-Fetch-Mode") != "navigate"
+
+
+def _is_opened(headers: Mapping[str, str]) -> bool:
+    """Whether a browser opens or embeds the answer, instead of giving it to the script that asked for it."""
+    is_navigation = headers.get("Sec-Fetch-Mode") in ("navigate", "nested-navigate")
+    return is_navigation or headers.get("Sec-Fetch-Dest", "empty") not in FOR_SCRIPTS
+
+
+def _is_protocol(request: web.BaseRequest) -> bool:
+    """Whether a path is for clients alone. A link to a job's files is not: a browser saves them."""
+    head = head_of(request)
+    if head.way is None and not head.path.startswith(PROTOCOL):
+        return False
+    is_saved = SAVED.fullmatch(head.path) and request.headers.get("Sec-Fetch-Dest") == "document"
+    return not is_saved
 
 
 def _shown(value: str | None) -> str:

@@ -20,7 +20,13 @@ WHY = web.ResponseKey("why", str)
 """The reason of a refusal for the log; clients are not told."""
 IS_RECORDED = web.ResponseKey("recorded", bool)
 """Marks an answer that the traffic shows, so that it is not logged."""
-JSON_HEADERS = {"Content-Type": JSON}
+CONFINED = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of every answer but those of the dashboard's page: a browser neither runs nor embeds it."""
+JSON_HEADERS = {"Content-Type": JSON, **CONFINED}
 
 
 class AcceptedTypes(NamedTuple):
@@ -60,7 +66,15 @@ def _bare(status: int, kind: str) -> HttpNote:
 
 @lru_cache(maxsize=64)
 def _line(status: int) -> str:
-    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"
+    return f"HTTP/1.1 {status_text(status)}"
+
+
+def status_text(status: int) -> str:
+    """Return a status with its phrase, if it has one: `404 Not Found`, `520`."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
 def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None = None) -> web.Response:

@@ -14,7 +14,7 @@ from mcpdesk.protocol.marked_ids import mark_of
 from mcpdesk.protocol.request_state import round_of
 from mcpdesk.transports.base import FORWARDED, Replicas
 from mcpdesk.transports.http.connections import connection_of
-from mcpdesk.transports.http.responses import plain_error, rpc_error
+from mcpdesk.transports.http.responses import CONFINED, plain_error, rpc_error
 
 MOVED = "X-Mcpdesk-Moved"
 """Header of the answer of a replica that does not have a thing any more: the replica that has it."""
@@ -77,6 +77,7 @@ async def _answer_of(
             if moved := next((value for name, value in answer.headers if name == MOVED), ""):
                 return response, moved
             kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in NOT_COPIED)
+            kept.update(CONFINED)
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
             async for piece in answer.chunks():

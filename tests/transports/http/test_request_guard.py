@@ -211,3 +211,59 @@ async def test_the_log_says_what_is_wrong_with_a_token_and_the_caller_is_not_tol
         assert await answer.json() == {"error": "Unauthorized: invalid JWT"}
     assert "401 Unauthorized: invalid JWT (it has expired)" in caplog.text
     assert text not in caplog.text
+
+
+NAVIGATIONS = [
+    {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "embed", "Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script", "Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "style", "Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Mode": "same-origin", "Sec-Fetch-Dest": "serviceworker", "Sec-Fetch-Site": "same-origin"},
+]
+PROTOCOL_PATHS = [
+    "/mcp", "/mcp/sample", "/sample/mcp", "/mcp/sample/sse", "/mcp/sample/ws", "/mcp/sample/server-card",
+    "/v1/mcp", "/v1/ws/mcp", "/v1/mcp/progress/x", "/mcp/progress/x", "/jobs", "/jobs/x", "/jobs/x/manifest",
+    "/ws/jobs/x",
+]  # fmt: skip
+CONFINED = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+}
+
+
+@pytest.mark.parametrize("path", PROTOCOL_PATHS)
+async def test_a_browser_neither_opens_nor_embeds_what_is_for_clients(path: str) -> None:
+    async with serving() as served:
+        for headers in NAVIGATIONS:
+            async with served.client.get(served.url + path, headers=headers) as answer:
+                assert answer.status == 403, headers
+                assert "cannot open or embed it" in (await answer.json())["error"]
+                assert CONFINED.items() <= answer.headers.items()
+
+
+async def test_scripts_may_fetch_and_people_may_open_the_facts() -> None:
+    async with serving() as served:
+        for dest in ("empty", "websocket"):
+            headers = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": dest, "Sec-Fetch-Site": "same-origin"}
+            async with await served.modern("tools/list", None, 1, **headers) as answer:
+                assert answer.status == 200
+        for path in ("/", "/health", "/status", "/metrics"):
+            async with served.client.get(served.url + path, headers=NAVIGATIONS[0]) as answer:
+                assert answer.status == 200
+                assert CONFINED.items() <= answer.headers.items()
+        # A link to a job's files is followed, as they are saved; they are not embedded.
+        for headers, status in ((NAVIGATIONS[0], 404), (NAVIGATIONS[1], 403)):
+            async with served.client.get(f"{served.url}/jobs/x/download", headers=headers) as answer:
+                assert answer.status == status
+
+
+async def test_every_answer_confines_a_browser() -> None:
+    async with serving() as served:
+        for method in ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT"):
+            for path in (*PROTOCOL_PATHS, "/jobs/x/download", "/nothing", "/.well-known/mcp/catalog.json"):
+                # The stream of 2024-11-05 stays open: its headers are enough.
+                async with served.client.request(method, served.url + path) as answer:
+                    assert CONFINED.items() <= answer.headers.items(), (method, path)
+        async with await served.modern("tools/call", {"name": "echo", "arguments": {"text": "x"}}) as answer:
+            assert answer.status == 200 and CONFINED.items() <= answer.headers.items()

@@ -33,10 +33,19 @@ from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import break_off
-from mcpdesk.transports.http.passed_clients import PassedClient, PassedClients, Work
+from mcpdesk.transports.http.passing.passed_clients import PassedClient, PassedClients, Work
+from mcpdesk.transports.http.passing.relay_policy import (
+    FIXED,
+    body_kind,
+    not_relayed,
+    quoted,
+    relayed_headers,
+    sent_headers,
+)
 from mcpdesk.transports.http.request_body import begin_body, body_pieces, read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
+    CONFINED,
     JSON,
     STREAM,
     RequestRefused,
@@ -46,18 +55,14 @@ from mcpdesk.transports.http.responses import (
     no_method,
     rpc_error,
 )
-from mcpdesk.transports.http.sending_on import OF_ONE_HOP
 
 METHODS = ("POST", "GET", "DELETE")
 WHOLE_BYTES = 64 << 20
 """The largest request body that goes on as one message, where `max_body_bytes` does not allow more."""
-NOT_SENT_ON = OF_ONE_HOP | {"host", "origin", "cookie", "content-length", "accept-encoding", "expect"}
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 SMALL = 64 << 10
 """Bytes of an answer that is given in one piece, with its head."""
-NOT_PASSED_BACK = OF_ONE_HOP | {"set-cookie"}
-"""A cookie would count for everything else that is served here."""
 
 
 class Seen:
@@ -102,6 +107,12 @@ class Talk:
         """The JSON-RPC request it carries; None where it is something else."""
         message = _decoded(self._body)
         return message if _is_request(message) else None
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether it carries a notification or a response, to which no message is due."""
+        message = _decoded(self._body)
+        return isinstance(message, dict) and not _is_request(message)
 
     async def tell(self, message: dict[str, Any]) -> None:
         """Send a message to the server in the client's stead."""
@@ -206,7 +217,8 @@ class PassThroughRoutes:
     ) -> web.StreamResponse:
         head = head_of(request)
         if head.sent_on is None:
-            head.sent_on = _sent_on(head.carried, self._site.rules.api_key_header.lower())
+            rules = self._site.rules
+            head.sent_on = sent_headers(head.carried, rules.api_key_header, rules.api_key)
         headers = head.sent_on
         response: web.StreamResponse | None = None
         kept_headers = CIMultiDict[str]()
@@ -227,14 +239,14 @@ class PassThroughRoutes:
                 sending = self._sent(request, client)
             async with passed.ask(head.method, headers, sending) as answer:
                 self._note_session(head, client, answer)
-                for name, value in answer.headers:
-                    low = name.lower()
-                    if low not in NOT_PASSED_BACK and not low.startswith("access-control-"):
-                        kept_headers.add(name, value)
-                kept_headers.update(head.page_headers)
+                kind = body_kind(answer.headers)
+                kept_headers = relayed_headers(answer.headers, kind)
+                kept_headers.update(CONFINED | head.page_headers)
+                if kind not in FIXED or not 200 <= answer.status < 600 or 300 <= answer.status < 400:
+                    return await self._quoted(answer, kind, kept_headers, talk, head.method)
                 size = kept_headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL
-                if _kind(kept_headers) == JSON and (is_small or (holds.holds_answers and talk.request)):
+                if kind == JSON and (is_small or (holds.holds_answers and talk.request)):
                     return await self._whole_answer(answer, kept_headers, talk)
                 if holds.is_on:
                     kept_headers.popall("Content-Length", None)
@@ -303,6 +315,26 @@ class PassThroughRoutes:
         self._record(talk, body, None if answer.status == 200 else answer_said(answer.status, JSON))
         headers.popall("Content-Length", None)
         return web.Response(status=answer.status, body=body, headers=headers)
+
+    async def _quoted(
+        self, answer: ForwardedAnswer, kind: str, headers: CIMultiDict[str], talk: Talk, method: str
+    ) -> web.Response:
+        """Stand in for an answer that is not relayed: an error, or the status alone if no body is due."""
+        status, is_answer = answer.status, 200 <= answer.status < 300 or 400 <= answer.status < 600
+        body = await quoted(answer.chunks())
+        headers.popall("Content-Length", None)
+        is_due = status >= 400 or not (method == "DELETE" or talk.is_one_way)
+        if is_answer and not (body and is_due):
+            if status >= 400:
+                self._record(talk, b"", answer_said(status))
+            return web.Response(status=status, headers=headers)
+        location = next((value for name, value in answer.headers if name.lower() == "location"), "")
+        error = not_relayed(talk.client.key.server, status, kind, body, location)
+        refusal = codec.error_response(None if talk.request is None else talk.request["id"], error)
+        shown = status if 400 <= status < 600 else 502
+        self._record(talk, refusal, answer_said(shown))
+        headers.update(FIXED[JSON])
+        return web.Response(status=shown, body=refusal, headers=headers)
 
     async def _held_events(
         self,
@@ -446,18 +478,6 @@ async def _end_session(passed: PassThrough, session: str) -> None:
 
 def _kind(headers: Mapping[str, str]) -> str:
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-
-def _sent_on(headers: Mapping[str, str], api_key_header: str) -> dict[str, str]:
-    """The headers of a client that go on; those given more than once as one."""
-    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
-    kept_back, names, found = NOT_SENT_ON | named | {api_key_header}, dict[str, str](), dict[str, str]()
-    for name, value in headers.items():
-        low = name.lower()
-        if low not in kept_back:
-            written = names.setdefault(low, name)
-            found[written] = f"{found[written]}, {value}" if written in found else value
-    return found
 
 
 def _is_request(message: Any) -> bool:

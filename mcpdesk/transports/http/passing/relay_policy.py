@@ -1,0 +1,109 @@
+"""Headers and bodies that pass between clients and an upstream server.
+
+Whatever an upstream server answers is read on the desk's own origin. Only JSON and event streams are relayed,
+with a fixed content type and a short list of headers. Everything else becomes a JSON error that quotes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+
+from multidict import CIMultiDict
+
+from mcpdesk.errors import ProtocolError, RemoteProtocolError
+from mcpdesk.plain_text import clean
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.transports.http.responses import JSON, STREAM, status_text
+from mcpdesk.transports.http.sending_on import OF_ONE_HOP
+
+RELAYED = frozenset(
+    {"allow", "content-length", "mcp-protocol-version", "mcp-session-id", "request-id", "retry-after"}
+    | {"traceresponse", "www-authenticate", "x-accel-buffering", "x-request-id"}
+)
+"""Headers of an upstream's answer that reach the client, besides `RELAYED_PREFIXES`."""
+RELAYED_PREFIXES = ("ratelimit", "x-ratelimit-")
+FIXED = {JSON: {"Content-Type": JSON, "Cache-Control": "no-store"},
+         STREAM: {"Content-Type": STREAM, "Cache-Control": "no-cache, no-transform"}}  # fmt: skip
+"""Headers of the two kinds of body that are relayed."""
+_PROMPTING = re.compile(r"(?:^|,)\s*(?:basic|digest|negotiate|ntlm)\b", re.IGNORECASE)
+"""Challenges for which a browser opens a password dialog in the name of the desk."""
+NOT_SENT = OF_ONE_HOP | {
+    "accept-encoding", "content-length", "cookie", "cookie2", "dnt", "expect", "forwarded", "host", "origin",
+    "referer", "upgrade-insecure-requests", "via", "x-real-ip",
+}  # fmt: skip
+"""Headers of a client's request that do not reach the upstream server: its connection, page and browser."""
+NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
+QUOTED_BYTES = 8 << 10
+"""Bytes of a body that is not relayed that are read, to be quoted as text."""
+QUOTED_S = 5.0
+"""Seconds that reading them may take."""
+SHOWN = 300
+"""Characters of it that an error message repeats. Its `data` has all that was read."""
+
+
+def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) -> dict[str, str]:
+    """Return the headers of a client that go to the upstream server; repeated ones are joined.
+
+    The desk's own API key is removed under any name.
+    """
+    connection = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    dropped = NOT_SENT | connection | {api_key_header.lower()}
+    names, sent = dict[str, str](), dict[str, str]()
+    for name, value in headers.items():
+        low = name.lower()
+        if low in dropped or low.startswith(NOT_SENT_PREFIXES) or (api_key and api_key in value.split()):
+            continue
+        written = names.setdefault(low, name)
+        sent[written] = f"{sent[written]}, {value}" if written in sent else value
+    return sent
+
+
+def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDict[str]:
+    """Return the headers of an upstream's answer that reach the client; `kind` is that of its body."""
+    kept = CIMultiDict(
+        (name, value)
+        for name, value in headers
+        if ((low := name.lower()) in RELAYED or low.startswith(RELAYED_PREFIXES))
+        and not (low == "www-authenticate" and _PROMPTING.search(value))
+    )
+    kept.update(FIXED.get(kind, {}))
+    return kept
+
+
+def body_kind(headers: Iterable[tuple[str, str]]) -> str:
+    """Return the kind of an upstream's body: `JSON`, `STREAM`, or its own media type, which is not relayed.
+
+    A type with the suffix `+json`, such as that of RFC 9457 problem details, is JSON.
+    """
+    given = next((value for name, value in headers if name.lower() == "content-type"), "")
+    kind = given.partition(";")[0].strip().lower()
+    return JSON if kind.startswith("application/") and kind.endswith("+json") else kind
+
+
+async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
+    """Return the beginning of a body, at most `QUOTED_BYTES`, or what came within `QUOTED_S`."""
+    body = bytearray()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(QUOTED_S):
+            async for piece in chunks:
+                body += piece
+                if len(body) >= QUOTED_BYTES:
+                    break
+    return bytes(body[:QUOTED_BYTES])
+
+
+def not_relayed(server: str, status: int, kind: str, body: bytes, location: str) -> ProtocolError:
+    """Return the error that stands in for an answer that is not relayed. It quotes the answer as text."""
+    text = clean(body.decode("utf-8", "replace")).strip()
+    data = {"status": status, "contentType": kind[:100], "body": text}
+    if 300 <= status < 400:
+        place = clean(location[:SHOWN], newlines=False) or "nowhere"
+        told = f"{server} redirects to {place} (HTTP {status}), which is not followed. hint: use that URL"
+        return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, told, data)
+    shown = kind[:100] if kind else "a body without a Content-Type"
+    excerpt = f"{text[:SHOWN]}…" if len(text) > SHOWN else text
+    told = f"{server} answered HTTP {status_text(status)} with {shown} instead of JSON: {excerpt}"
+    return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, told, data)
