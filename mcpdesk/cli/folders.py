@@ -28,6 +28,7 @@ from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.bridge import ApiName, ToolSchemas
+    from mcpdesk.hosting.folder.lint import Finding
     from mcpdesk.hosting.host import Host
 
 NEW_EXAMPLES = """\b
@@ -125,7 +126,7 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
     "--tags", default="", metavar="TAGS", help="Of the document's operations those with these tags."
 )
 @click.option("--operations", default="", metavar="IDS", help="Of its operations those with these ids.")
-def new_command(name: str, parts: str, document: Path | None, tags: str, operations: str) -> None:
+def new_command(name: str, parts: str, document: Path | None, tags: str, operations: str) -> int:
     """Make the server folder NAME, which may be a path, and say what to do next."""
     place = checked_place(name)
     if document is not None:
@@ -142,13 +143,15 @@ def new_command(name: str, parts: str, document: Path | None, tags: str, operati
     lines += [f"  mcpdesk call {told} greet name=Ada"] if "tools" in chosen else []
     lines += [f"  mcpdesk test {told}"] if "tests" in chosen else []
     print_text("\n".join(lines))
+    return OK
 
 
 MOST_OPERATIONS = 80
 """Cursor warns of more tools."""
 
 
-def _new_from_openapi(place: Path, name: str, file: Path, tags: str, operations: str) -> None:
+def _new_from_openapi(place: Path, name: str, file: Path, tags: str, operations: str) -> int:
+    from mcpdesk.hosting.folder.lint import Level
     from mcpdesk.hosting.openapi.api_document import read_document, tag_counts
     from mcpdesk.hosting.openapi.api_folder import make_api_folder
 
@@ -162,12 +165,31 @@ def _new_from_openapi(place: Path, name: str, file: Path, tags: str, operations:
     write_folder(place, {path: text.encode() for path, text in folder.files.items()})
     told = shlex.quote(as_argument(name))
     lines = [told, *(f"  {path}" for path in folder.files), ""]
-    lines += [f"{len(folder.tools)} tools call {document.title}."]
+    count = len(folder.tools)
+    lines += [f"{count} {'tool calls' if count == 1 else 'tools call'} {document.title}."]
     if folder.left_out:
         lines += ["Left out:", *(f"  {each}" for each in folder.left_out)]
     lines += ["", "Next:", *(f"  export {each}=..." for each in folder.variables)]
     lines += [f"  mcpdesk test {told}", f"  mcpdesk {told}"]
     print_text("\n".join(lines))
+    errors = [each for each in folder_findings(place) if each.level is Level.ERROR]
+    for each in errors:
+        print_message(f"mcpdesk: {each}")
+    if errors:
+        print_message(
+            f"mcpdesk: {told} was made, and `mcpdesk check {told}` finds {len(errors)} errors in it."
+        )
+    return TOOL_ERROR if errors else OK
+
+
+def folder_findings(place: Path) -> list[Finding]:
+    """Findings of `mcpdesk check` about a folder. Raises: DeskError if it cannot be hosted."""
+    from mcpdesk.hosting.folder.lint import lint
+    from mcpdesk.hosting.folder.manifest import read_manifest
+
+    with loaded(place) as host:
+        server = host.endpoints()[0].server
+        return lint(server, read_manifest(place), host.folders[server.name].warnings, os.environ)
 
 
 def _words(text: str) -> list[str]:

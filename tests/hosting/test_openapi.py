@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
+from msgspec.structs import replace
 
+from mcpdesk.cli.folders import new_command
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.openapi import api_document
+from mcpdesk.hosting.openapi import api_document, api_folder
 from mcpdesk.hosting.openapi.api_document import read_document
 from mcpdesk.hosting.openapi.api_folder import ApiFolder, make_api_folder
 from mcpdesk.testing import CallAnswer, ServerUnderTest, find_cases
@@ -622,3 +624,92 @@ def test_a_service_without_an_address_asks_for_one(tmp_path: Path) -> None:
     write(tmp_path / "s", dict(folder.files))
     with ServerUnderTest(tmp_path / "s") as server:
         assert server.request("tools/list")["tools"] == []
+
+
+SHADOWS = """
+openapi: 3.0.3
+info: {title: Shadows, version: "1"}
+servers: [{url: "http://127.0.0.1:9"}]
+paths:
+  /a:
+    get: {operationId: list, responses: {}}
+    put: {operationId: call, responses: {}}
+    post: {operationId: tool, responses: {}}
+    delete:
+      operationId: dict
+      parameters: &several
+        - {name: str, in: header, schema: {type: array, items: {type: string}}}
+        - {name: map, in: query, schema: {type: object, properties: {type: {type: string}}}}
+        - {name: call, in: query, schema: {type: string}}
+        - {name: tool, in: query, schema: {type: string}}
+      responses: {}
+    patch: {operationId: dumps, parameters: *several, responses: {}}
+    head: {operationId: isinstance, parameters: *several, responses: {}}
+"""
+
+
+def test_no_function_shadows_a_name_its_module_uses(tmp_path: Path) -> None:
+    file = tmp_path / "shadows.yaml"
+    file.write_text(SHADOWS)
+    place = made(tmp_path, read(file))
+    with ServerUnderTest(place) as server:
+        names = [tool["name"] for tool in server.request("tools/list")["tools"]]
+        assert sorted(names) == ["call", "dict", "dumps", "isinstance", "list", "tool"]
+        answers = [server.call(name, {}) for name in names]
+        answers.append(server.call("dict", {"str": ["a", "b"], "tool": "x"}))
+    assert all("The service cannot be called" in str(answer.error) for answer in answers)
+
+
+NORWAY = """
+openapi: 3.0.3
+info: {title: Norway, version: 1.10}
+servers: [{url: "http://127.0.0.1:9"}]
+paths:
+  /a:
+    get:
+      operationId: a
+      parameters:
+        - {name: country, in: query, schema: {type: string, enum: [NO, SE, y, Off]}}
+        - {name: zip, in: query, schema: {type: string, enum: [01067, -007]}}
+        - {name: day, in: query, schema: {type: string, default: 2024-01-31}}
+        - {name: at, in: query, schema: {type: string, default: 12:30:00}}
+        - {name: count, in: query, schema: {type: integer, default: 12}}
+      requestBody:
+        content:
+          application/json:
+            schema: {type: object, properties: {on: {type: boolean}, null: {type: string}, 1: {type: string}}}
+      responses: {200: {}}
+"""
+
+
+def test_yaml_is_read_as_version_1_2(tmp_path: Path) -> None:
+    file = tmp_path / "norway.yaml"
+    file.write_text(NORWAY)
+    text = read(file).files["tools/operations.py"]
+    assert 'Literal["NO", "SE", "y", "Off"]' in text and 'Literal["01067", "-007"]' in text
+    assert '"2024-01-31"' in text and '"12:30:00"' in text and "count: int = 12" in text
+    assert all(key in text for key in ('"on": ', '"null": ', '"1": '))
+
+
+def test_a_path_in_another_file_is_left_out_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "parts.json"
+    paths = {"/a": {"$ref": "./a.yaml"}, "/b": {"get": {"operationId": "b", "responses": {}}}}
+    file.write_text(json.dumps({"openapi": "3.0.0", "info": {}, "paths": paths}))
+    assert read(file).left_out == ("/a refers to another file: ./a.yaml",)
+
+
+def test_new_fails_when_the_check_of_the_new_folder_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(document: Any, name: str) -> ApiFolder:
+        folder = make_api_folder(document, name)
+        tools = "from mcpdesk import tool\n\n\n@tool\nasync def oops(a: 1): ...\n"
+        return replace(folder, files={**folder.files, "tools/operations.py": tools})
+
+    monkeypatch.setattr(api_folder, "make_api_folder", broken)
+    file = tmp_path / "norway.yaml"
+    file.write_text(NORWAY)
+    arguments = [str(tmp_path / "norway"), "--from-openapi", str(file)]
+    assert new_command.main(arguments, standalone_mode=False) == 1
+    told = capfd.readouterr().err
+    assert "tools/operations.py:" in told and "mcpdesk check" in told

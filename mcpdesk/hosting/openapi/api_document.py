@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.plain_text import clean
+from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
 MOST_BYTES = 16 << 20
 """Of a document."""
@@ -132,6 +133,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
             found.append(reader.operation(id_, method, path, tag, item, raw))
         except NotUsable as reason:
             left_out.append(f"{id_} {reason}")
+    left_out = [*reader.left_out, *left_out]
     for what, given, known in (("tag", tags, known_tags), ("operation", operations, known_ids)):
         if missing := [each for each in given if each not in known]:
             raise DeskUserError(
@@ -182,7 +184,9 @@ def _content(file: Path) -> Mapping[str, Any]:
     if size > MOST_BYTES:
         raise DeskUserError(f"{file} has {size:,} bytes; a document may have {MOST_BYTES:,}.")
     try:
-        content = json.loads(data) if data.lstrip()[:1] == b"{" else yaml.load(data, _SafeLoader)
+        content = (
+            json.loads(data) if data.lstrip()[:1] == b"{" else yaml.load(data, core_loader(keeps_zeros=True))
+        )
     except json.JSONDecodeError as error:
         raise DeskUserError(f"{file}:{error.lineno}: no JSON: {error.msg}.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -191,18 +195,11 @@ def _content(file: Path) -> Mapping[str, Any]:
     if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
         said = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
         told = said or (f"openapi is {version!r}" if version else "it has no member openapi")
-        raise DeskUserError(f"{file} is no OpenAPI document of 3.0 or 3.1: {told}.", "Convert it first.")
+        hint = (
+            "Use a document of OpenAPI 3.0 or 3.1; converters for Swagger 2.0 exist, such as swagger2openapi."
+        )
+        raise DeskUserError(f"{file} is not an OpenAPI 3.0 or 3.1 document: {told}.", hint)
     return content
-
-
-class _SafeLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads what JSON can say: a date stays a text, as it was written."""
-
-
-_SafeLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 class _Reader:
@@ -210,6 +207,8 @@ class _Reader:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
+        self.left_out = list[str]()
+        """One sentence for each path whose item cannot be read."""
 
     def resolve(self, value: Any) -> Any:
         """A value, or the one that its `$ref` leads to. Raises: NotUsable."""
@@ -236,7 +235,8 @@ class _Reader:
         for path, item in _mapping(self._root.get("paths")).items():
             try:
                 item = _mapping(self.resolve(item))
-            except NotUsable:
+            except NotUsable as reason:
+                self.left_out.append(f"{_text(path)} {reason}")
                 continue
             for method, operation in item.items():
                 if method in METHODS and isinstance(operation, Mapping):

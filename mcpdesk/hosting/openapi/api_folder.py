@@ -6,6 +6,7 @@ letters, or a number in them.
 
 from __future__ import annotations
 
+import builtins
 import json
 import re
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from mcpdesk.hosting.folder.manifest import SCHEMA_URL
+from mcpdesk.hosting.folder.module_items import dashed
 from mcpdesk.hosting.openapi.api_document import ApiBody, ApiDocument, ApiParameter, NotUsable, Operation
 from mcpdesk.hosting.openapi.api_types import (
     MODELS,
@@ -36,6 +38,8 @@ LONGEST_CALLED = 57
 MOST_FIELDS = 20
 """Members of a body that become parameters of their own."""
 LONGEST_TITLE = 60
+RESERVED = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
+"""Names that a module of tools imports or uses: a function of that name would replace them."""
 
 
 class ApiFolder(Struct, frozen=True):
@@ -73,10 +77,10 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
     variables = {key: _variable(prefix, key, document) for key in document.keys}
     needs_url = () if document.url else (f"{prefix}_URL",)
     modules = dict[str, _ToolModule]()
-    taken, tools, left_out = set[str](), list[str](), list(document.left_out)
+    taken, tools, left_out = set(RESERVED), list[str](), list(document.left_out)
     for operation in document.operations:
         stem = _stem(operation.tag)
-        function = unique(snake(_spoken_id(operation), "call"), taken, max(8, LONGEST_CALLED - len(name)))
+        function = _function_name(operation, taken, max(8, LONGEST_CALLED - len(name)))
         try:
             text, imports, case = _function(
                 function, operation, types, [*needs_url, *_of(variables, operation)]
@@ -85,7 +89,7 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
             left_out.append(f"{operation.id} {reason}")
             continue
         taken.add(function)
-        tools.append(function.replace("_", "-"))
+        tools.append(dashed(function))
         module = modules.setdefault(stem, _ToolModule(operation.tag, document.tags.get(operation.tag, "")))
         module.functions.append(text)
         module.imports |= imports
@@ -144,6 +148,14 @@ def _spoken_id(operation: Operation) -> str:
     return f"{verb or operation.method.lower()} {path}"
 
 
+def _function_name(operation: Operation, taken: set[str], longest: int) -> str:
+    """A name that is not taken. `list` becomes `list_`, whose tool is called `list` all the same."""
+    name = snake(_spoken_id(operation), "call")
+    if name in RESERVED and f"{name}_" not in taken:
+        return f"{name}_"
+    return unique(name, taken, longest)
+
+
 def _stem(tag: str) -> str:
     """The name of the file of a tag: no other module of the folder or of Python."""
     found = snake(tag, "operations")[:40].strip("_")
@@ -200,7 +212,7 @@ def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
 
 def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParameter]:
     """The parameters of a tool, each with a name of its own. Raises: NotUsable."""
-    taken = {"ctx", "context", "call", "dumps", "tool"}
+    taken = {"ctx", "context", "call", "dumps"}
     for each in operation.parameters:
         name = snake(each.name, "value")
         name = unique(f"{name}_in_{each.place}", taken) if name in taken else name
@@ -232,7 +244,7 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
         value = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
     elif hint.kind == "list" and not (parameter.place == "query" and parameter.explode):
         between = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
-        value = _if_given(name, f'"{between}".join(map(str, {name}))', parameter.is_required)
+        value = _if_given(name, f'"{between}".join(f"{{each}}" for each in {name})', parameter.is_required)
     told = parameter.description or _UNTOLD[parameter.place].format(one_line(parameter.name))
     default = "" if parameter.is_required else _default(parameter.schema, hint, types)
     return ToolParameter(
@@ -397,7 +409,7 @@ def _about(document: ApiDocument, left_out: Sequence[str]) -> str:
 def _case(function: str, required: Sequence[ToolParameter]) -> list[str]:
     if not required:
         return []
-    tool = function.replace("_", "-")
+    tool = dashed(function)
     return [
         f"- name: {tool} needs {required[0].name}\n  tool: {tool}\n  expect: {{error: {required[0].name}}}\n"
     ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from mcpdesk.errors import RegistrationError
+from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
 if TYPE_CHECKING:
     import yaml
@@ -49,8 +48,7 @@ def verbatim_fields(text: str, place: str) -> dict[str, Any]:
         raise RegistrationError(
             "it does not begin with front matter, like ---, name: value, ---", f"{place}:1"
         )
-    fields: dict[str, Any] = _with_text_keys(_fields(block, place, _core_loader()))
-    return fields
+    return _fields(block, place, core_loader())
 
 
 def _split(text: str, place: str) -> tuple[str | None, str]:
@@ -88,37 +86,3 @@ def _fields(block: str, place: str, loader: type[yaml.SafeLoader]) -> dict[str, 
     if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
         raise RegistrationError("the front matter must be a mapping, like name: value", f"{place}:1")
     return fields
-
-
-@cache
-def _core_loader() -> type[yaml.SafeLoader]:
-    """A loader that takes for numbers and truth values what the core schema of YAML 1.2 does."""
-    import yaml
-
-    class CoreLoader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
-        yaml_implicit_resolvers: dict[str, Any] = {}
-        """None of those of YAML 1.1."""
-
-    kinds = {
-        "null": (r"~|null|Null|NULL|", "~nN\0"),
-        "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-        "int": (r"[-+]?[0-9]+", "-+0123456789"),
-        "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
-    }
-    for kind, (pattern, first) in kinds.items():
-        starts = [each.strip("\0") for each in first]
-        CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})\\Z"), starts)
-    CoreLoader.add_constructor(
-        "tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node))
-    )
-    CoreLoader.add_constructor(
-        "tag:yaml.org,2002:float", lambda loader, node: float(loader.construct_scalar(node))
-    )
-    return CoreLoader
-
-
-def _with_text_keys(value: Any) -> Any:
-    """A value as JSON has it: keys are texts."""
-    if isinstance(value, dict):
-        return {str(key): _with_text_keys(each) for key, each in value.items()}
-    return [_with_text_keys(each) for each in value] if isinstance(value, list) else value
