@@ -108,6 +108,8 @@ class Settings(Struct, frozen=True):
     api_key: str
     """Empty: none was configured; one is made when a key is due."""
     api_key_header: str
+    operator_key: str
+    """Empty: a random one is made for each start."""
     request_state_secret: str
     """One or more with commas between them. Empty: one is made, and kept in the state folder."""
     no_auth: bool
@@ -192,6 +194,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("api_key_header", SettingKind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
             "The header that carries the key.",
             pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", allowed="an HTTP header name"),
+    Setting("operator_key", SettingKind.SECRET, "", ("MCPDESK_OPERATOR_KEY",),
+            "Signs in the operator on the dashboard and on `--web` pages. Without it a random one is made at "
+            "each start, and kept in the folder `operator` of the state folder. Callers do not need it.",
+            pattern=r"[!-~]+", allowed="visible ASCII characters", from_folder=False),
     Setting("request_state_secret", SettingKind.SECRET, "", ("MCPDESK_REQUEST_STATE_SECRET",),
             "Signs requestState: the same on several machines, each goes on with what another asked. The "
             "first of several signs, all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",

@@ -18,7 +18,12 @@ from msgspec.structs import replace
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
-from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
+from mcpdesk.cli.core_process import (
+    StopRequests,
+    capture_output,
+    give_dashboard,
+    require_unix,
+)
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
@@ -210,6 +215,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     """
     # What is made until the screen stands is there to stay: looking for garbage in it is in vain.
     gc.disable()
+    from mcpdesk.auth.operator import kept_in
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.local import LocalLink
@@ -218,7 +224,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     host = Host(replace(plan, draws_first=True))
     host.read_targets = typed_targets
     give_dashboard(host)
-    with capture_output(host, "screen") as claimed:
+    with capture_output(host, "screen") as claimed, kept_in(host.state_dir, host.operator):
         core = CoreThread(host)
         link = LocalLink(host)
         try:

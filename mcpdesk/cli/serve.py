@@ -163,13 +163,14 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
 
     Raises: DeskError when the core cannot start.
     """
+    from mcpdesk.auth.operator import kept_in
     from mcpdesk.hosting import core_thread
     from mcpdesk.hosting.host import Host
 
     host = Host(plan)
     host.read_targets = typed_targets
     give_dashboard(host)
-    with ExitStack() as last, capture_output(host, "serve"):
+    with ExitStack() as last, capture_output(host, "serve"), kept_in(host.state_dir, host.operator):
         host.load()
         # Entered here, as tools may still print when the core has ended.
         printer = last.enter_context(JournalPrinter(host))
@@ -313,7 +314,7 @@ def greeting(host: Host) -> list[str]:
     named = [*urls.values(), *map(host.url, host.passed)]
     address = next(iter(named), "").partition("/mcp/")[0]
     if address.startswith("http"):
-        lines.append(f"a browser shows it at {address}/")
+        lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host)]
     if host.replicas is not None:
         others = sorted(each.name for each in host.replicas.living.others.values() if each.url)
         shared = f"{host.replicas.engine.shown} (shared_name {host.settings.shared_name})"
@@ -328,6 +329,21 @@ def greeting(host: Host) -> list[str]:
     guarded = [each.name for each in host.endpoints() if each.server.access.requires_token]
     if guarded:
         lines.append(f"callers of {', '.join(guarded)} send a token, as Authorization: Bearer")
+    return lines
+
+
+def _how_to_sign_in(host: Host) -> list[str]:
+    """How the operator signs in on the dashboard. Only a terminal shows a key: other users may read a log."""
+    operator = host.operator
+    if operator.is_configured:
+        place = "the configured operator key"
+    else:
+        place = "the operator's key" + (f" in {operator.file}" if operator.file is not None else "")
+    lines = [f"sign in there with {place}, to see the traffic and to answer questions"]
+    if sys.stderr.isatty() and host.http is not None:
+        if not operator.is_configured:
+            lines[0] = lines[0].replace("key", f"key {operator.credential}", 1)
+        lines.append(f"this link signs in once, within 10 minutes: {host.http.sign_in_link()}")
     return lines
 
 

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mcpdesk.auth.operator import Operator
 from mcpdesk.client.roots import DeskRoots
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
 from mcpdesk.hosting.capture_watch import watch_capture
@@ -123,6 +124,8 @@ class Host:
         self.jobs: AsyncCalls  # There are none before it listens for HTTP.
         self._key = ""
         """The key callers over HTTP must send, once one was needed."""
+        self.operator = Operator(settings.operator_key)
+        """The operator's credential, and the browsers that signed in with it."""
         self.board: Callable[[], Board] | None = None
         """Makes what the dashboard shows, on any thread; None without a dashboard."""
         self._kept_jobs = KeptJobs(

@@ -140,6 +140,8 @@ ASKED: Final = (
     "answer",
     "decline",
     "cancel_question",
+    "sign_in_link",
+    "sign_out_browsers",
 )
 """Methods of `Link` that return a future."""
 WAITED: Final = ("usage", "output", "plan_text", "client_config")

@@ -199,6 +199,25 @@ class PolicyFacet:
         """Require approval for a peer again; ignored when it is required already."""
 
 
+class OperatorFacet:
+    """Browsers in which the operator is signed in."""
+
+    def sign_in_link(self) -> Future[str]:
+        """Return the address of the dashboard with a word that signs in one browser, once.
+
+        The future fails with ValueError if the core does not listen on TCP.
+        """
+        refused: Future[str] = Future()
+        refused.set_exception(ValueError("Nothing is served here, so there is no dashboard."))
+        return refused
+
+    def sign_out_browsers(self) -> Future[int]:
+        """End the sign-ins of all browsers; returns how many there were."""
+        none: Future[int] = Future()
+        none.set_result(0)
+        return none
+
+
 class WorkFacet:
     """Work that outlives a call: jobs, callbacks, task lists, plans."""
 
@@ -303,7 +322,16 @@ class LogFacet:
 
 
 class Link(
-    ServerFacet, CallFacet, QuestionFacet, PolicyFacet, WorkFacet, ClientFacet, HoldFacet, LogFacet, ABC
+    ServerFacet,
+    CallFacet,
+    QuestionFacet,
+    PolicyFacet,
+    OperatorFacet,
+    WorkFacet,
+    ClientFacet,
+    HoldFacet,
+    LogFacet,
+    ABC,
 ):
     """A front end's view of one core."""
 

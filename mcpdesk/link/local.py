@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.hosting.channel import HostedDialogue
@@ -49,6 +49,8 @@ REST_S = 1.0
 REMEMBERED_S = 3600.0
 """How long a client that left is shown."""
 LISTEN = "subscriptions/listen"
+
+Result = TypeVar("Result")
 
 
 class LocalClients(ClientFacet):
@@ -426,6 +428,15 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         )
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
 
+    def sign_in_link(self) -> Future[str]:
+        """Return the address of the dashboard with a word that signs in one browser, once."""
+        service = self._host.http
+        return super().sign_in_link() if service is None else self._ask_core(service.sign_in_link)
+
+    def sign_out_browsers(self) -> Future[int]:
+        """End the sign-ins of all browsers; returns how many there were."""
+        return self._ask_core(self._host.operator.revoke_all)
+
     def attend(self, count: int) -> None:
         """So many people more look at this front end, less when negative."""
         self._host.call_soon(lambda: self._attend(count))
@@ -487,9 +498,9 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
                 token = desk.token.view() if isinstance(desk, HostedDesk) else None
                 yield self.server_view(name, token, LEVEL if desk is None else desk.server.log_level)
 
-    def _ask_core(self, function: Callable[[], bool]) -> Future[bool]:
+    def _ask_core(self, function: Callable[[], Result]) -> Future[Result]:
         """Run a function on the core's loop; its result, or what it raised, comes in the future."""
-        done: Future[bool] = Future()
+        done: Future[Result] = Future()
 
         def run() -> None:
             if not done.set_running_or_notify_cancel():

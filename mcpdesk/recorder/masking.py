@@ -21,6 +21,8 @@ SECRET_HEADERS: Final = frozenset(
         "x-auth-token",
         "x-csrf-token",
         "x-amz-security-token",
+        "x-operator-key",
+        "x-mcpdesk-page",
     }
 )
 SESSION_HEADERS: Final = frozenset({"mcp-session-id"})

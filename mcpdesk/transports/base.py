@@ -19,6 +19,7 @@ from mcpdesk.recorder.record import CaptureHealth, ExchangeHolds, ExchangeWatch,
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcpdesk.auth.operator import Operator
     from mcpdesk.auth.principal import Access
     from mcpdesk.protocol.catalogue.publication import Publication
     from mcpdesk.protocol.event_store import Carrier, EventPlace, Heard, Resumable, ResumableStream
@@ -551,6 +552,10 @@ class Site(Protocol):
     @property
     def uptime_s(self) -> float:
         """Seconds since the core started."""
+
+    @property
+    def operator(self) -> Operator:
+        """The operator's credential, and the browsers that signed in with it."""
 
     @property
     def unready(self) -> str:

@@ -414,7 +414,7 @@ def news_line(message: str, others: int, width: int, hint: str = "") -> str:
 
 
 NEEDS_SERVER = frozenset(
-    {"copy_url", "client_config", "pick_server", "give_token", "reload", "open_question"}
+    {"copy_url", "client_config", "dashboard", "pick_server", "give_token", "reload", "open_question"}
     | {"add_server", "remove_server", "log_level", "edit_roots", "show_save", "speak_revision"}
 )
 """Actions of the main screen that a capture has no use for."""

@@ -2,7 +2,7 @@
 
 import { byId, setText, span } from "./dom.js";
 import { sparkline } from "./words.js";
-import { Stream, ask, tell } from "./wire.js";
+import { Stream, ask, signIn, signOut } from "./wire.js";
 import { showCore } from "./servers.js";
 import { showClients, tickClients } from "./clients.js";
 import { onFilter, showTraffic, tickTraffic } from "./traffic.js";
@@ -13,7 +13,6 @@ import { showStatistics } from "./statistics.js";
 import { showQuestions, tickQuestions } from "./questions.js";
 
 const LIVE = { on: ["●", "good", "live"], off: ["○", "warn", "not connected, trying again"], out: ["○", "muted", "not signed in"], full: ["○", "warn", "closed: too many pages are open; reload to go on"] };
-let keyHeader = "X-API-Key";
 
 function count(name, number) {
   const badge = document.querySelector(`[data-count="${name}"]`);
@@ -77,46 +76,55 @@ function askForKey() {
   byId("secret").focus();
 }
 
-const isToken = text => text.startsWith("ey") && text.split(".").length === 3;
-
-// A token says what it is; anything else is a key.
-function headersFor(secret) {
-  const text = secret.replace(/^Bearer\s+/i, "").trim();
-  return isToken(text) ? { Authorization: `Bearer ${text}` } : { [keyHeader]: text };
+async function signInWith(word) {
+  try {
+    await signIn(word);
+  } catch (error) {
+    return error.status === 401 ? "That is not the operator's key." : `Not signed in: ${error.message}`;
+  }
+  return "";
 }
 
 byId("entry-form").addEventListener("submit", async event => {
   event.preventDefault();
   const problem = byId("entry-problem"), secret = byId("secret");
   problem.textContent = "";
-  try {
-    await tell("sign-in", {}, headersFor(secret.value));
-    secret.value = "";
-    await begin();
-    byId("main").focus({ preventScroll: true });
-  } catch (error) {
-    const isRefused = error.status === 401 || error.status === 403;
-    const word = isToken(secret.value.trim()) ? "That token does not count here." : "That is not the key.";
-    problem.textContent = isRefused ? word : `Not signed in: ${error.message}`;
+  problem.textContent = await signInWith(secret.value.trim());
+  if (problem.textContent) {
     secret.select();
     secret.focus();
+    return;
   }
+  secret.value = "";
+  await begin().catch(() => stream.lost());
+  byId("main").focus({ preventScroll: true });
 });
 
+// A sign-in link ends with `#sign-in=WORD`. The word is removed from the address bar before it is sent.
+async function takeLink() {
+  const [, word] = /^#sign-in=([\w-]+)$/.exec(location.hash) ?? [];
+  if (!word) return false;
+  history.replaceState(null, "", location.pathname + location.search);
+  const problem = await signInWith(word);
+  byId("entry-problem").textContent = problem && "That link was used or has expired. Sign in with the key, or take another link.";
+  return !problem;
+}
+
+addEventListener("hashchange", async () => { if (await takeLink()) start(); });
+
 byId("sign-out").addEventListener("click", async () => {
-  await tell("sign-out").catch(() => {});
+  await signOut();
   location.reload();
 });
 
 async function begin() {
   const session = await ask("session");
-  keyHeader = session.key_header;
   if (!session.signed_in) {
     stream.turn("out");
     return;
   }
   isIn(true);
-  byId("sign-out").hidden = !session.due;
+  byId("sign-out").hidden = false;
   stream.open();
 }
 
@@ -124,4 +132,4 @@ const start = () => begin().catch(() => stream.lost());
 setInterval(() => { tickQuestions(); tickTraffic(); tickJobs(); tickCallbacks(); tickClients(); }, 500);
 addEventListener("pagehide", () => stream.close());
 addEventListener("pageshow", event => { if (event.persisted) start(); });
-start();
+takeLink().then(start);

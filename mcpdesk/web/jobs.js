@@ -76,11 +76,24 @@ function showFiles(list, job) {
   if (list.hidden || list.childElementCount) return;
   const place = `/dashboard/jobs/${encodeURIComponent(job.id)}/download`;
   const line = (words, query, bytes) =>
-    el("li", {}, el("a", { href: place + query, download: "" }, words), " ", span("muted", size(bytes)));
+    el("li", {}, el("a", { href: place + query, download: "", onclick: event => fetchFile(event, job.id) }, words), " ", span("muted", size(bytes)));
   if (job.made_count > 1) list.append(line(`all ${grouped(job.made_count)} in one archive`, "", job.made_bytes));
   list.append(...job.made.map(file => line(oneLine(file.name), `?file=${encodeURIComponent(file.name)}`, file.size)));
   const more = job.made_count - job.made.length;
   if (more) list.append(el("li", { class: "muted" }, `and ${grouped(more)} more, in the archive`));
+}
+
+// A link cannot send the page key: its address gets a ticket for the files of this job.
+async function fetchFile(event, job) {
+  event.preventDefault();
+  const url = new URL(event.currentTarget.href);
+  try {
+    const { ticket } = await tell("download", { job });
+    url.searchParams.set("ticket", ticket);
+    el("a", { href: url.href, download: "" }).click();
+  } catch (error) {
+    toast(error.message, true);
+  }
 }
 
 // Unfold the output of a job, or fold it again. One is open at a time.

@@ -18,17 +18,59 @@ async function answered(response) {
   return told;
 }
 
-export async function ask(name, query = {}) {
-  const search = new URLSearchParams(query).toString();
-  return answered(await fetch(`/dashboard/${name}${search && "?" + search}`));
+// The second half of a sign-in, beside the cookie: other ports of this host receive the cookie, but not this key.
+const PAGE_KEY = "mcpdesk-page-key";
+let pageKey = "";
+try { pageKey = sessionStorage.getItem(PAGE_KEY) ?? ""; } catch { /* no storage: signed in until it is reloaded */ }
+
+function setPageKey(key) {
+  pageKey = key;
+  try { sessionStorage.setItem(PAGE_KEY, key); } catch { /* as above */ }
 }
 
-export async function tell(name, given = {}, headers = {}) {
+const own = (headers = {}) => pageKey ? { "X-Mcpdesk-Page": pageKey, ...headers } : headers;
+
+export async function ask(name, query = {}) {
+  const search = new URLSearchParams(query).toString();
+  return answered(await fetch(`/dashboard/${name}${search && "?" + search}`, { headers: own() }));
+}
+
+export async function tell(name, given = {}) {
   return answered(await fetch(`/dashboard/${name}`, {
     method: "POST",
-    headers: { "Content-Type": "application/json", ...headers },
+    headers: own({ "Content-Type": "application/json" }),
     body: JSON.stringify(given),
   }));
+}
+
+// `word` is the operator's key, or that of a sign-in link.
+export async function signIn(word) {
+  const { page_key: key } = await tell("sign-in", { word });
+  setPageKey(key);
+}
+
+export async function signOut() {
+  await tell("sign-out").catch(() => {});
+  setPageKey("");
+}
+
+// The events of a response as they arrive: [name, data] each. EventSource cannot send the page key.
+async function* eventsOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      let name = "", data = "";
+      for (const line of part.split("\n")) {
+        if (line.startsWith("event: ")) name = line.slice(7);
+        else if (line.startsWith("data: ")) data = line.slice(6);
+      }
+      if (name) yield [name, JSON.parse(data)];
+    }
+  }
 }
 
 // The stream. `hear(name, data)` gets every event, `turn(state)` hears "on", "off", "out" (not signed in) and "full" (too many pages).
@@ -44,26 +86,34 @@ export class Stream {
 
   open() {
     this.close();
-    const source = this.source = new EventSource("/dashboard/events");
-    source.addEventListener("hello", event => {
-      const { page, now } = JSON.parse(event.data);
-      setClock(now);
-      this.page = page;
-      this.turn("on");
-      if (this.wanted.filter || this.wanted.job) this.watch({}).catch(() => {});
-    });
-    for (const name of ["core", "clients", "questions", "jobs", "callbacks", "logs", "statistics", "rate", "traffic", "output"])
-      source.addEventListener(name, event => this.hear(name, JSON.parse(event.data)));
-    source.addEventListener("closed", () => {
-      this.close();
-      this.turn("full");
-    });
-    source.onerror = () => this.lost();
+    const source = this.source = new AbortController();
+    this.read(source).catch(() => {}).then(() => { if (this.source === source) this.lost(); });
+  }
+
+  async read(source) {
+    const headers = own({ Accept: "text/event-stream" });
+    const response = await fetch("/dashboard/events", { headers, signal: source.signal, cache: "no-store" });
+    if (!response.ok) return;
+    for await (const [name, told] of eventsOf(response)) {
+      if (this.source !== source) return;
+      if (name === "hello") this.begin(told);
+      else if (name === "closed") {
+        this.close();
+        this.turn("full");
+      } else this.hear(name, told);
+    }
+  }
+
+  begin({ page, now }) {
+    setClock(now);
+    this.page = page;
+    this.turn("on");
+    if (this.wanted.filter || this.wanted.job) this.watch({}).catch(() => {});
   }
 
   close() {
     clearTimeout(this.retry);
-    this.source?.close();
+    this.source?.abort();
     this.source = this.page = null;
   }
 

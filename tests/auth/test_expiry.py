@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,7 +17,6 @@ import pytest
 from mcpdesk.auth import principal as module
 from mcpdesk.auth.principal import KEY, OPEN, Principal, until_expired
 from tests.support.callers import JSON, call, checking, good_headers, guarding
-from tests.support.dashboard import dashboard
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, events
 from tests.support.tokens import token
@@ -159,17 +157,6 @@ async def test_every_stream_ends_with_the_token_it_was_opened_with() -> None:
             each.cancel()
         await asyncio.wait(lasting)
         await served.peer.services.jobs.stop()
-
-
-async def test_the_events_of_the_dashboard_end_with_the_token(tmp_path: Path) -> None:
-    async with dashboard(tmp_path, key="") as shown:
-        (endpoint,) = shown.desk.host.by_name.values()
-        endpoint.server.access = checking()
-
-        async def opened(headers: Headers) -> str:
-            return await whole(await shown.get("/dashboard/events", **headers))
-
-        assert "event: hello" in await with_short_token(opened)
 
 
 # The block

@@ -287,6 +287,7 @@ def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder:
     assert service.end() == 0
     guarded = serve(str(folder), "--http", "127.0.0.1:0")
     guarded.says("a browser shows it at")
+    guarded.says("sign in there with the operator's key in ")
     assert guarded.end() == 0 and not any("ANYBODY" in line for line in guarded.lines)
 
 
@@ -299,6 +300,27 @@ def test_who_may_call_and_where_the_key_is_are_said(
     serve(*asked, "--no-auth").says("ANYBODY who reaches the port can run programs")
     monkeypatch.setenv("MCPDESK_API_KEY", "secret")
     serve(*asked).says("callers send the key as X-API-Key; it is the configured one")
+
+
+def test_the_operators_key_is_in_a_file_while_it_serves_and_is_not_in_the_log(
+    serve: Serve, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = (str(folder), "--port", "0", "--state-dir", str(tmp_path / "state"))
+    service = serve(*asked)
+    told = service.says("sign in there with the operator's key in ")
+    file = tmp_path / "state" / "operator" / str(service.process.pid)
+    assert str(file) in told and file.stat().st_mode & 0o777 == 0o600
+    key = file.read_text().strip()
+    other = serve(*asked)
+    other.says("sign in there with")
+    assert (file.parent / str(other.process.pid)).read_text().strip() != key
+    assert service.end() == 0 and not file.exists()
+    assert key not in "\n".join(service.lines)
+    monkeypatch.setenv("MCPDESK_OPERATOR_KEY", "a-configured-one")
+    chosen = serve(*asked)
+    chosen.says("sign in there with the configured operator key")
+    assert not (file.parent / str(chosen.process.pid)).exists()
+    assert chosen.end() == 0 and "a-configured-one" not in "\n".join(chosen.lines)
 
 
 WAIT = '''

@@ -38,7 +38,7 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.version import __version__
 from tests.link.test_combined import has_all, replicas_of
 from tests.link.test_remote import FILES, text, until
-from tests.support.dashboard import Events
+from tests.support.dashboard import OPERATOR_KEY, Events
 from tests.support.desk import running_desk
 from tests.support.desk import until as desk_until
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
@@ -64,6 +64,9 @@ def name(tmp_path: Path) -> str:
     return f"desk-{tmp_path.parent.name}-{tmp_path.name}"
 
 
+AS_OPERATOR = {"X-Operator-Key": OPERATOR_KEY}
+
+
 class Group:
     """Replicas that share an engine, and the desk over them."""
 
@@ -82,6 +85,7 @@ class Group:
                 state / f"state-{len(self.replicas) + at}",
                 MCPDESK_SHARED_NAME=self.name,
                 MCPDESK_NO_AUTH="true",
+                MCPDESK_OPERATOR_KEY=OPERATOR_KEY,
                 **more,
             )
             for at in range(count)
@@ -415,7 +419,7 @@ async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Gr
     here, there = group.replicas.values()
     async with http_client() as client:
         for seen_from, asked_at in ((here, there), (there, here), (here, there)):
-            async with client.get(f"{seen_from.url}/dashboard/events") as answer:
+            async with client.get(f"{seen_from.url}/dashboard/events", headers=AS_OPERATOR) as answer:
                 assert answer.status == 200, await answer.text()
                 events = Events(answer)
 
@@ -428,7 +432,7 @@ async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Gr
                 (question,) = told["waiting"]
                 assert question["replica"].endswith(str(asked_at.port))
                 given = {"question": question["id"], "answers": [{"selected": ["red"], "other": ""}]}
-                headers = {"Origin": seen_from.url, "Content-Type": "application/json"}
+                headers = {"Origin": seen_from.url, "Content-Type": "application/json", **AS_OPERATOR}
                 async with client.post(
                     f"{seen_from.url}/dashboard/answer", data=orjson.dumps(given), headers=headers
                 ) as answered:

@@ -15,7 +15,7 @@ import pytest
 from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from tests.support.dashboard import Events
+from tests.support.dashboard import OPERATOR_KEY, Events
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
 from tests.support.folders import write
@@ -23,6 +23,8 @@ from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 from tests.support.replicas import ReplicaCluster, replica_cluster
 from tests.support.workbench import bench
+
+AS_OPERATOR = {"X-Operator-Key": OPERATOR_KEY}
 
 __all__ = ["shared_engine"]
 pytestmark = needs_engine
@@ -156,7 +158,8 @@ async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> 
 @pytest.fixture
 async def cluster(tmp_path: Path, shared_engine: EngineServer) -> AsyncIterator[ReplicaCluster]:
     folder = folder_at(tmp_path)
-    async with replica_cluster(2, [folder], shared_engine, tmp_path, MCPDESK_NO_AUTH="true") as made:
+    settings = {"MCPDESK_NO_AUTH": "true", "MCPDESK_OPERATOR_KEY": OPERATOR_KEY}
+    async with replica_cluster(2, [folder], shared_engine, tmp_path, **settings) as made:
         yield made
 
 
@@ -176,7 +179,10 @@ async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
     one, two = cluster.replicas
     link = await asyncio.to_thread(attached, cluster, 0)
     try:
-        async with http_client() as client, client.get(f"{one.url}/dashboard/events") as page:
+        async with (
+            http_client() as client,
+            client.get(f"{one.url}/dashboard/events", headers=AS_OPERATOR) as page,
+        ):
             events = Events(page)
             for answers_at in ("screen", "dashboard", "screen"):
                 call = await asks(two.url, link)
@@ -187,7 +193,7 @@ async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
                     assert await asyncio.wrap_future(link.answer(question.id, RED))
                 else:
                     given = {"question": shown["id"], "answers": [{"selected": ["red"], "other": ""}]}
-                    headers = {"Origin": one.url, "Content-Type": "application/json"}
+                    headers = {"Origin": one.url, "Content-Type": "application/json", **AS_OPERATOR}
                     place = f"{one.url}/dashboard/answer"
                     async with client.post(place, data=orjson.dumps(given), headers=headers) as sent:
                         assert sent.status == 200, await sent.text()

@@ -30,10 +30,6 @@ Sent = tuple[CIMultiDict[str], dict[str, Any]]
 """Headers, and members of the message."""
 
 
-class NoBoard:
-    """A dashboard with nothing on it."""
-
-
 async def _whoami(arguments: dict[str, Any], context: Any) -> Any:
     claims = context.claims or {}
     return {"sub": claims.get("sub", ""), "own": sorted(set(arguments) - {CLAIMS}), "caller": context.caller}
@@ -66,7 +62,6 @@ async def guarding(access: Access, rules: Rules | None = None) -> AsyncIterator[
     async with serving(rules) as served:
         server = served.peer.server
         server.access = access
-        served.board = NoBoard  # type: ignore[assignment]
         more = [
             Tool("whoami", _whoami, OPEN_OBJECT),
             Tool("guarded", _guarded, OPEN_OBJECT, requires_jwt=True),
@@ -186,7 +181,6 @@ WITHOUT_BODY: dict[str, Route] = {
     "gateway OPTIONS": _asking("OPTIONS", "/v1/mcp"),
     "job": _asking("GET", "/jobs/unknown"),
     "job progress": _asking("GET", "/v1/mcp/progress/unknown"),
-    "dashboard": _asking("GET", "/dashboard/older?page=unknown&before=0"),
     "WebSocket": _opening("/mcp/sample/ws"),
     "gateway WebSocket": _opening("/v1/ws/mcp"),
 }
@@ -196,7 +190,6 @@ PASSED = {
     "SSE message": 202,
     "job": 404,
     "job progress": 404,
-    "dashboard": 404,
 }
 """The status of a route whose caller may pass, where that is not 200."""
 

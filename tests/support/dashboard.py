@@ -18,6 +18,9 @@ from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 
 KEY = "a-key-nobody-guesses-7Q"
+OPERATOR_KEY = "the-operators-own-4Z"
+AS_OPERATOR = {"X_Operator_Key": OPERATOR_KEY}
+"""Headers of a program of the operator."""
 CODE = '''
 from typing import Annotated
 
@@ -103,6 +106,13 @@ class Dashboard:
         answer = await self.post(name, given, **headers)
         return answer.status, await answer.json()
 
+    async def sign_in(self, word: str = OPERATOR_KEY) -> dict[str, str]:
+        """Sign in as a browser does; returns the headers that its page sends from then on."""
+        answer = await self.post("sign-in", {"word": word})
+        assert answer.status == 200, await answer.text()
+        cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
+        return {"Cookie": cookie, "X_Mcpdesk_Page": str((await answer.json())["page_key"])}
+
     def call(self, tool: str, **arguments: Any) -> Any:
         """Call a tool as the desk; returns the call under way."""
         return self.desk.request("shop", "tools/call", {"name": tool, "arguments": arguments})
@@ -178,8 +188,9 @@ class Events:
 
 @asynccontextmanager
 async def dashboard(folder: Path, *, key: str = KEY, **flags: Any) -> AsyncIterator[Dashboard]:
-    """A core with the shop, its dashboard, and nobody at its desk; `key` is asked for, unless empty."""
+    """A core with the shop and its dashboard, without a desk; callers need `key`, unless it is empty."""
     asked: dict[str, Any] = {"api_key": key} if key else {"no_auth": True}
+    asked["operator_key"] = OPERATOR_KEY
     async with (
         running_desk(shop(folder), http=True, **asked, **flags) as desk,
         http_client(cookie_jar=aiohttp.DummyCookieJar()) as client,

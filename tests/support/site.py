@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import UnknownMode
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.holding.holds import Holds
@@ -87,6 +88,7 @@ class Served:
         self.replicas: Replicas | None = None
         self.watch: ExchangeWatch | None = None
         self.capture = CaptureHealth(True)
+        self.operator = Operator()
         self.board: Callable[[], Board] | None = None
         self.url = ""
         self.client: aiohttp.ClientSession

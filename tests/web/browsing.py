@@ -17,7 +17,7 @@ import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
 from mcpdesk.tools.web.browser import find_browser
-from tests.support.dashboard import KEY, Dashboard
+from tests.support.dashboard import OPERATOR_KEY, Dashboard
 from tests.support.patience import WITHIN_S
 
 BROWSER = find_browser()
@@ -90,8 +90,8 @@ class Surfer:
         await self.page.goto(f"{self.shown.url}/")
 
     async def sign_in(self) -> None:
-        """With the key, by the form."""
-        await self.page.get_by_label("Key or token").fill(KEY)
+        """With the operator's key, by the form."""
+        await self.page.get_by_label("Operator's key").fill(OPERATOR_KEY)
         await self.page.keyboard.press("Enter")
         await self.is_live()
 

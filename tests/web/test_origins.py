@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from mcpdesk.transports.base import Rules
+<<<<<<< HEAD
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
+=======
+from tests.support.dashboard import dashboard
+>>>>>>> a3a38683 (dashboard: require the operator's own sign-in)
 from tests.support.site import Served, serving
-from tests.web.browsing import chromium, needs_browser
+from tests.web.browsing import chromium, needs_browser, surfing
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -61,10 +66,12 @@ def no_board() -> Board:
 
 
 @asynccontextmanager
-async def another_server() -> AsyncIterator[int]:
-    """Some other program's page on this machine."""
+async def another_server(heads: list[str] | None = None) -> AsyncIterator[int]:
+    """Some other program's page on this machine; it keeps the cookies that it receives in `heads`."""
 
     async def page(request: web.BaseRequest) -> web.Response:
+        if heads is not None:
+            heads.append(request.headers.get("Cookie", ""))
         return web.Response(text="<!doctype html><title>another</title>", content_type="text/html")
 
     server = web.Server(page)
@@ -96,6 +103,43 @@ async def test_a_page_of_another_port_reaches_nothing(name: str) -> None:
         assert served.recorder.seen == []
         blind = {"blind", "form", "blindly"}
         assert {each for each, became in outcome.items() if became != "refused"} <= blind, outcome
+
+
+STEALING = """
+async ({url}) => {
+  const json = {"Content-Type": "application/json"}, body = JSON.stringify({question: 1, answers: []});
+  const fetched = (place, options) => fetch(url + place, {credentials: "include", ...options}).then(
+    answer => answer.status, () => "blocked");
+  return [
+    await fetched("/dashboard/events", {}),
+    await fetched("/dashboard/session", {}),
+    await fetched("/dashboard/answer", {method: "POST", headers: json, body}),
+    await fetched("/dashboard/sign-in", {method: "POST", headers: json, body: '{"word": "x"}'}),
+  ];
+}
+"""
+
+
+@needs_browser
+@pytest.mark.browser
+async def test_another_port_receives_the_cookie_of_the_dashboard_and_can_do_nothing_with_it(
+    tmp_path: Path,
+) -> None:
+    cookies = list[str]()
+    async with (
+        dashboard(tmp_path, key="") as shown,
+        another_server(cookies) as port,
+        surfing(shown) as surfer,
+    ):
+        page = await surfer.page.context.new_page()
+        await page.goto(f"http://127.0.0.1:{port}/dashboard/x")
+        assert await page.evaluate(STEALING, {"url": shown.url}) == ["blocked"] * 4
+        (caught,) = [each for each in cookies if each][:1]
+        assert caught.startswith("mcpdesk-dashboard-")
+        for path in ("events", "older?before=0", "exchange?number=0", "jobs/x/download"):
+            assert (await shown.get(f"/dashboard/{path}", Cookie=caught)).status == 401, path
+        assert (await shown.post("answer", {"question": 1, "answers": []}, Cookie=caught)).status == 401
+        assert await (await shown.get("/dashboard/session", Cookie=caught)).json() == {"signed_in": False}
 
 
 @needs_browser

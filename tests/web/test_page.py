@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.callers import checking, good_headers
-from tests.support.dashboard import DRAW, KEY, Dashboard, dashboard
+from tests.support.dashboard import DRAW, KEY, OPERATOR_KEY, Dashboard, dashboard
 from tests.support.folders import write
 from tests.web.browsing import CONTRAST, NAMELESS, Surfer, needs_browser, surfing
 
@@ -54,11 +53,11 @@ async def test_who_has_the_key_signs_in_stays_in_and_signs_out(shown: Dashboard)
         await page.locator("#entry").wait_for()
         assert not await page.locator("main").is_visible()
         assert await page.evaluate("document.activeElement.id") == "secret"
-        await page.keyboard.type("not the key")
+        await page.keyboard.type(KEY)  # of callers
         await page.keyboard.press("Enter")
-        await page.get_by_text("That is not the key.").wait_for()
+        await page.get_by_text("That is not the operator's key.").wait_for()
         await surfer.sign_in()
-        assert KEY not in await page.content()
+        assert OPERATOR_KEY not in await page.content()
         await page.reload()
         await surfer.is_live()
         assert not await page.locator("#entry").is_visible()
@@ -67,41 +66,32 @@ async def test_who_has_the_key_signs_in_stays_in_and_signs_out(shown: Dashboard)
         await page.locator("#entry").wait_for()
 
 
-async def test_who_has_a_token_signs_in_where_tokens_are_asked_for(tmp_path: Path) -> None:
+async def test_a_link_signs_in_once_and_is_out_of_sight(tmp_path: Path) -> None:
     async with dashboard(tmp_path, key="") as shown, surfing(shown, is_in=False) as surfer:
-        (endpoint,) = shown.desk.host.by_name.values()
-        endpoint.server.access = checking()
         page = surfer.page
-        await page.reload()
         await page.locator("#entry").wait_for()
-        (text,) = good_headers().values()
-        good = text.rpartition(" ")[2]
-        await page.get_by_label("Key or token").fill(good[:-6] + "AAAAAA")
-        await page.keyboard.press("Enter")
-        await page.get_by_text("That token does not count here.").wait_for()
-        await page.get_by_label("Key or token").fill(good)
-        await page.keyboard.press("Enter")
+        link = await asyncio.wrap_future(shown.desk.sign_in_link())
+        await page.goto(link)  # only what follows # differs: the page is not loaded again
         await surfer.is_live()
-        assert good not in await page.content()
-        await page.get_by_text("asks every caller for a token").wait_for()
-        assert "Callers need a token." in await page.locator("#protection").inner_text()
-        arguments = {"questions_json": json.dumps([STORAGE])}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-        body["params"] = {"name": "AskUserQuestion", "arguments": arguments}
-        headers = {**good_headers(), "Accept": "application/json"}
-        asked = asyncio.create_task(shown.client.post(f"{shown.url}/mcp/shop", json=body, headers=headers))
+        assert page.url == f"{shown.url}/"
+        assert link.rpartition("=")[2] not in await page.content()
+        assert "OPEN" in await surfer.text("#protection")
+        call = await ask(shown, STORAGE)
         form = await surfer.question()
         await form.get_by_label("SQLite").check()
         await form.get_by_role("button", name="Answer", exact=True).click()
-        assert "SQLite" in await (await asked).text()
-        assert "ada (dashboard)" in {each.answered_by for each in shown.desk.questions()}
+        assert (await answers_of(call))["answers"][0]["selected"] == ["SQLite"]
+        another = await page.context.new_page()
+        await another.goto(link)
+        await another.get_by_text("That link was used or has expired.").wait_for()
+        assert not await another.locator("main").is_visible()
 
 
-async def test_without_a_key_due_the_page_is_there_at_once(tmp_path: Path) -> None:
-    async with dashboard(tmp_path, key="") as shown, surfing(shown, is_in=False) as surfer:
-        await surfer.is_live()
-        assert not await surfer.page.get_by_role("button", name="Sign out").is_visible()
-        assert "OPEN" in await surfer.text("#protection")
+async def test_browsers_that_are_signed_out_at_the_desk_show_nothing_more(shown: Dashboard) -> None:
+    async with surfing(shown) as surfer:
+        assert await asyncio.wrap_future(shown.desk.sign_out_browsers()) == 1
+        await surfer.page.locator("#entry").wait_for()
+        assert not await surfer.page.locator("main").is_visible()
 
 
 async def test_servers_are_shown_with_what_to_copy(shown: Dashboard) -> None:
@@ -268,7 +258,7 @@ async def test_a_question_is_answered_with_keys_alone(shown: Dashboard) -> None:
     async with surfing(shown, is_in=False) as surfer:
         page = surfer.page
         await page.locator("#entry").wait_for()
-        await page.keyboard.type(KEY)
+        await page.keyboard.type(OPERATOR_KEY)
         await page.keyboard.press("Enter")
         await surfer.is_live()
         call = await ask(shown, STORAGE, CHECKS)

@@ -27,10 +27,18 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "small", {"mcp.json": '{"name": "small", "builtins": ["AskUserQuestion"]}'})
 
 
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
 class Looker:
     """A browser without a screen."""
 
-    def __init__(self, client: aiohttp.ClientSession, url: str, events: Events) -> None:
+    def __init__(
+        self, client: aiohttp.ClientSession, url: str, events: Events, operator: dict[str, str]
+    ) -> None:
+        self.operator = operator
         self.client = client
         self.url = url
         self.events = events
@@ -48,26 +56,34 @@ class Looker:
         """Answer the question that waits."""
         asked = (await self.events.until("questions", lambda told: told["waiting"]))["waiting"][0]
         body = {"question": asked["id"], **given}
-        headers = {"Origin": self.url}
+        headers = {"Origin": self.url, **self.operator}
         async with self.client.post(f"{self.url}/dashboard/answer", json=body, headers=headers) as answer:
             return answer.status
 
 
 @asynccontextmanager
-async def looking(url: str) -> AsyncIterator[Looker]:
-    async with aiohttp.ClientSession() as client, client.get(f"{url}/dashboard/events") as stream:
+async def looking(url: str, state: Path) -> AsyncIterator[Looker]:
+    """An open page of the core whose state folder this is."""
+    (file,) = (state / "operator").iterdir()
+    operator = {"X-Operator-Key": file.read_text().strip()}
+    async with (
+        aiohttp.ClientSession() as client,
+        client.get(f"{url}/dashboard/events", headers=operator) as stream,
+    ):
         assert stream.status == 200
         events = Events(stream)
         await events.until("core")
-        yield Looker(client, url, events)
+        yield Looker(client, url, events, operator)
 
 
-async def test_a_question_is_answered_in_the_browser_while_the_desk_shows_it(folder: Path) -> None:
-    with Desk([str(folder), "--port", "0"], columns=120, rows=40) as desk:
+async def test_a_question_is_answered_in_the_browser_while_the_desk_shows_it(
+    folder: Path, state: Path
+) -> None:
+    with Desk([str(folder), "--port", "0", "--state-dir", str(state)], columns=120, rows=40) as desk:
         desk.see("http://127.0.0.1:")
         found = re.search(r"http://127\.0\.0\.1:\d+", "\n".join(desk.screen.display))
         assert found is not None
-        async with looking(found[0]) as looker:
+        async with looking(found[0], state) as looker:
             asked = asyncio.create_task(looker.ask())
             await asyncio.to_thread(desk.see, "Which way?")
             told = asyncio.create_task(
@@ -78,11 +94,11 @@ async def test_a_question_is_answered_in_the_browser_while_the_desk_shows_it(fol
             await told
 
 
-async def test_a_served_core_is_seen_and_ends_with_its_page_open(folder: Path) -> None:
+async def test_a_served_core_is_seen_and_ends_with_its_page_open(folder: Path, state: Path) -> None:
     with started_services() as start:
-        service = start(str(folder), "--port", "0")
+        service = start(str(folder), "--port", "0", "--state-dir", str(state))
         url = service.says("serving small at").rpartition(" ")[2].partition("/mcp/")[0]
-        async with looking(url) as looker:
+        async with looking(url, state) as looker:
             asked = asyncio.create_task(looker.ask())
             assert await looker.answer(answers=[{"selected": ["left"]}]) == 200
             assert (await asked)["answers"][0]["selected"] == ["left"]

@@ -336,6 +336,15 @@ class CombinedLink(Link):
         """Name these folders on every replica."""
         return _all([copy.choose_roots(texts) for copy in self._living()], any)
 
+    def sign_in_link(self) -> Future[str]:
+        """Return the address of the dashboard of one replica: each shows and answers for all."""
+        living = self._living()
+        return living[0].sign_in_link() if living else super().sign_in_link()
+
+    def sign_out_browsers(self) -> Future[int]:
+        """End the sign-ins of all browsers on every replica."""
+        return _all([copy.sign_out_browsers() for copy in self._living()], sum)
+
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource, on one replica at a time."""
         copy = self._copy_for(server)

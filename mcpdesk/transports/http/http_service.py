@@ -79,7 +79,7 @@ class HttpService:
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)
         self._passing = PassThroughRoutes(site)
-        self._dashboard = DashboardEntry(site, self._visitor)
+        self._dashboard = DashboardEntry(site)
         self._jobs = JobRoutes(site)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
@@ -125,6 +125,15 @@ class HttpService:
         self._socket_path = path
         await self._serve(sock)
         self.address = f"unix:{path}"
+
+    def sign_in_link(self) -> str:
+        """Return the address of the dashboard, with a word that signs in one browser, once.
+
+        Raises: ValueError without a dashboard on TCP.
+        """
+        if self._site.board is None or not self.address.startswith("http"):
+            raise ValueError("The dashboard is not served on TCP here.")
+        return f"{self.address}/#sign-in={self._site.operator.link_word()}"
 
     def session(self, connection: int) -> HttpSession | None:
         """Return the session behind a connection of the recorder, if it has one."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from mcpdesk.auth.principal import WELL_KNOWN, Principal
+from mcpdesk.auth.principal import WELL_KNOWN
 from mcpdesk.protocol import codec
-from mcpdesk.transports.base import Endpoint, Rules, Site
+from mcpdesk.transports.base import Endpoint, Site
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
@@ -90,11 +90,8 @@ def front(site: Site) -> web.Response:
 class DashboardEntry:
     """The dashboard of one listener, if its core has one. It is made when a browser first asks for it."""
 
-    def __init__(
-        self, site: Site, identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]]
-    ) -> None:
+    def __init__(self, site: Site) -> None:
         self._site = site
-        self._identify = identify
         self._routes: DashboardRoutes | None = None
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
@@ -108,7 +105,7 @@ class DashboardEntry:
                 return None
             from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
 
-            self._routes = DashboardRoutes(self._site, self._site.board, self._identify)
+            self._routes = DashboardRoutes(self._site, self._site.board)
         return await self._routes.answer(request, path)
 
     async def close(self) -> None:

@@ -156,14 +156,15 @@ class QuestionBanner(PartLine):
         return fresh
 
 
-async def open_link(app: App[None], link: str) -> None:
+async def open_link(app: App[None], link: str, instead: str = "y copies the link") -> None:
     """Open it, and say so; or say why it cannot be opened."""
     if not host_of(link):
         app.notify("Only http and https links are opened.", severity="error", markup=False)
     elif app.is_web:
         app.open_url(link)
     elif not _has_window():
-        app.notify("No browser can be opened from here: y copies the link.", severity="warning", markup=False)
+        told = f"No browser can be opened from here: {instead}."
+        app.notify(told, severity="warning", markup=False)
     else:
         app.run_worker(lambda: webbrowser.open(link), thread=True, group="browser")
         app.notify("The link is on its way to the browser.", markup=False)

@@ -657,6 +657,13 @@ class MainScreen(Screen[None]):
 
         await choose_client(self)
 
+    @work
+    async def action_dashboard(self) -> None:
+        """Open the dashboard in a browser that is signed in, or sign browsers out."""
+        from mcpdesk.tui.forms.access_prompts import open_dashboard
+
+        await open_dashboard(self)
+
     def action_give_token(self) -> None:
         """Call the server as whoever a token is of."""
         from mcpdesk.tui.forms.access_prompts import open_token_prompt

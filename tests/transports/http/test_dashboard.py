@@ -13,23 +13,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from msgspec.structs import replace
 
-from mcpdesk.auth.principal import Principal
-from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
-from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES, SignIns, Visitor
+from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES
 from tests.support.callers import checking, good_headers
-from tests.support.dashboard import DRAW, KEY, Dashboard, Events, dashboard
+from tests.support.dashboard import AS_OPERATOR, DRAW, KEY, OPERATOR_KEY, Dashboard, Events, dashboard
 from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.site import serving
 
-WITH_KEY = {"X_API_Key": KEY}
 CONFIG = "/dashboard/config?server=shop&client=curl"
 PRIVATE = ("events", "exchange?number=0", "older?before=0", "config?server=shop&client=curl")
 ACTS = ("answer", "decline", "dismiss", "cancel-job", "fire-callback", "cancel-callback", "disconnect")
@@ -54,16 +49,9 @@ async def drawing(tmp_path: Path) -> AsyncIterator[Dashboard]:
         yield running
 
 
-async def sign_in(shown: Dashboard) -> str:
-    """The cookie, as a browser sends it back."""
-    answer = await shown.post("sign-in", **WITH_KEY)
-    assert answer.status == 204
-    return str(answer.headers["Set-Cookie"]).partition(";")[0]
-
-
 async def watch(shown: Dashboard, page: Events, filter: str = "", job: str = "") -> tuple[int, Any]:
     """Status and JSON for a page that wants to watch something else."""
-    return await shown.told("watch", {"page": page.page, "filter": filter, "job": job}, **WITH_KEY)
+    return await shown.told("watch", {"page": page.page, "filter": filter, "job": job}, **AS_OPERATOR)
 
 
 def has_row(name: str) -> Callable[[Any], bool]:
@@ -106,7 +94,7 @@ async def test_every_file_of_the_page_is_served_and_known_again(shown: Dashboard
 )
 async def test_nothing_but_the_pages_files_is_served(shown: Dashboard, name: str) -> None:
     assert (await shown.get(f"/dashboard/{name}")).status in (401, 404)
-    assert (await shown.get("/dashboardapp.js", **WITH_KEY)).status == 404
+    assert (await shown.get("/dashboardapp.js", **AS_OPERATOR)).status == 404
 
 
 def test_the_pages_files_name_no_other_place_and_make_no_markup_of_text() -> None:
@@ -119,62 +107,136 @@ def test_the_pages_files_name_no_other_place_and_make_no_markup_of_text() -> Non
             assert not re.search(r"\sstyle=|\son\w+=|<style|<script(?![^>]*\ssrc=)", text)
 
 
-async def test_everything_but_the_page_asks_for_the_key(shown: Dashboard) -> None:
-    for path in PRIVATE:
-        answer = await shown.get(f"/dashboard/{path}")
-        assert answer.status == 401 and "key" in await answer.text(), path
-        wrong = await shown.get(f"/dashboard/{path}", X_API_Key=KEY + "x")
-        assert wrong.status == 401
-    for name in (*ACTS, "watch"):
-        assert (await shown.post(name)).status == 401
-    session = await (await shown.get("/dashboard/session")).json()
-    assert session == {"signed_in": False, "due": True, "key_header": "X-API-Key"}
-    for path in ("/", *(f"/dashboard/{place.name}" for place in files("mcpdesk").joinpath("web").iterdir())):
-        assert KEY not in await (await shown.get(path, Accept="text/html")).text()
+@pytest.mark.parametrize("key", [KEY, ""])
+async def test_everything_but_the_page_needs_the_operator_with_and_without_a_callers_key(
+    tmp_path: Path, key: str
+) -> None:
+    async with dashboard(tmp_path, key=key) as shown:
+        for carried in ({}, {"X_API_Key": KEY}, {"X_Operator_Key": KEY}, {"X_Operator_Key": ""}):
+            for path in (*PRIVATE, "jobs/x/download"):
+                answer = await shown.get(f"/dashboard/{path}", **carried)
+                assert answer.status == 401 and "operator" in await answer.text(), path
+            for name in (*ACTS, "watch", "download"):
+                assert (await shown.post(name, **carried)).status == 401
+            session = await (await shown.get("/dashboard/session", **carried)).json()
+            assert session == {"signed_in": False}
+        assert shown.desk.host.inbox.audience == 0
+        for place in files("mcpdesk").joinpath("web").iterdir():
+            text = await (await shown.get(f"/dashboard/{place.name}")).text()
+            assert KEY not in text and OPERATOR_KEY not in text
 
 
-async def test_a_cookie_of_its_own_stands_for_a_sign_in_and_for_nothing_else(shown: Dashboard) -> None:
-    answer = await shown.post("sign-in", **WITH_KEY)
-    said = answer.headers["Set-Cookie"]
+async def test_a_callers_token_does_not_open_it(tmp_path: Path) -> None:
+    async with dashboard(tmp_path, key="") as shown:
+        (endpoint,) = shown.desk.host.by_name.values()
+        endpoint.server.access = checking()
+        header, text = next(iter(good_headers().items()))
+        assert (await shown.get(CONFIG, **{header: text})).status == 401
+        assert (await shown.get(CONFIG, **AS_OPERATOR)).status == 200
+
+
+async def test_a_call_that_needs_approval_is_refused_until_the_operator_is_there(tmp_path: Path) -> None:
+    async with dashboard(tmp_path, key="") as shown:
+
+        async def bash() -> str:
+            params = {"name": "Bash", "arguments": {"command": "echo ran"}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            headers = {"Accept": "application/json"}
+            async with shown.client.post(f"{shown.url}/mcp/shop", json=body, headers=headers) as answer:
+                return await answer.text()
+
+        stream = await shown.get("/dashboard/events", Origin=shown.url)  # as a caller that looks
+        assert stream.status == 401
+        refused = await bash()
+        assert '"isError":true' in refused and "ran" not in refused
+        page = await shown.sign_in()
+        async with shown.events(**page) as events:
+            call = asyncio.create_task(bash())
+            (asked,) = (await events.until("questions", lambda told: told["waiting"]))["waiting"]
+            given = {
+                "question": asked["id"],
+                "answers": [{"selected": [asked["pages"][0]["options"][0]["label"]]}],
+            }
+            assert (await shown.post("answer", given)).status == 401
+            assert (await shown.post("answer", given, Cookie=page["Cookie"])).status == 401
+            assert (await shown.post("answer", given, X_Mcpdesk_Page=page["X_Mcpdesk_Page"])).status == 401
+            assert not call.done()
+            assert await shown.told("answer", given, **page) == (200, {"done": True})
+            assert "ran" in await call
+        await until(lambda: not shown.desk.host.inbox.audience)
+        assert '"isError":true' in await bash()
+
+
+async def test_a_sign_in_is_a_cookie_and_a_page_key_and_neither_counts_alone(shown: Dashboard) -> None:
+    answer = await shown.post("sign-in", {"word": OPERATOR_KEY})
+    said, key = answer.headers["Set-Cookie"], (await answer.json())["page_key"]
     assert "HttpOnly" in said and "SameSite=Strict" in said and f"Path={PATH};" in f"{said};"
-    assert KEY not in said and "Secure" not in said
-    encrypted = await shown.post("sign-in", Origin=shown.url.replace("http:", "https:"), **WITH_KEY)
+    assert OPERATOR_KEY not in said and key not in said and "Secure" not in said and "Max-Age=86" in said
+    encrypted = await shown.post(
+        "sign-in", {"word": OPERATOR_KEY}, Origin=shown.url.replace("http:", "https:")
+    )
     assert "Secure" in encrypted.headers["Set-Cookie"]
     cookie = said.partition(";")[0]
     assert cookie.startswith(f"mcpdesk-dashboard-{shown.url.rpartition(':')[2]}=")
-    assert (await shown.get(CONFIG, Cookie=cookie)).status == 200
-    session = await (await shown.get("/dashboard/session", Cookie=cookie)).json()
-    assert session["signed_in"] is True
+    assert (await shown.get(CONFIG, Cookie=cookie, X_Mcpdesk_Page=key)).status == 200
+    session = await (await shown.get("/dashboard/session", Cookie=cookie, X_Mcpdesk_Page=key)).json()
+    assert session == {"signed_in": True}
+    other = await shown.sign_in()
+    name = cookie.partition("=")[0]
+    for carried in (
+        {"Cookie": cookie},
+        {"X_Mcpdesk_Page": key},
+        {"Cookie": cookie, "X_Mcpdesk_Page": other["X_Mcpdesk_Page"]},
+        {"Cookie": f"{name}={OPERATOR_KEY}", "X_Mcpdesk_Page": OPERATOR_KEY},
+        {"Cookie": f"{name}=", "X_Mcpdesk_Page": key},
+        {"Cookie": f"mcpdesk-dashboard={cookie.partition('=')[2]}", "X_Mcpdesk_Page": key},
+    ):
+        assert (await shown.get(CONFIG, **carried)).status == 401, carried
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with shown.client.post(f"{shown.url}/mcp/shop", json=ping, headers={"Cookie": cookie}) as mcp:
         assert mcp.status == 403
-    name = cookie.partition("=")[0]
-    for forged in (f"{name}=", f"{name}={KEY}", f"{name}=x", f"mcpdesk-dashboard={cookie.partition('=')[2]}"):
-        assert (await shown.get(CONFIG, Cookie=forged)).status == 401
 
 
-async def test_a_wrong_key_signs_nobody_in(shown: Dashboard) -> None:
-    for headers in ({}, {"X_API_Key": "wrong"}, {"X_API_Key": ""}, {"Cookie": f"mcpdesk-dashboard={KEY}"}):
-        answer = await shown.post("sign-in", **headers)
+async def test_only_the_operators_key_and_a_fresh_link_sign_in(shown: Dashboard) -> None:
+    for word in ("", "wrong", KEY, 7, None, [OPERATOR_KEY], OPERATOR_KEY + "x"):
+        answer = await shown.post("sign-in", {"word": word})
         assert answer.status == 401 and "Set-Cookie" not in answer.headers
+    for body in (b"[]", b"7"):
+        assert (await shown.post("sign-in", body)).status == 401
+    assert (await shown.post("sign-in", {"word": OPERATOR_KEY}, Content_Type="text/plain")).status == 415
+    assert (await shown.post("sign-in", {"word": "x" * 20_000})).status == 413
+    word = shown.desk.host.operator.link_word()
+    page = await shown.sign_in(word)
+    assert (await shown.get(CONFIG, **page)).status == 200
+    assert (await shown.post("sign-in", {"word": word})).status == 401
 
 
-async def test_signing_out_ends_the_cookie_and_its_open_pages(shown: Dashboard) -> None:
-    cookie = await sign_in(shown)
-    async with shown.events(Cookie=cookie) as events:
-        answer = await shown.post("sign-out", Cookie=cookie)
+async def _ended(events: Events) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while await events.next() is not None:
+            pass
+
+
+async def test_signing_out_ends_a_session_and_its_open_pages(shown: Dashboard) -> None:
+    page, other = await shown.sign_in(), await shown.sign_in()
+    async with shown.events(**page) as events:
+        assert (await shown.post("sign-out", Cookie=page["Cookie"])).status == 204  # without the page key
+        assert (await shown.get(CONFIG, **page)).status == 200
+        answer = await shown.post("sign-out", **page)
         assert answer.status == 204 and "Max-Age=0" in answer.headers["Set-Cookie"]
-        async with asyncio.timeout(WITHIN_S):
-            while await events.next() is not None:
-                pass
-    assert (await shown.get(CONFIG, Cookie=cookie)).status == 401
+        await _ended(events)
+    assert (await shown.get(CONFIG, **page)).status == 401
+    assert (await shown.get(CONFIG, **other)).status == 200
 
 
-async def test_another_key_ends_what_was_signed_in_with_the_old_one(shown: Dashboard) -> None:
-    cookie = await sign_in(shown)
-    host = shown.desk.host
-    host.rules = msgspec.structs.replace(host.rules, api_key="another")
-    assert (await shown.get(CONFIG, Cookie=cookie)).status == 401
+async def test_sessions_revoked_at_the_desk_end_with_their_pages(shown: Dashboard) -> None:
+    page = await shown.sign_in()
+    link = shown.desk.host.operator.link_word()
+    async with shown.events(**page) as events:
+        assert await asyncio.wrap_future(shown.desk.sign_out_browsers()) == 1
+        await _ended(events)
+    assert (await shown.get(CONFIG, **page)).status == 401
+    assert (await shown.post("sign-in", {"word": link})).status == 401
 
 
 ORIGINS = ["", "null", "http://evil.example", "http://localhost:1", "http://127.0.0.1:1", "https://127.0.0.1"]
@@ -182,22 +244,22 @@ ORIGINS = ["", "null", "http://evil.example", "http://localhost:1", "http://127.
 
 @pytest.mark.parametrize("origin", ORIGINS)
 async def test_only_the_pages_own_origin_changes_anything(shown: Dashboard, origin: str) -> None:
-    cookie = await sign_in(shown)
-    for name in (*ACTS, "watch", "sign-in", "sign-out"):
-        for carried in ({"Cookie": cookie}, WITH_KEY):
+    page = await shown.sign_in()
+    for name in (*ACTS, "watch", "download", "sign-in", "sign-out"):
+        for carried in (page, AS_OPERATOR):
             assert (await shown.post(name, Origin=origin, **carried)).status == 403, name
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 async def test_other_pages_are_shown_nothing(shown: Dashboard, site: str) -> None:
-    cookie = await sign_in(shown)
+    page = await shown.sign_in()
     for path in PRIVATE:
-        assert (await shown.get(f"/dashboard/{path}", Cookie=cookie, Sec_Fetch_Site=site)).status == 403
+        assert (await shown.get(f"/dashboard/{path}", Sec_Fetch_Site=site, **page)).status == 403
 
 
 async def test_methods_and_places_there_are_not_are_told(shown: Dashboard) -> None:
-    assert (await shown.get("/dashboard/answer", **WITH_KEY)).status == 404
-    assert (await shown.post("nothing", **WITH_KEY)).status == 404
+    assert (await shown.get("/dashboard/answer", **AS_OPERATOR)).status == 404
+    assert (await shown.post("nothing", **AS_OPERATOR)).status == 404
     async with shown.client.put(f"{shown.url}/dashboard/events") as answer:
         assert answer.status == 405 and answer.headers["Allow"] == "GET"
     async with shown.client.head(f"{shown.url}/", headers={"Accept": "text/html"}) as answer:
@@ -210,27 +272,27 @@ def _is_of(job: str, told: Any) -> bool:
 
 async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpdesk.transports.http.dashboard.dashboard_routes.MAX_BODY", 1000)
-    plain = await shown.post("answer", Content_Type="text/plain", **WITH_KEY)
+    plain = await shown.post("answer", Content_Type="text/plain", **AS_OPERATOR)
     assert plain.status == 415
-    assert (await shown.post("answer", b"{", **WITH_KEY)).status == 400
-    assert (await shown.post("answer", b" " * 1001, **WITH_KEY)).status == 413
+    assert (await shown.post("answer", b"{", **AS_OPERATOR)).status == 400
+    assert (await shown.post("answer", b" " * 1001, **AS_OPERATOR)).status == 413
     wrong: list[Any] = [[], {}, {"question": "1", "answers": []}, {"question": 1}]
     for given in (*wrong, {"question": 1, "answers": 3}):
-        status, told = await shown.told("answer", given, **WITH_KEY)
+        status, told = await shown.told("answer", given, **AS_OPERATOR)
         assert status == 400 and told["error"].startswith("answer: "), given
     wrong = [[], {"page": 1}, {"page": "x", "filter": {}}]
     for given in wrong:
-        assert (await shown.told("watch", given, **WITH_KEY))[0] == 400
-    assert (await shown.told("watch", {"page": "x", "filter": "", "job": ""}, **WITH_KEY))[0] == 404
+        assert (await shown.told("watch", given, **AS_OPERATOR))[0] == 400
+    assert (await shown.told("watch", {"page": "x", "filter": "", "job": ""}, **AS_OPERATOR))[0] == 404
     for number in ("", "-1", "x", "9" * 30):
-        assert (await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)).status == 400
-    assert (await shown.get("/dashboard/exchange?number=999", **WITH_KEY)).status == 404
-    assert (await shown.get("/dashboard/config?server=none&client=curl", **WITH_KEY)).status == 404
-    assert (await shown.get("/dashboard/config?server=shop&client=none", **WITH_KEY)).status == 404
+        assert (await shown.get(f"/dashboard/exchange?number={number}", **AS_OPERATOR)).status == 400
+    assert (await shown.get("/dashboard/exchange?number=999", **AS_OPERATOR)).status == 404
+    assert (await shown.get("/dashboard/config?server=none&client=curl", **AS_OPERATOR)).status == 404
+    assert (await shown.get("/dashboard/config?server=shop&client=none", **AS_OPERATOR)).status == 404
 
 
 async def test_a_page_is_told_everything_once_and_then_what_changes(shown: Dashboard) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         traffic = await events.until("traffic")
         assert traffic["all"] and traffic["filter"] == ""
         assert {name for name, _ in events.seen} == {
@@ -252,7 +314,7 @@ async def test_a_page_is_told_everything_once_and_then_what_changes(shown: Dashb
 async def test_each_page_sees_the_traffic_through_its_own_filter(shown: Dashboard) -> None:
     for text in ("apple", "pear", "apple"):
         await shown.called("echo", text=text)
-    async with shown.events(**WITH_KEY) as first, shown.events(**WITH_KEY) as second:
+    async with shown.events(**AS_OPERATOR) as first, shown.events(**AS_OPERATOR) as second:
         for wrong, words in (("status:what", "what"), ("a" * 2001, "2000 characters")):
             status, told = await watch(shown, first, wrong)
             assert status == 422 and words in told["error"]
@@ -261,87 +323,87 @@ async def test_each_page_sees_the_traffic_through_its_own_filter(shown: Dashboar
         assert seen["all"] and seen["shown"] == len(seen["lines"]) == 2 < seen["total"]
         everything = await second.until("traffic", lambda told: told["shown"] == told["total"] > 2)
         assert everything["filter"] == ""
-        older = await shown.get(f"/dashboard/older?filter=apple&before={seen['lines'][0]}", **WITH_KEY)
+        older = await shown.get(f"/dashboard/older?filter=apple&before={seen['lines'][0]}", **AS_OPERATOR)
         assert [row["n"] for row in (await older.json())["rows"]] == [seen["lines"][1]]
-        assert (await shown.get("/dashboard/older?filter=other&before=1", **WITH_KEY)).status == 404
+        assert (await shown.get("/dashboard/older?filter=other&before=1", **AS_OPERATOR)).status == 404
 
 
 async def test_open_pages_are_an_audience_and_closed_ones_are_not(shown: Dashboard) -> None:
     inbox = shown.desk.host.inbox
     assert (await shown.called("AskUserQuestion", questions_json=TWO_QUESTIONS))["isError"]
-    async with shown.events(**WITH_KEY), shown.events(**WITH_KEY):
+    async with shown.events(**AS_OPERATOR), shown.events(**AS_OPERATOR):
         await until(lambda: inbox.audience == 2)
     await until(lambda: inbox.audience == 0)
 
 
 async def test_a_question_is_answered_and_the_first_answer_wins(shown: Dashboard) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         call = shown.call("AskUserQuestion", questions_json=TWO_QUESTIONS)
         asked = (await events.until("questions", lambda told: told["waiting"]))["waiting"][0]
         assert [page["question"] for page in asked["pages"]] == ["Which?", "More?"]
         number, good = asked["id"], [{"selected": ["b"]}, {"selected": [], "other": "neither"}]
-        status, told = await shown.told("answer", {"question": number, "answers": good[:1]}, **WITH_KEY)
+        status, told = await shown.told("answer", {"question": number, "answers": good[:1]}, **AS_OPERATOR)
         assert status == 422 and "2 answers" in told["error"]
         bad = [{"selected": ["z"]}, {}]
-        status, told = await shown.told("answer", {"question": number, "answers": bad}, **WITH_KEY)
+        status, told = await shown.told("answer", {"question": number, "answers": bad}, **AS_OPERATOR)
         assert status == 422
         assert "none of the options" in told["problems"][0] and "at least one" in told["problems"][1]
-        status, told = await shown.told("dismiss", {"question": number}, **WITH_KEY)
+        status, told = await shown.told("dismiss", {"question": number}, **AS_OPERATOR)
         assert status == 409
-        assert await shown.told("answer", {"question": number, "answers": good}, **WITH_KEY) == (
+        assert await shown.told("answer", {"question": number, "answers": good}, **AS_OPERATOR) == (
             200,
             {"done": True},
         )
         outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result["structuredContent"]["answers"][1]["other"] == "neither"
         for late, given in (("answer", {"answers": good}), ("decline", {})):
-            status, told = await shown.told(late, {"question": number, **given}, **WITH_KEY)
+            status, told = await shown.told(late, {"question": number, **given}, **AS_OPERATOR)
             assert status == 409 and "answered by dashboard already" in told["error"]
         ended = await events.until("questions", lambda told: told["ended"])
         assert ended["ended"][0]["by"] == "dashboard" and ended["waiting"] == []
-        assert (await shown.told("decline", {"question": 999}, **WITH_KEY))[0] == 404
+        assert (await shown.told("decline", {"question": 999}, **AS_OPERATOR))[0] == 404
 
 
 async def test_a_question_answered_at_the_desk_is_over_here(shown: Dashboard) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         shown.call("AskUserQuestion", questions_json=TWO_QUESTIONS)
         number = await shown.question()
         await asyncio.wrap_future(shown.desk.decline(number, "not now"))
         ended = await events.until("questions", lambda told: told["ended"])
         assert ended["ended"][0]["word"] == "declined" and ended["ended"][0]["reason"] == "not now"
-        status, told = await shown.told("answer", {"question": number, "answers": [{}, {}]}, **WITH_KEY)
+        status, told = await shown.told("answer", {"question": number, "answers": [{}, {}]}, **AS_OPERATOR)
         assert (status, told["error"]) == (409, "the question was declined by desk already")
 
 
 async def test_a_form_of_a_tool_is_dismissed(shown: Dashboard) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         call = shown.call("order")
         asked = (await events.until("questions", lambda told: told["waiting"]))["waiting"][0]
         assert asked["may_cancel"] and asked["pages"][0]["rules"]["maximum"] == 9
-        assert (await shown.told("dismiss", {"question": asked["id"]}, **WITH_KEY))[0] == 200
+        assert (await shown.told("dismiss", {"question": asked["id"]}, **AS_OPERATOR))[0] == 200
         outcome = await asyncio.wrap_future(call.outcome)
         assert "cancel" in outcome.result["content"][0]["text"]
 
 
 async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         await shown.called("BackgroundBash", command="echo begun; sleep 60")
         job = (await events.until("jobs", lambda told: told["running"]))["jobs"][0]
         await watch(shown, events, job=job["id"])
         output = await events.until("output", lambda told: "begun" in told["text"])
         assert output["job"] == job["id"] and not output["last"]
-        assert (await shown.told("cancel-job", {"job": job["id"]}, **WITH_KEY))[0] == 200
+        assert (await shown.told("cancel-job", {"job": job["id"]}, **AS_OPERATOR))[0] == 200
         ended = await events.until("jobs", lambda told: told["jobs"][0]["over"])
         assert ended["running"] == 0 and ended["jobs"][0]["state"] in ("killed", "failed")
-        assert (await shown.told("cancel-job", {"job": job["id"]}, **WITH_KEY))[0] == 409
-        assert (await shown.told("cancel-job", {"job": "shop:99"}, **WITH_KEY))[0] == 404
+        assert (await shown.told("cancel-job", {"job": job["id"]}, **AS_OPERATOR))[0] == 409
+        assert (await shown.told("cancel-job", {"job": "shop:99"}, **AS_OPERATOR))[0] == 404
         for nothing in ("shop:99", "shop:\u00b2", "shop:" + "9" * 5000):
             await watch(shown, events, job=nothing)
             assert (await events.until("output", partial(_is_of, nothing)))["none"]
 
 
 async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Dashboard) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         job = await shown.job("echo", text="x")
         told = await events.until("jobs", lambda told: told["jobs"] and told["jobs"][0]["over"])
         assert (told["jobs"][0]["id"], told["jobs"][0]["kind"]) == (job, "call")
@@ -350,60 +412,70 @@ async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Das
         assert (await events.until("output"))["last"]
 
 
-async def test_what_a_job_made_is_downloaded_by_the_cookie_of_a_page(drawing: Dashboard) -> None:
+async def ticket(shown: Dashboard, job: str) -> tuple[str, dict[str, str]]:
+    """The address of a job's files as the page makes it, and what a browser sends with the link."""
+    page = await shown.sign_in()
+    told = await shown.told("download", {"job": job}, **page)
+    return f"/dashboard/jobs/{job}/download?ticket={told[1]['ticket']}", {"Cookie": page["Cookie"]}
+
+
+async def test_what_a_job_made_is_downloaded_by_a_link_of_the_page(drawing: Dashboard) -> None:
     job = await drawing.job("draw", names=["map.png", "log.txt"])
-    place, signed_in = f"/dashboard/jobs/{job}/download", {"Cookie": await sign_in(drawing)}
-    async with drawing.events(**WITH_KEY) as events:
+    place, signed_in = await ticket(drawing, job)
+    async with drawing.events(**AS_OPERATOR) as events:
         told = (await events.until("jobs", lambda told: told["jobs"]))["jobs"][0]
     assert told["made"] == [{"name": "map.png", "size": 7}, {"name": "log.txt", "size": 7}]
-    answer = await drawing.get(f"{place}?file=log.txt", **signed_in)
+    answer = await drawing.get(f"{place}&file=log.txt", **signed_in)
     assert (answer.status, await answer.text()) == (200, "log.txt")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="log.txt"'
     assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Cache-Control"] == "no-store"
-    part = await drawing.get(f"{place}?file=log.txt", Range="bytes=4-6", **signed_in)
+    part = await drawing.get(f"{place}&file=log.txt", Range="bytes=4-6", **signed_in)
     assert (part.status, await part.text()) == (206, "txt")
     with zipfile.ZipFile(io.BytesIO(await (await drawing.get(place, **signed_in)).read())) as archive:
         assert archive.namelist() == ["map.png", "log.txt"] and archive.read("map.png") == b"map.png"
-    head = await drawing.client.head(drawing.url + place + "?file=map.png", headers=signed_in)
+    head = await drawing.client.head(drawing.url + place + "&file=map.png", headers=signed_in)
     assert (head.status, head.content_length) == (200, 7)
     (Path(drawing.desk.view().servers[0].folder) / "log.txt").write_text("changed since")
-    assert (await drawing.get(f"{place}?file=log.txt", **signed_in)).status == 410
-    missing = await drawing.get(f"{place}?file=mcp.json", **signed_in)
+    assert (await drawing.get(f"{place}&file=log.txt", **signed_in)).status == 410
+    missing = await drawing.get(f"{place}&file=mcp.json", **signed_in)
     assert missing.status == 404 and missing.headers["Cache-Control"] == "no-store"
 
 
-async def test_what_a_job_made_is_for_who_may_see_the_dashboard(drawing: Dashboard) -> None:
-    place = f"/dashboard/jobs/{await drawing.job('draw', names=['map.png'])}/download"
-    assert (await drawing.get(place)).status == 401
-    assert (await drawing.get(place, X_API_Key="no")).status == 401
-    assert (await drawing.get(place, Cookie="mcpdesk-dashboard=" + "A" * 43)).status == 401
-    signed_in = {"Cookie": await sign_in(drawing)}
+async def test_what_a_job_made_is_for_the_operator(drawing: Dashboard) -> None:
+    job, another = await drawing.job("draw", names=["map.png"]), await drawing.job("draw", names=["b"])
+    (linked, cookie), plain = await ticket(drawing, job), f"/dashboard/jobs/{job}/download"
+    assert (await drawing.get(plain)).status == 401
+    assert (await drawing.get(plain, X_API_Key=KEY)).status == 401
+    assert (await drawing.get(plain, **cookie)).status == 401
+    assert (await drawing.get(linked)).status == 401
+    assert (await drawing.get(linked.replace(job, another), **cookie)).status == 401
+    assert (await drawing.get(linked, Cookie=(await drawing.sign_in())["Cookie"])).status == 401
     for site in ("cross-site", "same-site"):
-        assert (await drawing.get(place, Sec_Fetch_Site=site, **signed_in)).status == 403
-    assert (await drawing.get(place, Origin="https://evil.example", **signed_in)).status == 403
-    assert (await drawing.get(place.removeprefix("/dashboard"), **signed_in)).status == 401
-    assert (await drawing.get(place, Sec_Fetch_Site="same-origin", **signed_in)).status == 200
-    assert (await drawing.get(place, **WITH_KEY)).status == 200
-    assert (await drawing.client.delete(drawing.url + place, headers=signed_in)).status == 405
+        assert (await drawing.get(linked, Sec_Fetch_Site=site, **cookie)).status == 403
+    assert (await drawing.get(linked, Origin="https://evil.example", **cookie)).status == 403
+    assert (await drawing.get(linked, Sec_Fetch_Site="same-origin", **cookie)).status == 200
+    assert (await drawing.get(plain, **AS_OPERATOR)).status == 200
+    assert (await drawing.client.delete(drawing.url + plain, headers=cookie)).status == 405
     for other in ("x", "shop:1", "..", "x" * 64, "x" * 65):
-        assert (await drawing.get(f"/dashboard/jobs/{other}/download", **signed_in)).status == 404
-    assert (await drawing.get(place.replace("/download", "/manifest"), **signed_in)).status == 404
+        assert (await drawing.get(f"/dashboard/jobs/{other}/download", **AS_OPERATOR)).status == 404
+    assert (await drawing.get(plain.replace("/download", "/manifest"), **AS_OPERATOR)).status == 404
+    assert (await drawing.told("download", {"job": 7}, **AS_OPERATOR))[0] == 400
 
 
 async def test_callbacks_fire_and_are_cancelled(shown: Dashboard) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         await shown.called("SetCallback", action="set", message="Look", delay_seconds=900, repeat_count=2)
         callback = (await events.until("callbacks", lambda told: told["callbacks"]))["callbacks"][0]
         named = {"server": "shop", "callback": callback["id"]}
-        assert (await shown.told("fire-callback", named, **WITH_KEY))[0] == 200
+        assert (await shown.told("fire-callback", named, **AS_OPERATOR))[0] == 200
         await events.until("callbacks", lambda told: told["callbacks"][0]["fired"] == 1)
-        assert (await shown.told("cancel-callback", named, **WITH_KEY))[0] == 200
+        assert (await shown.told("cancel-callback", named, **AS_OPERATOR))[0] == 200
         await events.until("callbacks", lambda told: told["callbacks"][0]["cancelled"])
-        assert (await shown.told("cancel-callback", named, **WITH_KEY))[0] == 409
+        assert (await shown.told("cancel-callback", named, **AS_OPERATOR))[0] == 409
         gone = {"server": "none", "callback": 1}
-        assert (await shown.told("cancel-callback", gone, **WITH_KEY))[0] == 404
+        assert (await shown.told("cancel-callback", gone, **AS_OPERATOR))[0] == 404
 
 
 def names(told: dict[str, Any]) -> set[str]:
@@ -415,23 +487,23 @@ async def test_a_client_is_disconnected(shown: Dashboard) -> None:
     params: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
     params["clientInfo"] = {"name": "visitor", "version": "3"}
     hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         headers = {"X-API-Key": KEY, "Accept": "application/json, text/event-stream"}
         await shown.client.post(f"{shown.url}/mcp/shop", json=hello, headers=headers)
         seen = await events.until(
             "clients", lambda told: any(one["name"] == "visitor 3" for one in told["clients"])
         )
         number = next(one["connection"] for one in seen["clients"] if one["name"] == "visitor 3")
-        assert (await shown.told("disconnect", {"connection": number}, **WITH_KEY))[0] == 200
+        assert (await shown.told("disconnect", {"connection": number}, **AS_OPERATOR))[0] == 200
         told = await events.until("clients", lambda told: any(one["left"] for one in told["clients"]))
         assert [one["name"] for one in told["clients"] if one["left"]] == ["visitor 3"]
         assert told["count"] == 0
-        assert (await shown.told("disconnect", {"connection": number}, **WITH_KEY))[0] == 404
+        assert (await shown.told("disconnect", {"connection": number}, **AS_OPERATOR))[0] == 404
 
 
 async def test_what_is_copied_for_a_client_holds_no_key(shown: Dashboard) -> None:
     for client in ("curl", "claude-code", "claude-desktop", "cursor", "vscode"):
-        answer = await shown.get(f"/dashboard/config?server=shop&client={client}", **WITH_KEY)
+        answer = await shown.get(f"/dashboard/config?server=shop&client={client}", **AS_OPERATOR)
         text = (await answer.json())["text"]
         assert "shop" in text and KEY not in text
         assert answer.headers["Cache-Control"] == "no-store"
@@ -442,10 +514,10 @@ async def test_an_exchange_is_shown_with_its_secrets_masked(shown: Dashboard) ->
     body["params"] = {"name": "hush", "arguments": {"word": "open-sesame"}}
     async with shown.client.post(f"{shown.url}/mcp/shop", json=body, headers={"X-API-Key": KEY}) as mcp:
         assert mcp.status == 200
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         told = await events.until("traffic", has_row("hush"))
         number = next(row["n"] for row in told["rows"] if row["name"] == "hush")
-        text = await (await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)).text()
+        text = await (await shown.get(f"/dashboard/exchange?number={number}", **AS_OPERATOR)).text()
         assert "open-sesame" not in text and KEY not in text
         assert "tools/call" in text and "X-API-Key" in text and "taken" in text
 
@@ -465,7 +537,7 @@ async def test_what_no_json_can_say_keeps_nothing_from_being_shown(shown: Dashbo
     odd = b"User-Agent: x\xff\xed\xa0\x80\r\nX-Odd: \xf0\xff\r\n"
     head = b"POST /mcp/shop HTTP/1.1\r\nHost: %b\r\nX-API-Key: %b\r\n" + odd
     host, _, port = place.partition(":")
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         for body in ODD:
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(head % (place.encode(), KEY.encode()))
@@ -478,7 +550,7 @@ async def test_what_no_json_can_say_keeps_nothing_from_being_shown(shown: Dashbo
         assert count >= len(ODD)
         told = await events.until("traffic", lambda told: told["total"] >= len(ODD) and not told["behind"])
         for number in told["lines"]:
-            answer = await shown.get(f"/dashboard/exchange?number={number}", **WITH_KEY)
+            answer = await shown.get(f"/dashboard/exchange?number={number}", **AS_OPERATOR)
             assert answer.status == 200, await answer.text()
         await shown.called("echo", text="still")
         await events.until("traffic", has_row("echo"))
@@ -487,7 +559,7 @@ async def test_what_no_json_can_say_keeps_nothing_from_being_shown(shown: Dashbo
 async def test_a_page_too_many_closes_the_oldest(shown: Dashboard) -> None:
     async with AsyncExitStack() as stack:
         opened = stack.enter_async_context
-        pages = [await opened(shown.events(**WITH_KEY)) for _ in range(MAX_PAGES + 1)]
+        pages = [await opened(shown.events(**AS_OPERATOR)) for _ in range(MAX_PAGES + 1)]
         closed = await pages[0].until("closed")
         assert closed == {"pages": MAX_PAGES} and await pages[0].next() is None
         await shown.called("echo", text="still seen")
@@ -498,7 +570,7 @@ async def test_a_page_too_many_closes_the_oldest(shown: Dashboard) -> None:
 async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
     shown: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with shown.events(**WITH_KEY) as events:
+    async with shown.events(**AS_OPERATOR) as events:
         await events.until("traffic")
         monkeypatch.setattr("mcpdesk.transports.http.dashboard.page_updates.MAX_UNREAD", -1)
         await shown.called("echo", text="unseen")
@@ -522,7 +594,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
 
 async def test_a_stopping_core_ends_its_pages(tmp_path: Path) -> None:
     async with dashboard(tmp_path) as shown:
-        answer = await shown.get("/dashboard/events", **WITH_KEY)
+        answer = await shown.get("/dashboard/events", **AS_OPERATOR)
         reading = asyncio.create_task(answer.read())
         host = shown.desk.host
         assert host.http is not None
@@ -532,73 +604,9 @@ async def test_a_stopping_core_ends_its_pages(tmp_path: Path) -> None:
             assert b"event: hello" in await reading
 
 
-async def test_where_no_key_is_due_the_page_needs_none(tmp_path: Path) -> None:
-    async with dashboard(tmp_path, key="") as shown:
-        session = await (await shown.get("/dashboard/session")).json()
-        assert session["signed_in"] and not session["due"]
-        async with shown.events() as events:
-            await events.until("traffic")
-        assert (await shown.post("decline", {"question": 1}, Origin="http://evil.example")).status == 403
-        assert (await shown.post("decline", {"question": 1}, Origin="")).status == 403
-        assert (await shown.post("decline", {"question": 1})).status == 404
-
-
-async def test_a_token_opens_it_where_tokens_are_asked_for_and_as_long_as_it_counts(shown: Dashboard) -> None:
-    host = shown.desk.host
-    (endpoint,) = host.by_name.values()
-    endpoint.server.access = checking()
-    name, text = next(iter(good_headers().items()))
-    assert (await shown.get(CONFIG, **{name: text})).status == 401, "the key is due, too"
-    host.rules = replace(host.rules, api_key="")
-    refused = await shown.get(CONFIG)
-    assert (refused.status, await refused.json()) == (401, {"error": "Unauthorized: missing JWT"})
-    assert (await shown.told("sign-in", **{name: "Bearer wrong"}))[0] == 401
-    assert (await shown.get(CONFIG, **{name: text})).status == 200
-    session = await (await shown.get("/dashboard/session")).json()
-    assert session["due"] and not session["signed_in"]
-    answer = await shown.post("sign-in", **{name: text})
-    cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
-    assert answer.status == 204 and text.rpartition(" ")[2] not in cookie
-    session = await (await shown.get("/dashboard/session", Cookie=cookie)).json()
-    assert session["signed_in"]
-    assert (await shown.get(CONFIG, Cookie=cookie)).status == 200
-
-
-async def test_what_callers_with_tokens_get_is_not_for_everybody_though_anybody_may_call(
-    tmp_path: Path,
-) -> None:
-    async with dashboard(tmp_path, key="") as shown:
-        (endpoint,) = shown.desk.host.by_name.values()
-        endpoint.server.access = checking(requires_token=False)
-        for path in PRIVATE:
-            assert (await shown.get(f"/dashboard/{path}")).status == 401, path
-        for name in (*ACTS, "watch", "sign-in"):
-            assert (await shown.post(name)).status == 401
-        header, text = next(iter(good_headers().items()))
-        assert (await shown.get(CONFIG, **{header: text})).status == 200
-
-
 async def test_a_core_without_a_dashboard_answers_with_text() -> None:
     async with serving() as served:
         async with served.client.get(f"{served.url}/", headers={"Accept": "text/html"}) as answer:
             assert answer.content_type == "text/plain"
         async with served.client.get(f"{served.url}/dashboard/app.js") as answer:
             assert answer.status == 404
-
-
-@pytest.mark.parametrize(
-    ("visitor", "is_welcome"),
-    [
-        (Visitor("dashboard", until=10.0, key="k", is_proven=True), True),
-        (Visitor("ada (dashboard)", key="k", is_proven=True), True),
-        (Visitor("dashboard", until=1.0, key="k", is_proven=True), False),
-        (Visitor("a key became due"), False),
-        (Visitor("signed out", word="unknown", key="k", is_proven=True), False),
-    ],
-)
-def test_a_visitor_stays_until_the_time_is_up(visitor: Visitor, is_welcome: bool) -> None:
-    async def identify(request: Any, rules: Rules) -> Principal:
-        raise NotImplementedError
-
-    sign_ins = SignIns(identify, lambda rules: bool(rules.api_key), clock=lambda: 5.0)
-    assert sign_ins.is_welcome(visitor, Rules(api_key="k")) is is_welcome

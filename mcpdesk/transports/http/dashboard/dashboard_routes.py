@@ -1,148 +1,30 @@
 """The dashboard: the page at `/`, the stream that keeps it up to date, and what can be done on it.
 
-Everything but the page itself, which holds nothing of anybody, is for who may call; what changes something,
-for the page this listener served alone.
-
-Who may see it is who may call, and a browser that signed in, by a cookie. The cookie is a random word that
-stands for a sign-in kept here. It holds no key and no token, is sent to the dashboard's own addresses alone,
-and means nothing to any other route.
+The page itself is open to all, because it contains no data. Everything else needs the operator's sign-in,
+with or without a key for callers, because it shows all traffic and answers questions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import secrets
-import time
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
-from msgspec import Struct
-from msgspec.structs import replace
 
-from mcpdesk.auth.http_origin import is_same_site
-from mcpdesk.auth.principal import Principal
-from mcpdesk.errors import DeskError, ProtocolError
-from mcpdesk.protocol import codec
-from mcpdesk.transports.base import Rules, Site
-from mcpdesk.transports.http.callers import is_caller_due
+from mcpdesk.errors import DeskError
+from mcpdesk.transports.base import Site
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH, Board
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES, DashboardPage, PageUpdates, encode
+from mcpdesk.transports.http.dashboard.sign_in import SignIn, read_json, require_own_page
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import NO_FILE, NO_JOB, download
-from mcpdesk.transports.http.request_body import read_body
-from mcpdesk.transports.http.request_guard import FOREIGN
-from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer, no_method, plain_error
+from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
 
 COOKIE = "mcpdesk-dashboard"
-LASTS_S = 24 * 3600.0
-MAX_SIGN_INS = 200
-"""Sign-ins kept; the oldest are dropped first."""
-
-
-class Visitor(Struct, frozen=True):
-    """Somebody who may see the dashboard."""
-
-    name: str
-    """The name others see: `dashboard`, or that of the token's owner."""
-    until: float | None = None
-    """Expiry, Unix time in seconds; None: it does not expire."""
-    word: str = ""
-    """The value of the cookie."""
-    key: str = ""
-    """The key used to sign in: when the key changes, the sign-in ends."""
-    is_proven: bool = False
-    """Whether a key or a token was shown."""
-
-
-class SignIns:
-    """The sign-ins of one listener.
-
-    `identify` returns who makes a request or raises `RequestRefused`; `is_due`: whether anybody must sign in.
-    """
-
-    def __init__(
-        self,
-        identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]],
-        is_due: Callable[[Rules], bool],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._identify = identify
-        self.is_due = is_due
-        self._clock = clock
-        self._signed_in: dict[str, Visitor] = {}
-
-    async def admit(self, request: web.BaseRequest, rules: Rules) -> Visitor:
-        """Return the visitor who makes a request. Raises: RequestRefused."""
-        if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
-            raise RequestRefused(plain_error(403, "this is for the dashboard's own page"))
-        if not self.is_due(rules):
-            return Visitor("dashboard")
-        visitor = self._signed_in.get(request.cookies.get(cookie_name(request), ""))
-        if visitor is not None and self.is_welcome(visitor, rules):
-            return visitor
-        return await self._identified(request, rules)
-
-    def is_welcome(self, visitor: Visitor, rules: Rules) -> bool:
-        """Whether a visitor may still see the dashboard."""
-        has_key = visitor.key == rules.api_key or not rules.api_key
-        has_time = visitor.until is None or visitor.until >= self._clock()
-        is_proven = visitor.is_proven or not self.is_due(rules)
-        is_signed_in = not visitor.word or visitor.word in self._signed_in
-        return has_key and has_time and is_proven and is_signed_in
-
-    async def sign_in(self, request: web.BaseRequest, rules: Rules) -> web.Response:
-        """Set a cookie for who sends the key or token that a call would need. Raises: RequestRefused."""
-        visitor = await self._identified(request, rules)
-        now, word = self._clock(), secrets.token_urlsafe(32)
-        until = min(now + LASTS_S, visitor.until or now + LASTS_S)
-        self._signed_in[word] = replace(visitor, until=until, word=word)
-        while len(self._signed_in) > MAX_SIGN_INS:
-            del self._signed_in[next(iter(self._signed_in))]
-        return _with_cookie(request, word, max(1, int(until - now)))
-
-    def sign_out(self, request: web.BaseRequest) -> web.Response:
-        """Make the cookie worthless."""
-        self._signed_in.pop(request.cookies.get(cookie_name(request), ""), None)
-        return _with_cookie(request, "", 0)
-
-    async def _identified(self, request: web.BaseRequest, rules: Rules) -> Visitor:
-        """The visitor for a caller; one with a token has its name and expiry."""
-        who = await self._identify(request, rules)
-        name = f"{who.name} (dashboard)" if who.kind == "token" else "dashboard"
-        return Visitor(name, who.expires, key=rules.api_key, is_proven=who.kind != "open")
-
-
-def _with_cookie(request: web.BaseRequest, word: str, lasts_s: int) -> web.Response:
-    answer = web.Response(status=204)
-    is_encrypted = request.headers.get("Origin", "").startswith("https:")
-    answer.set_cookie(
-        cookie_name(request),
-        word,
-        max_age=lasts_s,
-        path=PATH,
-        httponly=True,
-        samesite="Strict",
-        secure=is_encrypted,
-    )
-    return answer
-
-
-def cookie_name(request: web.BaseRequest) -> str:
-    """Return the name of the cookie. It contains the port, which cookies do not tell apart."""
-    port = request.headers.get("Host", "").rpartition(":")[2]
-    return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
-
-
-def is_own_page(request: web.BaseRequest) -> bool:
-    """Whether this listener's own page makes the request: browsers name the origin with every POST."""
-    return is_same_site(request.headers.get("Origin", ""), request.headers.get("Host"))
-
-
 MAX_BODY = 1 << 20
 MAX_FILTER = 2_000
 """Characters of a filter."""
@@ -222,16 +104,11 @@ def page_files() -> dict[str, PageFile]:
 class DashboardRoutes:
     """The dashboard of one listener."""
 
-    def __init__(
-        self,
-        site: Site,
-        make_board: Callable[[], Board],
-        identify: Callable[[web.BaseRequest, Rules], Awaitable[Principal]],
-    ) -> None:
+    def __init__(self, site: Site, make_board: Callable[[], Board]) -> None:
         self._site = site
         self._make_board = make_board
         self._files = page_files()
-        self._sign_ins = SignIns(identify, lambda rules: is_caller_due(site.endpoints(), rules))
+        self._sign_in = SignIn(site.operator, COOKIE, PATH)
         self._updates: PageUpdates | None = None
         self._making = asyncio.Lock()
         self._reads: dict[str, Read] = {
@@ -269,35 +146,35 @@ class DashboardRoutes:
         elif file := self._files.get(name or PAGE):
             return file.answer(request)
         elif name == "session":
-            return await self._session(request)
+            return self._session(request)
         elif is_known:
             if request.method == "HEAD" and not is_file:
                 return no_method(request, ("GET",))
-            visitor = await self._sign_ins.admit(request, self._site.rules)
+            if is_file:
+                return await self._file(request, is_file[1])
+            is_welcome = self._sign_in.admit(request)
             if name == "events":
-                return await self._events(request, visitor)
-            return await self._file(request, is_file[1]) if is_file else await self._reads[name](request)
+                return await self._events(request, is_welcome)
+            return await self._reads[name](request)
         return plain_error(404, f"the dashboard has nothing at {name[:100]!r}")
 
     async def _post(self, request: web.BaseRequest, name: str) -> web.Response:
-        if not is_own_page(request):
-            return plain_error(403, "only the dashboard's own page may do that (Origin)")
-        rules = self._site.rules
+        require_own_page(request)
         if name == "sign-in":
-            return await self._sign_ins.sign_in(request, rules)
+            return await self._sign_in.sign_in(request)
         if name == "sign-out":
-            return self._sign_ins.sign_out(request)
-        visitor = await self._sign_ins.admit(request, rules)
-        if "Content-Type" not in request.headers or head_of(request).content_type != JSON:
-            return plain_error(415, "the body must be application/json")
-        try:
-            given = codec.decode(await read_body(request, MAX_BODY))
-        except ProtocolError as error:
-            return plain_error(400, str(error))
+            return self._sign_in.sign_out(request)
+        self._sign_in.admit(request)
+        given = await read_json(request, MAX_BODY)
+        if name == "download":
+            job = given.get("job") if isinstance(given, dict) else None
+            if not isinstance(job, str):
+                return plain_error(400, "download: job must be a text")
+            return json_answer(200, encode({"ticket": self._sign_in.ticket(request, job)}))
         updates = await self._running()
         if name == "watch":
             return await self._watch(updates, given)
-        status, outcome = await updates.board.act(name, given, visitor.name)
+        status, outcome = await updates.board.act(name, given, "dashboard")
         return json_answer(status, encode(outcome))
 
     async def _running(self) -> PageUpdates:
@@ -307,22 +184,20 @@ class DashboardRoutes:
                 self._updates = PageUpdates(await asyncio.to_thread(self._make_board))
             return self._updates
 
-    async def _session(self, request: web.BaseRequest) -> web.Response:
-        """Return what the page must know before anybody signs in."""
-        rules = self._site.rules
+    def _session(self, request: web.BaseRequest) -> web.Response:
+        """Return whether the browser is signed in: the page asks before it opens the stream."""
         try:
-            is_in = bool(await self._sign_ins.admit(request, rules))
+            self._sign_in.admit(request)
         except RequestRefused:
-            is_in = False
-        due = self._sign_ins.is_due(rules)
-        return json_answer(200, encode({"signed_in": is_in, "due": due, "key_header": rules.api_key_header}))
+            return json_answer(200, b'{"signed_in":false}')
+        return json_answer(200, b'{"signed_in":true}')
 
-    async def _events(self, request: web.BaseRequest, visitor: Visitor) -> web.StreamResponse:
+    async def _events(self, request: web.BaseRequest, is_welcome: Callable[[], bool]) -> web.StreamResponse:
         updates = await self._running()
         if len(updates.pages) >= MAX_PAGES:
             updates.make_room()
         stream = EventStream(request, PRIVATE)
-        page = DashboardPage(stream, lambda: self._sign_ins.is_welcome(visitor, self._site.rules))
+        page = DashboardPage(stream, is_welcome)
         updates.add(page)
         try:
             await page.over.wait()
@@ -357,6 +232,8 @@ class DashboardRoutes:
         return json_answer(200, encode({"text": text}))
 
     async def _file(self, request: web.BaseRequest, identifier: str) -> web.StreamResponse:
+        """Send the files of a job. A link cannot send the page key, so it has a ticket instead."""
+        self._sign_in.admit_ticket(request, identifier)
         job = self._site.jobs.known(identifier)
         if job is None:
             return plain_error(404, NO_JOB)

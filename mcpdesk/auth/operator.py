@@ -1,0 +1,164 @@
+"""The operator's credential, and the browsers that signed in with it.
+
+Callers do not have this credential: their key calls tools, and neither answers questions nor shows traffic.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from mcpdesk import private_files
+from mcpdesk.auth.api_key import matches
+
+FOLDER = "operator"
+"""Folder in the state folder with one file per process, which contains the credential of that process."""
+CREDENTIAL_BYTES = 24
+SESSION_S = 24 * 3600.0
+"""Lifetime of a sign-in."""
+LINK_S = 600.0
+"""Lifetime of the word of a sign-in link."""
+MAX_SESSIONS = 200
+"""Sign-ins kept; the oldest are dropped first."""
+MAX_LINKS = 50
+
+log = logging.getLogger(__name__)
+
+
+class BrowserSession(Struct, frozen=True):
+    """One sign-in. Both words are needed: browsers send a cookie to every port of a host."""
+
+    cookie: str
+    page_key: str
+    """Kept by the page, and sent in a header or a path, never in a cookie."""
+    until: float
+    """Expiry, Unix time in seconds."""
+
+
+class Operator:
+    """The credential of one process. Safe from any thread."""
+
+    def __init__(self, configured: str = "", clock: Callable[[], float] = time.time) -> None:
+        """Without a configured credential, a random one is made."""
+        self.is_configured = bool(configured)
+        self.credential = configured or secrets.token_urlsafe(CREDENTIAL_BYTES)
+        self.file: Path | None = None
+        """Where the credential is kept; None if it is in no file."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sessions: dict[str, BrowserSession] = {}
+        self._links: dict[str, float] = {}
+        """Unused words of sign-in links, and when they expire."""
+
+    def matches(self, given: str | None) -> bool:
+        """Whether the given text is the credential; takes constant time."""
+        return matches(given, self.credential)
+
+    def link_word(self) -> str:
+        """Return a word that signs in one browser, once, within `LINK_S`."""
+        word = secrets.token_urlsafe(CREDENTIAL_BYTES)
+        with self._lock:
+            self._links[word] = self._clock() + LINK_S
+            while len(self._links) > MAX_LINKS:
+                del self._links[next(iter(self._links))]
+        return word
+
+    def sign_in(self, given: str) -> BrowserSession | None:
+        """Sign in a browser with the credential or the word of a link; None for any other text."""
+        if not self.matches(given) and not self._use_link(given):
+            return None
+        until = self._clock() + SESSION_S
+        session = BrowserSession(secrets.token_urlsafe(32), secrets.token_urlsafe(32), until)
+        with self._lock:
+            self._sessions[session.cookie] = session
+            while len(self._sessions) > MAX_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+        return session
+
+    def find(self, cookie: str, page_key: str) -> BrowserSession | None:
+        """Return the session with this cookie and this page key; None if it does not exist or expired."""
+        session = self._sessions.get(cookie)
+        is_valid = session is not None and matches(page_key, session.page_key) and self.is_valid(session)
+        return session if is_valid else None
+
+    def now(self) -> float:
+        """Return Unix time in seconds, as sessions expire by it."""
+        return self._clock()
+
+    def is_valid(self, session: BrowserSession) -> bool:
+        """Whether a session was neither ended nor expired."""
+        return session.cookie in self._sessions and self._clock() <= session.until
+
+    def ticket(self, session: BrowserSession, purpose: str) -> str:
+        """Return a word for a link, which cannot send the page key: it counts for one purpose only."""
+        return hmac.new(session.page_key.encode(), purpose.encode(), "sha256").hexdigest()
+
+    def accepts_ticket(self, cookie: str, ticket: str, purpose: str) -> bool:
+        """Whether a ticket belongs to the session with this cookie and to this purpose."""
+        session = self._sessions.get(cookie)
+        if session is None or not self.is_valid(session):
+            return False
+        return matches(ticket, self.ticket(session, purpose))
+
+    def sign_out(self, session: BrowserSession) -> None:
+        """End one session."""
+        with self._lock:
+            self._sessions.pop(session.cookie, None)
+
+    def revoke_all(self) -> int:
+        """End all sessions, and void all links that were not used; returns the number of sessions ended."""
+        with self._lock:
+            ended = sum(self._clock() <= each.until for each in self._sessions.values())
+            self._sessions.clear()
+            self._links.clear()
+        return ended
+
+    def _use_link(self, word: str) -> bool:
+        with self._lock:
+            return self._links.pop(word, 0.0) >= self._clock()
+
+
+@contextmanager
+def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
+    """Keep a random credential in a file that only this user can read while the block runs.
+
+    Gives the path of the file; None for a configured credential, and if the file cannot be written.
+    """
+    if operator.is_configured:
+        yield None
+        return
+    path = state / FOLDER / str(os.getpid())
+    try:
+        _sweep(path.parent)
+        path.unlink(missing_ok=True)
+        descriptor = private_files.create(path)
+    except OSError as error:
+        log.warning("the operator's key is not kept in a file: %s (%s)", error.strerror, path)
+        yield None
+        return
+    try:
+        private_files.hold(descriptor)
+        os.write(descriptor, f"{operator.credential}\n".encode())
+        operator.file = path
+        yield path
+    finally:
+        operator.file = None
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _sweep(folder: Path) -> None:
+    """Delete the files of processes that were killed."""
+    with suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if not private_files.is_held(path):
+                path.unlink(missing_ok=True)

@@ -1,0 +1,130 @@
+"""Sign-in of the operator's browser: the same for the dashboard and the desk in a browser.
+
+A browser sends a cookie to every port of a host, so another server on this machine can receive it. The cookie
+counts only together with a second word, the page key. The page receives it once, keeps it for its tab, and
+sends it in a header or in the path of a WebSocket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from mcpdesk.auth.http_origin import is_same_site
+from mcpdesk.auth.operator import BrowserSession, Operator
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.transports.http.request_body import read_body
+from mcpdesk.transports.http.request_guard import FOREIGN
+from mcpdesk.transports.http.request_head import head_of
+from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer, plain_error
+
+OPERATOR_HEADER = "X-Operator-Key"
+"""Header with the credential itself, for programs."""
+PAGE_HEADER = "X-Mcpdesk-Page"
+"""Header with the page key of a browser."""
+MAX_BODY = 10_000
+"""Bytes of a sign-in."""
+NOT_SIGNED_IN = "Unauthorized: sign in as the operator"
+HINT = (
+    "the desk gives a sign-in link (W); `mcpdesk serve` says on stderr which file contains the operator's key"
+)
+
+
+class SignIn:
+    """The sign-ins of the pages of one listener."""
+
+    def __init__(self, operator: Operator, cookie: str, path: str) -> None:
+        """`cookie` is the name of the cookie without the port, `path` the only path it is sent to."""
+        self.operator = operator
+        self._cookie = cookie
+        self._path = path
+
+    def admit(self, request: web.BaseRequest, page_key: str = "") -> Callable[[], bool]:
+        """Return a function that says whether the operator who sent this request is still signed in.
+
+        `page_key` is the one in the path, if it is not in a header. Raises: RequestRefused.
+        """
+        refuse_other_sites(request)
+        if OPERATOR_HEADER in request.headers:
+            if self.operator.matches(request.headers[OPERATOR_HEADER]):
+                return lambda: True
+        elif session := self.session(request, page_key):
+            return lambda: self.operator.is_valid(session)
+        raise RequestRefused(plain_error(401, NOT_SIGNED_IN, hint=HINT))
+
+    def session(self, request: web.BaseRequest, page_key: str = "") -> BrowserSession | None:
+        """Return the session of the browser that sent a request, or None."""
+        cookie = request.cookies.get(self.cookie_name(request), "")
+        return self.operator.find(cookie, page_key or request.headers.get(PAGE_HEADER, ""))
+
+    def ticket(self, request: web.BaseRequest, purpose: str) -> str:
+        """Return the ticket of the browser that sent a request; empty if it is a program."""
+        session = self.session(request)
+        return "" if session is None else self.operator.ticket(session, purpose)
+
+    def admit_ticket(self, request: web.BaseRequest, purpose: str) -> None:
+        """Let a link with a ticket through, besides what `admit` does. Raises: RequestRefused."""
+        cookie = request.cookies.get(self.cookie_name(request), "")
+        if self.operator.accepts_ticket(cookie, request.query.get("ticket", ""), purpose):
+            refuse_other_sites(request)
+        else:
+            self.admit(request)
+
+    async def sign_in(self, request: web.BaseRequest) -> web.Response:
+        """Start a session for the browser that sends `{"word": ...}`. Raises: RequestRefused."""
+        given = await read_json(request, MAX_BODY)
+        word = given.get("word") if isinstance(given, dict) else None
+        session = self.operator.sign_in(word) if isinstance(word, str) else None
+        if session is None:
+            raise RequestRefused(plain_error(401, "That is not the operator's key, or the link was used."))
+        answer = json_answer(200, codec.encode({"page_key": session.page_key}))
+        self._set_cookie(request, answer, session.cookie, int(session.until - self.operator.now()))
+        return answer
+
+    def sign_out(self, request: web.BaseRequest) -> web.Response:
+        """End the session of the browser that sent a request."""
+        if session := self.session(request):
+            self.operator.sign_out(session)
+        answer = web.Response(status=204)
+        self._set_cookie(request, answer, "", 0)
+        return answer
+
+    def cookie_name(self, request: web.BaseRequest) -> str:
+        """Return the name of the cookie. It contains the port, so that two desks do not overwrite it."""
+        port = request.headers.get("Host", "").rpartition(":")[2]
+        return f"{self._cookie}-{port}" if port.isdecimal() else self._cookie
+
+    def _set_cookie(self, request: web.BaseRequest, answer: web.Response, value: str, max_age: int) -> None:
+        answer.set_cookie(
+            self.cookie_name(request),
+            value,
+            max_age=max_age,
+            path=self._path,
+            httponly=True,
+            samesite="Strict",
+            secure=request.headers.get("Origin", "").startswith("https:"),
+        )
+
+
+def refuse_other_sites(request: web.BaseRequest) -> None:
+    """Raises: RequestRefused for a request that another site's page caused."""
+    if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
+        raise RequestRefused(plain_error(403, "this is for the listener's own page"))
+
+
+def require_own_page(request: web.BaseRequest) -> None:
+    """Raises: RequestRefused unless this listener's page sent the request, as its `Origin` says."""
+    if not is_same_site(request.headers.get("Origin", ""), request.headers.get("Host")):
+        raise RequestRefused(plain_error(403, "only the listener's own page may do that (Origin)"))
+
+
+async def read_json(request: web.BaseRequest, limit: int) -> object:
+    """Return the decoded body. Raises: RequestRefused for anything but JSON of at most `limit` bytes."""
+    if "Content-Type" not in request.headers or head_of(request).content_type != JSON:
+        raise RequestRefused(plain_error(415, "the body must be application/json"))
+    try:
+        return codec.decode(await read_body(request, limit))
+    except ProtocolError as error:
+        raise RequestRefused(plain_error(400, str(error))) from None
