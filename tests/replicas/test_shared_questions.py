@@ -158,8 +158,9 @@ async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> 
 @pytest.fixture
 async def cluster(tmp_path: Path, shared_engine: EngineServer) -> AsyncIterator[ReplicaCluster]:
     folder = folder_at(tmp_path)
-    settings = {"MCPDESK_NO_AUTH": "true", "MCPDESK_OPERATOR_KEY": OPERATOR_KEY}
-    async with replica_cluster(2, [folder], shared_engine, tmp_path, **settings) as made:
+    async with replica_cluster(
+        2, [folder], shared_engine, tmp_path, MCPDESK_NO_AUTH="true", MCPDESK_OPERATOR_KEY=OPERATOR_KEY
+    ) as made:
         yield made
 
 
