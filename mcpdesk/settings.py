@@ -197,7 +197,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("operator_key", SettingKind.SECRET, "", ("MCPDESK_OPERATOR_KEY",),
             "Signs in the operator on the dashboard and on `--web` pages. Without it a random one is made at "
             "each start, and kept in the folder `operator` of the state folder. Callers do not need it.",
-            pattern=r"[!-~]+", allowed="visible ASCII characters", from_folder=False),
+            pattern=r"[!-~]+", allowed="visible ASCII characters"),
     Setting("request_state_secret", SettingKind.SECRET, "", ("MCPDESK_REQUEST_STATE_SECRET",),
             "Signs requestState: the same on several machines, each goes on with what another asked. The "
             "first of several signs, all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",

@@ -6,11 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from mcpdesk.auth.operator import FOLDER, LINK_S, MAX_LINKS, MAX_SESSIONS, SESSION_S, Operator, kept_in
-from mcpdesk.errors import DeskUserError
-from mcpdesk.settings import BY_NAME, SettingKind, Settings, resolve
+from mcpdesk.settings import BY_NAME, FolderMay, SettingKind, resolve
 
 
 class Clock:
@@ -106,13 +103,12 @@ def test_a_state_folder_that_cannot_be_written_costs_only_the_file(tmp_path: Pat
 
 
 def test_the_setting_is_a_secret_that_no_folder_sets(tmp_path: Path) -> None:
-    assert BY_NAME["operator_key"].kind is SettingKind.SECRET and not BY_NAME["operator_key"].from_folder
-    environment = {"MCPDESK_OPERATOR_KEY": "mine", "MCPDESK_STATE_DIR": str(tmp_path)}
-    settings: Settings = resolve({}, environment).settings
-    assert settings.operator_key == "mine"
+    row = BY_NAME["operator_key"]
+    assert row.kind is SettingKind.SECRET and row.folder is FolderMay.NOT
+    environment = {"MCPDESK_STATE_DIR": str(tmp_path)}
     env_file = tmp_path / "mcpdesk-env.txt"
     env_file.write_text("MCPDESK_OPERATOR_KEY=theirs\n")
-    with pytest.raises(DeskUserError, match="operator_key"):
-        resolve({}, environment, env_file)
-    with pytest.raises(DeskUserError, match="operator_key"):
-        resolve({}, environment, None, {"operator_key": "theirs"})
+    resolved = resolve({}, environment, env_file, {"operator_key": "theirs"})
+    assert resolved.settings.operator_key == ""
+    configured = resolve({}, environment | {"MCPDESK_OPERATOR_KEY": "mine"}, env_file)
+    assert configured.settings.operator_key == "mine"

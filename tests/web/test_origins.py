@@ -11,11 +11,8 @@ import pytest
 from aiohttp import web
 
 from mcpdesk.transports.base import Rules
-<<<<<<< HEAD
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
-=======
 from tests.support.dashboard import dashboard
->>>>>>> a3a38683 (dashboard: require the operator's own sign-in)
 from tests.support.site import Served, serving
 from tests.web.browsing import chromium, needs_browser, surfing
 
