@@ -172,6 +172,7 @@ class Settings(Struct, frozen=True):
     """`NAME=VALUE`, with commas between them."""
     otel_metrics_ms: int
     otel_traces_percent: int
+    trust: bool
     state_dir: Path
 
 
@@ -342,6 +343,8 @@ SETTINGS: tuple[Setting, ...] = (
             "How often metrics are sent; traces go once a second.", least=100),
     Setting("otel_traces_percent", SettingKind.INTEGER, 100, ("MCPDESK_OTEL_TRACES_PERCENT",),
             "The share of traces that is sent; of those a caller began, the caller decides.", most=100),
+    Setting("trust", SettingKind.SWITCH, False, ("MCPDESK_TRUST",),
+            "Use every configuration file that is named without asking whether its content is trusted."),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
             "Where captures, the key and histories are kept."),
 )  # fmt: skip

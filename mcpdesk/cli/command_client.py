@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
-from mcpdesk.cli.reach import ProgramLines, ask_input, can_ask, transport_to, with_hint
+from mcpdesk.cli.reach import ProgramLines, agreement, ask_input, can_ask, transport_to, with_hint
 from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.client.hints import NO_PROTOCOL
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
@@ -74,7 +74,7 @@ def client(
 
     Raises: DeskError when it cannot be hosted, started or reached.
     """
-    found = find_target(target, os.environ, ask_input, reach.packages)
+    found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(found, FolderTarget):
         return _remote(found, reach, watches, connect_s)
     from mcpdesk.cli.core_process import require_unix

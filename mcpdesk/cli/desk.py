@@ -18,16 +18,11 @@ from msgspec.structs import replace
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
-from mcpdesk.cli.core_process import (
-    StopRequests,
-    capture_output,
-    give_dashboard,
-    require_unix,
-)
-from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
+from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
+from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
-from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.reach import agreement, reach_options
 from mcpdesk.cli.taps import RunningTap, print_taps, running_taps, tap_of
 from mcpdesk.client.targets import program_name
 from mcpdesk.errors import DeskUserError
@@ -86,7 +81,11 @@ def desk_command(
     from mcpdesk import paths
 
     require_unix("The desk")
-    found = desk_targets(targets, reach) if targets else DeskTargets((paths.sample_servers() / "desk",))
+    found = (
+        desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
+        if targets
+        else DeskTargets((paths.sample_servers() / "desk",))
+    )
     flags = given_flags(values)
     from mcpdesk.hosting.host_plan import plan_for
 
@@ -222,7 +221,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     from mcpdesk.tui.app import DeskApp
 
     host = Host(replace(plan, draws_first=True))
-    host.read_targets = typed_targets
+    host.read_targets, host.read_untrusted = typed_targets, untrusted_file
     give_dashboard(host)
     with capture_output(host, "screen") as claimed, kept_in(host.state_dir, host.operator):
         core = CoreThread(host)

@@ -13,7 +13,7 @@ import click
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.reach import ask_input, reach_options
-from mcpdesk.client.config_files import InputVariable, is_config_file
+from mcpdesk.client.config_files import ConfigFile, InputVariable, is_config_file
 from mcpdesk.client.targets import (
     CommandTarget,
     FolderTarget,
@@ -26,7 +26,9 @@ from mcpdesk.client.targets import (
     plain_name,
     program_name,
 )
+from mcpdesk.client.trust import Agree, TrustStore, UntrustedFile, UntrustedFileError, untrusted
 from mcpdesk.errors import DeskUserError
+from mcpdesk.settings import Settings
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 
@@ -40,14 +42,26 @@ class DeskTargets(NamedTuple):
     upstreams: tuple[UpstreamPlan, ...] = ()
 
 
-def typed_targets(text: str, taken: Collection[str]) -> DeskTargets:
+class _Typing(NamedTuple):
+    """Circumstances of a text that is typed at the desk."""
+
+    taken: Collection[str]
+    settings: Settings
+    agreed: str
+
+
+def typed_targets(text: str, taken: Collection[str], settings: Settings, agreed: str = "") -> DeskTargets:
     """What a person types at the desk: the same words as on the command line, options included.
 
-    `taken` are the names of servers there. Raises: DeskUserError for what cannot be put on the desk.
+    `taken` are the names of servers there, `settings` those of the core, `agreed` is the SHA-256 of a
+    configuration file whose content the person agreed to.
+
+    Raises: UntrustedFileError for another content; DeskUserError for what cannot be put on the desk.
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
-        found: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=taken)
+        given = _Typing(taken, settings, agreed)
+        found: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=given)
     except click.ClickException as error:
         raise DeskUserError(error.format_message()) from None
     return found
@@ -57,10 +71,31 @@ def typed_targets(text: str, taken: Collection[str]) -> DeskTargets:
 @click.argument("targets", nargs=-1)
 @reach_options
 @click.pass_obj
-def _typed(taken: Collection[str], targets: tuple[str, ...], reach: Reach) -> DeskTargets:
+def _typed(given: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTargets:
     if not targets:
         raise DeskUserError("A folder, a URL, a file or `-- COMMAND ARGS` is missing.")
-    return desk_targets(targets, reach, taken, _refuse_input)
+
+    def agree(config: ConfigFile) -> None:
+        store = TrustStore(given.settings.state_dir)
+        is_agreed = reach.trusts_files or given.settings.trust
+        if is_agreed or store.is_trusted(config.path, config.sha256):
+            return
+        if config.sha256 != given.agreed:
+            raise UntrustedFileError(untrusted(config))
+        store.trust(config.path, config.sha256)
+
+    return desk_targets(targets, reach, given.taken, _refuse_input, agree=agree)
+
+
+def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:
+    """The file in a text typed at the desk whose content the person has to agree to first."""
+    try:
+        typed_targets(text, (), settings)
+    except UntrustedFileError as error:
+        return error.file
+    except DeskUserError:
+        return None  # reported when it is added
+    return None
 
 
 def _refuse_input(variable: InputVariable) -> str:
@@ -88,16 +123,22 @@ def _words(text: str) -> list[str]:
 
 
 def desk_targets(
-    texts: Sequence[str], reach: Reach, others: Collection[str] = (), ask: AskInput = ask_input
+    texts: Sequence[str],
+    reach: Reach,
+    others: Collection[str] = (),
+    ask: AskInput = ask_input,
+    *,
+    agree: Agree,
 ) -> DeskTargets:
     """What texts name: every server of a configuration file, one for anything else.
 
-    `others` are names that servers have already; `ask` gives the inputs of a configuration file.
+    `others` are names that servers have already; `ask` gives the inputs of a configuration file, and `agree`
+    is called with it before anything of it is used.
     Raises: DeskUserError for what cannot be put on the desk.
     """
     folders: list[Path] = []
     upstreams: list[UpstreamPlan] = []
-    for name, target in (pair for text in texts for pair in _named(text, reach, ask)):
+    for name, target in (pair for text in texts for pair in _named(text, reach, ask, agree)):
         if isinstance(target, FolderTarget):
             folders.append(target.path)
             continue
@@ -111,11 +152,13 @@ def desk_targets(
     return DeskTargets(tuple(folders), tuple(upstreams))
 
 
-def _named(text: str, reach: Reach, ask: AskInput) -> Iterator[tuple[str, Target | RemoteTarget]]:
+def _named(
+    text: str, reach: Reach, ask: AskInput, agree: Agree
+) -> Iterator[tuple[str, Target | RemoteTarget]]:
     if is_config_file(text):
-        yield from configured_targets(Path(text).expanduser(), os.environ, ask)
+        yield from configured_targets(Path(text).expanduser(), os.environ, ask, agree)
         return
-    target = find_target(text, os.environ, ask, reach.packages)
+    target = find_target(text, os.environ, ask, agree, reach.packages)
     if isinstance(target, FolderTarget):
         target = FolderTarget(server_folder(text))
     name = server_name(text, target)

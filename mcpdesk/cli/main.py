@@ -36,6 +36,7 @@ COMMANDS = {
     "logout": "login",
     "wrap": "wrap",
     "unwrap": "wrap",
+    "trust": "wrap",
     "new": "folders",
     "check": "check",
     "test": "trials",

@@ -47,7 +47,8 @@ METAVARS = {
 def setting_options(function: Command) -> Command:
     """Give a command a flag for every setting that is no secret, and `--http`."""
     for setting in reversed(SETTINGS):
-        if setting.kind is not SettingKind.SECRET:
+        # `reach_options` has --trust, also for commands without other settings.
+        if setting.kind is not SettingKind.SECRET and setting.name != "trust":
             function = _option(setting)(function)
     return click.option("--http", metavar="HOST:PORT", help="Short for --host and --port.")(function)
 

@@ -31,8 +31,9 @@ from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
 if TYPE_CHECKING:
-    from mcpdesk.client.config_files import InputVariable
+    from mcpdesk.client.config_files import ConfigFile, InputVariable
     from mcpdesk.client.transport import ClientTransport
+    from mcpdesk.client.trust import Agree, UntrustedFile
     from mcpdesk.settings import Settings
 
 ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
@@ -61,6 +62,9 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--with", "packages", multiple=True, metavar="PACKAGE", help="For a Python file: it needs this."
     )
+    @click.option(
+        "--trust", is_flag=True, help="Use a configuration file that is named, without being asked."
+    )
     @wraps(function)
     def reached(*given: Any, **values: Any) -> Any:
         reach = given_reach(values)
@@ -74,7 +78,7 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 REACH_OPTIONS = frozenset(
-    {"mode", "token_env", "key_env", "headers", "revision", "era", "packages", "account"}
+    {"mode", "token_env", "key_env", "headers", "revision", "era", "packages", "account", "trust"}
 )
 
 
@@ -88,6 +92,7 @@ def given_reach(values: Mapping[str, Any]) -> Reach:
         values.get("revision") or ERAS.get(values.get("era") or "", ""),
         tuple(values.get("packages") or ()),
         account_name(values.get("account") or ""),
+        bool(values.get("trust")),
     )
 
 
@@ -177,6 +182,38 @@ def ask_input(variable: InputVariable) -> str:
         err=True,
     )
     return answer
+
+
+def agreement(reach: Reach, state: object = None) -> Agree:
+    """Return what asks the person at the terminal before the content of a file is used for the first time.
+
+    `state` is the value of --state-dir, or None. The result raises: DeskUserError unless the person agrees.
+    """
+
+    def agree(config: ConfigFile) -> None:
+        from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
+        from mcpdesk.settings import resolve
+
+        settings = resolve({"state_dir": state}, os.environ).settings
+        store = TrustStore(settings.state_dir)
+        if reach.trusts_files or settings.trust or store.is_trusted(config.path, config.sha256):
+            return
+        file = untrusted(config)
+        if not can_ask():
+            raise UntrustedFileError(file)
+        print_untrusted(file)
+        if not click.confirm("Do you trust this content?", default=False, err=True):
+            raise DeskUserError(f"{file.path} is not trusted: nothing was started.")
+        store.trust(config.path, config.sha256)
+
+    return agree
+
+
+def print_untrusted(file: UntrustedFile) -> None:
+    """Write to stderr what a file would start, reach and read."""
+    print_message(f"{file.path} names servers that you did not type. With your rights and environment:")
+    for line in file.lines:
+        print_message(f"  {clean(line, newlines=False)}")
 
 
 def can_ask(stdin_fd: int = 0) -> bool:

@@ -25,9 +25,9 @@ from mcpdesk.cli.core_process import (
     give_dashboard,
     require_unix,
 )
-from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
+from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, server_folder, setting_options
-from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.reach import agreement, reach_options
 from mcpdesk.settings import USUAL_WEB_PLACE
 from mcpdesk.upstream.target_transport import Reach
 
@@ -99,7 +99,7 @@ def serve_command(
     require_unix("`mcpdesk serve`")
     if not targets and mock is None:
         raise click.UsageError("Missing argument 'TARGET...'.")
-    found = desk_targets(targets, reach)
+    found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
     if mock is not None:
         found = _with_mock(found, mock, server)
     from mcpdesk.hosting.host_plan import plan_for
@@ -168,7 +168,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     from mcpdesk.hosting.host import Host
 
     host = Host(plan)
-    host.read_targets = typed_targets
+    host.read_targets, host.read_untrusted = typed_targets, untrusted_file
     give_dashboard(host)
     with ExitStack() as last, capture_output(host, "serve"), kept_in(host.state_dir, host.operator):
         host.load()

@@ -31,7 +31,7 @@ from mcpdesk.cli.printing import (
     report,
     write_report,
 )
-from mcpdesk.cli.reach import ask_input, reach_options, with_hint
+from mcpdesk.cli.reach import agreement, ask_input, reach_options, with_hint
 from mcpdesk.cli.requests import fitted, parse_arguments
 from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
 from mcpdesk.client.transport import excerpt
@@ -208,7 +208,7 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
                 raise DeskUserError("Over stdio nobody sends a token.", "--over memory and http do.")
             found: RemoteTarget | FolderTarget = stdio_target(server_folder(target), Path(state), reach.mode)
         else:
-            found = find_target(target, os.environ, ask_input, reach.packages)
+            found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
         assert not isinstance(found, FolderTarget)
         settings, lines = resolve({}, os.environ).settings, list[str]()
         events = ProgramEvents(lines.append, lambda line: lines.append(f"(stdout) {excerpt(line)}"))

@@ -1,19 +1,23 @@
-"""`mcpdesk wrap CLIENT` and `unwrap CLIENT`: the tap in front of the servers of a client, and out again."""
+"""Commands about a client's configuration file: `wrap` and `unwrap` for the tap in it, and `trust`."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 import click
 
 from mcpdesk import private_files
 from mcpdesk.cli.core_process import require_unix
-from mcpdesk.cli.printing import print_message, print_text
+from mcpdesk.cli.printing import aligned, print_message, print_text
+from mcpdesk.cli.reach import can_ask, print_untrusted
 from mcpdesk.client.config_edits import server_names, unwrapped, wrapped
-from mcpdesk.client.config_files import parsed, read_text
+from mcpdesk.client.config_files import parsed, read_config, read_text, sha256_of
+from mcpdesk.client.trust import TrustStore, untrusted
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
 
@@ -30,6 +34,13 @@ UNWRAP_EXAMPLES = """\b
 Examples:
   mcpdesk unwrap claude-desktop
   mcpdesk unwrap .mcp.json
+"""
+TRUST_EXAMPLES = """\b
+Examples:
+  mcpdesk trust .mcp.json
+  mcpdesk trust cursor --yes
+  mcpdesk trust --list
+  mcpdesk trust --forget .mcp.json
 """
 NAMES = "claude-desktop, cursor, vscode, claude-code"
 
@@ -55,7 +66,7 @@ def wrap_command(client: str, names: tuple[str, ...]) -> None:
         original = _original(path, text)
         kept = _backup(path, edited.text)
         _write(kept, original, 0o600)
-        _write(path, edited.text, stat.S_IMODE(path.stat().st_mode))
+        _replace(path, text, edited.text)
         for other in kept.parent.glob(f"{_key(path)}-*"):
             if other != kept:
                 other.unlink(missing_ok=True)
@@ -81,9 +92,83 @@ def unwrap_command(client: str) -> None:
     if not changed:
         print_text(f"{path} is not wrapped: there is no tap in it.")
         return
-    _write(path, _original(path, text), stat.S_IMODE(path.stat().st_mode))
+    _replace(path, text, _original(path, text))
     print_text(f"{path}: the tap is taken out, it was in front of {', '.join(changed)}.")
     print_message("Restart the client.")
+
+
+@click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Agree to what a configuration file names.")
+@click.argument("file", required=False)
+@click.option("--yes", is_flag=True, help="Agree without being asked.")
+@click.option("--list", "lists", is_flag=True, help="List the contents that you agreed to.")
+@click.option("--forget", metavar="FILE", help="Forget that you agreed to contents of this file.")
+def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) -> None:
+    """Show what FILE would start, reach and read, and ask whether you agree to it.
+
+    FILE may be a client, as in `mcpdesk wrap`. A file that names servers you did not type is used once you
+    agreed to its content. When that changes, you are asked again. Nothing is started here.
+    """
+    from mcpdesk.settings import resolve
+
+    if [file is not None, lists, forget is not None].count(True) != 1:
+        raise click.UsageError("Name a FILE, or use --list, or --forget FILE.")
+    store = TrustStore(resolve({}, os.environ).settings.state_dir)
+    if lists:
+        _list_trusted(store)
+    elif forget is not None:
+        place = _place(forget)
+        if not store.forget(place):
+            raise DeskUserError(f"No content of {place} is trusted.", "See `mcpdesk trust --list`.")
+        print_text(f"{place} is not trusted any longer.")
+    elif file is not None:
+        _trust(store, _place(file), yes)
+
+
+def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
+    """Ask about the content of a file. Raises: DeskUserError without an agreement."""
+    config = read_config(path)
+    if store.is_trusted(path, config.sha256):
+        print_text(f"{path} is trusted already.")
+        return
+    print_untrusted(untrusted(config))
+    if not is_agreed:
+        if not can_ask():
+            raise DeskUserError(
+                f"{path} is not trusted: there is no terminal to ask in.", "Agree with --yes."
+            )
+        if not click.confirm("Do you trust this content?", default=False, err=True):
+            raise DeskUserError(f"{path} is not trusted.")
+    store.trust(path, config.sha256)
+    print_text(f"{path} is trusted until its content changes.")
+
+
+def _list_trusted(store: TrustStore) -> None:
+    found = store.read()
+    rows = [
+        (time.strftime("%Y-%m-%d %H:%M", time.localtime(each.agreed)), each.sha256[:12], each.path)
+        for each in found.entries
+    ]
+    print_text("\n".join(aligned([("agreed", "sha256", "file"), *rows])))
+    if found.dropped:
+        print_message(f"{found.dropped} older entries were dropped.")
+
+
+def _place(client: str) -> Path:
+    """The file of a client, or the file of that path."""
+    wanted = places(client, Path.home(), Path.cwd())
+    return next((place for place in wanted if place.is_file()), wanted[0]).resolve()
+
+
+def _replace(path: Path, before: str, after: str) -> None:
+    """Write a configuration file that we edited; where its content was trusted, the new one is.
+
+    Raises: DeskUserError when it cannot be written.
+    """
+    store = TrustStore(state_folder())
+    is_trusted = store.is_trusted(path, sha256_of(before))
+    _write(path, after, stat.S_IMODE(path.stat().st_mode))
+    if is_trusted:
+        store.trust(path, sha256_of(after))
 
 
 def places(client: str, home: Path, folder: Path) -> list[Path]:

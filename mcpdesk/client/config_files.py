@@ -5,6 +5,7 @@ Every one of them is JSON with an object of servers, by name, each a command or 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -89,6 +90,8 @@ class ConfigFile(Struct, frozen=True):
     path: Path
     servers: tuple[ConfiguredServer, ...]
     inputs: Mapping[str, InputVariable]
+    sha256: str
+    """SHA-256 of the content."""
 
     @property
     def is_of_project(self) -> bool:
@@ -118,7 +121,8 @@ def is_config_file(text: str) -> bool:
 
 def read_config(path: Path) -> ConfigFile:
     """Read a file. Raises: DeskUserError naming file, line and what is wrong."""
-    found = parsed(path, read_text(path))
+    text = read_text(path)
+    found = parsed(path, text)
     section = _section(found)
     if section is None and path.name == "mcp.json" and isinstance(found, dict) and "name" in found:
         raise DeskUserError(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
@@ -126,7 +130,12 @@ def read_config(path: Path) -> ConfigFile:
         hint = 'Write {"mcpServers": {"name": {"command": ...}}}, or "servers" as VS Code does.'
         raise DeskUserError(f"{path}: there are no servers in it.", hint)
     servers = tuple(_server(name, each) for name, each in section.items())
-    return ConfigFile(path, servers, _inputs(found))
+    return ConfigFile(path, servers, _inputs(found), sha256_of(text))
+
+
+def sha256_of(text: str) -> str:
+    """SHA-256 of the bytes of a file with this text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_text(path: Path) -> str:
@@ -212,6 +221,14 @@ def expanded(
         server.problem,
         server.remarks,
     )
+
+
+def variables(server: ConfiguredServer) -> tuple[str, ...]:
+    """Names of the variables that `expanded` would replace, sorted; those of inputs as `input:NAME`."""
+    texts = [*server.argv, server.folder, server.url, server.account]
+    texts += [*server.environment.values(), *server.headers.values()]
+    named = (found["name"].partition(":-")[0] for text in texts for found in _VARIABLE.finditer(text))
+    return tuple(sorted({name.removeprefix("env:") for name in named}))
 
 
 def _unknown(server: ConfiguredServer, variable: str, reason: str) -> DeskUserError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, ConfiguredServer, InputVariable, expanded, read_config
+from mcpdesk.client.trust import Agree
 from mcpdesk.errors import DeskUserError
 
 COMMAND = "$ "
@@ -85,9 +86,15 @@ def plain_name(name: str) -> str:
 
 
 def find_target(
-    text: str, environ: Mapping[str, str], ask: Callable[[InputVariable], str], packages: Sequence[str] = ()
+    text: str,
+    environ: Mapping[str, str],
+    ask: Callable[[InputVariable], str],
+    agree: Agree,
+    packages: Sequence[str] = (),
 ) -> Target:
     """What a text names. `ask` gives the inputs of a configuration file; `packages` a Python file needs.
+
+    `agree` is called with a configuration file before anything of it is used.
 
     Raises: DeskUserError naming what is wrong and what can be named.
     """
@@ -109,6 +116,7 @@ def find_target(
         require_capture(path)  # what is none is told as `mcpdesk open` tells it
         raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `mcpdesk open {text}`?")
     config = read_config(path)
+    agree(config)
     if not name and len(config.servers) != 1:
         names = ", ".join(each.name for each in config.servers) or "none"
         raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
@@ -117,13 +125,16 @@ def find_target(
 
 
 def configured_targets(
-    path: Path, environ: Mapping[str, str], ask: Callable[[InputVariable], str]
+    path: Path, environ: Mapping[str, str], ask: Callable[[InputVariable], str], agree: Agree
 ) -> list[tuple[str, RemoteTarget]]:
     """Every server of a configuration file, with its name; one that is broken does not keep out the others.
+
+    `agree` is called with the file before anything of it is used.
 
     Raises: DeskUserError for a file that cannot be read.
     """
     config = read_config(path)
+    agree(config)
     found: list[tuple[str, RemoteTarget]] = []
     for each in config.servers:
         try:

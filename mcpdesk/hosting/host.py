@@ -39,6 +39,7 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import Rules
 
 if TYPE_CHECKING:
+    from mcpdesk.client.trust import UntrustedFile
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
@@ -131,9 +132,11 @@ class Host:
         self._kept_jobs = KeptJobs(
             self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
         )
-        self.read_targets: Callable[[str, Collection[str]], HostTargets] | None = None
-        """What a text names, as on the command line; it gets the names that are taken, too. May read files.
-        None where nothing can be added."""
+        self.read_targets: Callable[[str, Collection[str], Settings, str], HostTargets] | None = None
+        """Reads what a text names, as on the command line; it gets the names that are taken, the settings and
+        the agreed content, too. May read files. None where nothing can be added."""
+        self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
+        """Returns the file in such a text whose content the person has to agree to first. May read files."""
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
         """What watches each folder, by server."""
@@ -307,15 +310,17 @@ class Host:
             raise DeskUserError(message, "Give one of them another name in its file.")
         return self._hosted_upstreams.load(plan)
 
-    async def add(self, text: str) -> tuple[str, ...]:
+    async def add(self, text: str, agreed: str = "") -> tuple[str, ...]:
         """Put what a text names, as on the command line, on the desk; returns the names of the servers.
+
+        `agreed` is the SHA-256 of the configuration file in it, where the person agreed to the content.
 
         Raises: DeskError for what cannot be.
         """
         if self.read_targets is None:
             raise DeskUserError("Nothing can be added here.", "Start `mcpdesk` or `mcpdesk serve` with it.")
         folders, upstreams = await asyncio.to_thread(
-            self.read_targets, text, (*self.by_name, *self.upstreams)
+            self.read_targets, text, (*self.by_name, *self.upstreams), self.settings, agreed
         )
         if known := next((each for each in self.folders.values() if each.folder in folders), None):
             raise DeskUserError(f"{known.folder} is on the desk already, as {known.server.name}.")

@@ -133,6 +133,7 @@ ASKED: Final = (
     "let_go",
     "can",
     "delay",
+    "untrusted",
     "add_server",
     "set_log_level",
     "choose_roots",

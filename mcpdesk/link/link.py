@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar, Protocol
 
+from mcpdesk.client.trust import UntrustedFile
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
@@ -88,9 +89,16 @@ class ServerFacet:
     def speak(self, server: str, revision: str) -> None:
         """Connect anew to a server that is no folder, in this revision; empty: the newest that both know."""
 
-    def add_server(self, text: str) -> Future[tuple[str, ...]]:
+    def untrusted(self, text: str) -> Future[UntrustedFile | None]:
+        """The file in a text for `add_server` whose content the person has to agree to first, or None."""
+        nothing: Future[UntrustedFile | None] = Future()
+        nothing.set_result(None)
+        return nothing
+
+    def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Put a server on the desk, named as on the command line; the future has the names of what came.
 
+        `agreed` is the SHA-256 of a configuration file in it whose content the person agreed to.
         It fails with ValueError, one or two sentences for a person, for what cannot be put there.
         """
         refused: Future[tuple[str, ...]] = Future()

@@ -5,11 +5,13 @@ Catalogues and modes are made anew only when they changed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from mcpdesk.client.trust import UntrustedFile
 from mcpdesk.errors import DeskError
 from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, own_command
 from mcpdesk.hosting.folder.manifest import Mode
@@ -206,15 +208,29 @@ class LocalServers(ServerFacet):
 
         self._host.call_soon(begin)
 
-    def add_server(self, text: str) -> Future[tuple[str, ...]]:
-        """Put a server on the desk, named as on the command line."""
-        done: Future[tuple[str, ...]] = promise()
-        self._host.call_soon(lambda: self._host.start_chore(self._add(text, done)))
+    def untrusted(self, text: str) -> Future[UntrustedFile | None]:
+        """The file whose content the person has to agree to before `add_server` uses it."""
+        done: Future[UntrustedFile | None] = promise()
+
+        async def read() -> None:
+            try:
+                done.set_result(await asyncio.to_thread(self._host.read_untrusted, text, self._host.settings))
+            except Exception as error:  # who waits must hear of it
+                done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
+                raise
+
+        self._host.call_soon(lambda: self._host.start_chore(read()))
         return done
 
-    async def _add(self, text: str, done: Future[tuple[str, ...]]) -> None:
+    def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
+        """Put a server on the desk, named as on the command line."""
+        done: Future[tuple[str, ...]] = promise()
+        self._host.call_soon(lambda: self._host.start_chore(self._add(text, agreed, done)))
+        return done
+
+    async def _add(self, text: str, agreed: str, done: Future[tuple[str, ...]]) -> None:
         try:
-            done.set_result(await self._host.add(text))
+            done.set_result(await self._host.add(text, agreed))
         except DeskError as error:
             done.set_exception(ValueError(f"{error} {getattr(error, 'hint', '')}".strip()))
         except Exception as error:  # who waits must hear of it

@@ -19,7 +19,7 @@ from mcpdesk.testing.case_run import CallAnswer, CaseResult, make_call
 from mcpdesk.testing.connected_server import ConnectedServer, connected, in_memory
 
 if TYPE_CHECKING:
-    from mcpdesk.client.config_files import InputVariable
+    from mcpdesk.client.config_files import ConfigFile, InputVariable
 
 T = TypeVar("T")
 CONNECT_S = 60.0
@@ -136,13 +136,23 @@ def _elsewhere(target: str, mode: str) -> AbstractAsyncContextManager[ConnectedS
     found = (
         CommandTarget(tuple(shlex.split(command)))
         if command != target
-        else find_target(target, os.environ, _no_input)
+        else find_target(target, os.environ, _no_input, _agree)
     )
     assert not isinstance(found, FolderTarget)
     settings, lines = resolve({}, os.environ).settings, list[str]()
     events = ProgramEvents(lines.append, lambda line: lines.append(line.decode("utf-8", "replace")))
     place = ClientPlace(settings.state_dir, settings.api_key_header)
     return connected(target_transport(found, Reach(mode), place, events), lambda: lines)
+
+
+def _agree(config: ConfigFile) -> None:
+    """Nobody can be asked while tests run. Raises: UntrustedFileError for a content without agreement."""
+    from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
+    from mcpdesk.settings import resolve
+
+    settings = resolve({}, os.environ).settings
+    if not settings.trust and not TrustStore(settings.state_dir).is_trusted(config.path, config.sha256):
+        raise UntrustedFileError(untrusted(config))
 
 
 def _no_input(variable: InputVariable) -> str:

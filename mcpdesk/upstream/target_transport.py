@@ -35,6 +35,8 @@ class Reach(NamedTuple):
     """What a Python file needs besides what it says itself."""
     account: str = ""
     """Whose login is used, where a person has several for one URL."""
+    trusts_files: bool = False
+    """The person agrees to the configuration files that are named."""
 
     @property
     def is_remote(self) -> bool:

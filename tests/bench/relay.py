@@ -43,7 +43,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
         commands = {OURS: partial(_first_line, state), PYTHON: partial(_bare_python, state)}
         samples = effort.interleaved({name: partial(usual, start) for name, start in commands.items()})
         yield from starts("start tap", samples, {PYTHON: START})
-        serve = [*MCPDESK, "serve", "--no-auth"]
+        serve = [*MCPDESK, "serve", "--no-auth", "--trust"]
         with running([*serve, str(sample_servers() / "hello"), "--port"], state) as there:
             names = [f"far{number}" for number in range(SERVERS)]
             url = f"http://127.0.0.1:{there.port}/mcp/hello"

@@ -17,6 +17,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import sample_servers
 from mcpdesk.upstream.target_transport import Reach
 from tests.support import odd_server
+from tests.support.trusting import TRUSTING, agree
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -61,22 +62,22 @@ def test_a_configuration_file_names_its_servers(mcpdesk: Run, tmp_path: Path) ->
     entry = {"command": "${PYTHON}", "args": HELLO[1:], "env": {"PYTHONPATH": str(Path.cwd())}}
     servers = {"hello": entry, "bad": {"args": []}, "gone": {"command": "no-such-program"}}
     path.write_text(json.dumps({"mcpServers": servers}))
-    done = mcpdesk("call", f"{path}:hello", "greet", "name=Ada", PYTHON=sys.executable)
+    done = mcpdesk("call", f"{path}:hello", "greet", "name=Ada", PYTHON=sys.executable, **TRUSTING)
     assert (done.returncode, done.stdout) == (0, "Hello, Ada!\n")
-    several = mcpdesk("list", str(path))
+    several = mcpdesk("list", str(path), **TRUSTING)
     assert several.returncode == 2
     assert "Name one as" in several.stderr and "hello, bad, gone" in several.stderr
-    assert "needs either a command or a url" in mcpdesk("list", f"{path}:bad").stderr
-    missing = mcpdesk("list", f"{path}:gone")
+    assert "needs either a command or a url" in mcpdesk("list", f"{path}:bad", **TRUSTING).stderr
+    missing = mcpdesk("list", f"{path}:gone", **TRUSTING)
     assert "there is no program 'no-such-program'" in missing.stderr
-    assert "no server 'x'" in mcpdesk("list", f"{path}:x").stderr
+    assert "no server 'x'" in mcpdesk("list", f"{path}:x", **TRUSTING).stderr
 
 
 def test_a_value_that_has_to_be_typed_is_asked_for_only_in_a_terminal(mcpdesk: Run, tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     entry = {"command": "c", "args": ["${input:key}"]}
     path.write_text(json.dumps({"servers": {"a": entry}, "inputs": [{"id": "key"}]}))
-    done = mcpdesk("list", str(path))
+    done = mcpdesk("list", str(path), **TRUSTING)
     assert done.returncode == 2
     assert "${input:key} has to be typed in" in done.stderr
 
@@ -106,7 +107,7 @@ def test_a_python_file_of_another_framework_is_run(mcpdesk: Run, tmp_path: Path)
     ],
 )
 def test_targets_are_told_apart(text: str, expected: object) -> None:
-    assert find_target(text, {}, lambda variable: "") == expected
+    assert find_target(text, {}, lambda variable: "", agree) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_what_cannot_be_used_is_said(
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(DeskUserError, match=told):
-        find_target(str(tmp_path / name), {}, lambda variable: "")
+        find_target(str(tmp_path / name), {}, lambda variable: "", agree)
 
 
 def test_uv_brings_what_a_file_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +137,7 @@ def test_uv_brings_what_a_file_needs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     path = tmp_path / "a.py"
     path.write_text('# /// script\n# dependencies = ["fastmcp>=2"]\n# ///\n')
-    found = find_target(f"{path}:app", {}, lambda variable: "", ["httpx"])
+    found = find_target(f"{path}:app", {}, lambda variable: "", agree, ["httpx"])
     assert isinstance(found, CommandTarget)
     assert found.argv[:5] == (str(uv), "run", "--no-project", "--with=fastmcp>=2", "--with=httpx")
     assert found.argv[-2:] == (str(path), "app")

@@ -11,10 +11,13 @@ from mcpdesk.cli.desk_targets import desk_targets, typed_targets
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget, command_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import sample_servers
+from mcpdesk.settings import resolve
 from mcpdesk.upstream.target_transport import Reach
 from tests.support import odd_server
 from tests.support.terminal import Desk
+from tests.support.trusting import agree
 
+SETTINGS = resolve({"trust": True}, {}).settings
 HELLO = sample_servers() / "hello"
 
 
@@ -30,7 +33,7 @@ HELLO = sample_servers() / "hello"
     ],
 )
 def test_a_server_is_named_after_its_program_or_host(text: str, name: str) -> None:
-    assert [each.name for each in desk_targets([text], Reach()).upstreams] == [name]
+    assert [each.name for each in desk_targets([text], Reach(), agree=agree).upstreams] == [name]
 
 
 def test_every_server_of_a_file_comes_onto_the_desk_a_broken_one_with_its_problem(tmp_path: Path) -> None:
@@ -42,7 +45,9 @@ def test_every_server_of_a_file_comes_onto_the_desk_a_broken_one_with_its_proble
         "unset": {"command": "c", "env": {"KEY": "${SURELY_NOT_SET}"}},
     }
     path.write_text(json.dumps({"mcpServers": servers}))
-    found = desk_targets([str(path), str(HELLO), "https://one.test"], Reach(headers=(("X-C", "d"),)))
+    found = desk_targets(
+        [str(path), str(HELLO), "https://one.test"], Reach(headers=(("X-C", "d"),)), agree=agree
+    )
     assert found.folders == (HELLO,)
     targets = {each.name: each.target for each in found.upstreams}
     assert list(targets) == ["one", "two", "bad", "unset", "one.test"]
@@ -55,13 +60,13 @@ def test_every_server_of_a_file_comes_onto_the_desk_a_broken_one_with_its_proble
 
 
 def test_the_same_name_gets_a_number() -> None:
-    found = desk_targets(["https://a.test/x", "https://a.test/y"], Reach())
+    found = desk_targets(["https://a.test/x", "https://a.test/y"], Reach(), agree=agree)
     assert [each.name for each in found.upstreams] == ["a.test", "a.test-2"]
 
 
 def test_what_is_nothing_is_told(tmp_path: Path) -> None:
     with pytest.raises(DeskUserError, match="There is no folder and no file"):
-        desk_targets([str(tmp_path / "nothing")], Reach())
+        desk_targets([str(tmp_path / "nothing")], Reach(), agree=agree)
 
 
 @pytest.mark.slow
@@ -77,17 +82,17 @@ def test_a_program_is_opened_in_a_terminal(tmp_path: Path) -> None:
 
 def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path) -> None:
     text = "mcpdesk --header X-A=b https://a.test/mcp -- npx -y 'some server'"
-    url, program = typed_targets(text, ("a.test",)).upstreams
+    url, program = typed_targets(text, ("a.test",), SETTINGS).upstreams
     assert (url.name, url.reach.headers, program.name) == ("a.test-2", (("X-A", "b"),), "some-server")
     assert isinstance(program.target, CommandTarget) and program.target.argv[-1] == "some server"
     config = tmp_path / "mcp.json"
     inputs = [{"id": "key", "type": "promptString"}]
     config.write_text(json.dumps({"inputs": inputs, "servers": {"a": {"command": "${input:key}"}}}))
-    (broken,) = typed_targets(str(config), ()).upstreams
+    (broken,) = typed_targets(str(config), (), SETTINGS).upstreams
     assert isinstance(broken.target, BrokenTarget) and "typed in a terminal" in broken.target.problem
     spaced = tmp_path / "My Server"
     spaced.mkdir()
-    assert typed_targets(str(spaced), ()).folders == (spaced,)
+    assert typed_targets(str(spaced), (), SETTINGS).folders == (spaced,)
 
 
 @pytest.mark.parametrize(
@@ -102,4 +107,4 @@ def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path
 )
 def test_what_is_typed_wrongly_is_told(text: str, told: str) -> None:
     with pytest.raises(DeskUserError, match=told):
-        typed_targets(text, ())
+        typed_targets(text, (), SETTINGS)

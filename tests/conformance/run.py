@@ -130,7 +130,7 @@ def serving(state: Path, through_desk: bool) -> Iterator[str]:
         program = {"command": sys.executable, "args": ["-m", "mcpdesk", "stdio", str(FOLDER), "--alone"]}
         target = state / "servers.json"
         target.write_text(json.dumps({"mcpServers": {"conformance": program}}))
-    command = [sys.executable, "-m", "mcpdesk", "serve", str(target), "--no-auth"]
+    command = [sys.executable, "-m", "mcpdesk", "serve", str(target), "--no-auth", "--trust"]
     log = state / "server.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(

@@ -22,6 +22,7 @@ from mcpdesk.client.targets import command_text
 from mcpdesk.upstream.target_transport import Reach
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.ports import free_port
+from tests.support.trusting import agree
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +121,7 @@ def needs_python_package(requirement: str) -> None:
 @asynccontextmanager
 async def desk_with(*targets: str) -> AsyncIterator[RunningDesk]:
     """A desk on targets as they are typed, once every one of them is connected."""
-    found = desk_targets(targets, Reach())
+    found = desk_targets(targets, Reach(), agree=agree)
     async with running_desk(*found.folders, upstreams=found.upstreams) as desk:
         await until(lambda: all(state != "connecting" for state in states(desk)), START_S)
         assert states(desk) == ["ready"] * len(targets), [one.problems for one in desk.view().servers]

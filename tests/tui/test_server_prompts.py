@@ -8,9 +8,11 @@ from functools import partial
 
 from textual.widgets import Static
 
+from mcpdesk.client.trust import UntrustedFile
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.forms.server_prompts import AddServerPrompt, RootsPrompt
+from mcpdesk.tui.forms.trust_prompt import TrustPrompt
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.widgets.menu import Menu
@@ -34,7 +36,7 @@ def done(outcome: bool | ValueError) -> Future[bool]:
 class ChangingLink(FakeLink):
     """Sample servers that can be removed; the one that can be added is called `profiles-2`."""
 
-    def add_server(self, text: str) -> Future[tuple[str, ...]]:
+    def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         names: Future[tuple[str, ...]] = Future()
         if text != "-- npx some server":
             names.set_exception(ValueError(f"There is no folder and no file {text!r}."))
@@ -145,3 +147,40 @@ async def test_roots_are_edited_and_what_is_none_is_told() -> None:
         await pilot.press(*("backspace",) * 4, "slash", "a", "ctrl+s")
         await until(pilot, lambda: app.screen is app.main)
         assert link.core.roots == ("file:///srv", "/a")
+
+
+class StrangeLink(ChangingLink):
+    """A link for which the file that is added needs agreement."""
+
+    agreed: str | None = None
+
+    def untrusted(self, text: str) -> Future[UntrustedFile | None]:
+        file: Future[UntrustedFile | None] = Future()
+        file.set_result(UntrustedFile("/clone/.mcp.json", "f" * 64, ("evil: starts sh -c \x1b[31mrm",)))
+        return file
+
+    def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
+        self.agreed = agreed
+        return super().add_server("-- npx some server")
+
+
+async def test_a_file_is_added_once_the_person_agrees_to_what_it_names() -> None:
+    link = StrangeLink()
+    link.asked = []
+    async with running_frame(link, (80, 24)) as (app, pilot):
+        await pilot.press("N")
+        await until(pilot, lambda: isinstance(app.screen, AddServerPrompt))
+        prompt = app.screen
+        await pilot.press("x", "enter")
+        await until(pilot, lambda: isinstance(app.screen, TrustPrompt) and app.screen.is_mounted)
+        shown = "\n".join(str(each.visual) for each in app.screen.query(Static))
+        assert "/clone/.mcp.json" in shown and "evil: starts sh -c ␛[31mrm" in shown
+        await pilot.press("enter", "escape")
+        told = prompt.query_one("#trouble", Static)
+        await until(pilot, lambda: "not trusted" in str(told.visual))
+        assert link.agreed is None and app.screen is prompt
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, TrustPrompt) and app.screen.is_mounted)
+        await pilot.press("t")
+        await until(pilot, lambda: app.server == "profiles-2")
+        assert link.agreed == "f" * 64

@@ -26,6 +26,7 @@ from tests.support import odd_server
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import write
 from tests.support.guarded_server import GuardedServer
+from tests.support.trusting import agree
 
 HELLO = sample_servers() / "hello"
 
@@ -264,7 +265,7 @@ async def test_each_account_of_a_url_has_its_own_login(
         config = tmp_path / ".mcp.json"
         entries = {name: {"url": server.url, "account": name} for name in ("work", "home")}
         config.write_text(json.dumps({"mcpServers": entries}))
-        plans = desk_targets([str(config)], Reach()).upstreams
+        plans = desk_targets([str(config)], Reach(), agree=agree).upstreams
         async with running_desk(upstreams=plans, state_dir=tmp_path / "state") as desk:
             await until(lambda: {upstream(desk, name).state for name in entries} == {"failed"})
             assert upstream(desk, "work").login == "account work: not logged in"

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from mcpdesk.client.trust import UntrustedFile
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.combined.combined_views import (
@@ -287,9 +288,13 @@ class CombinedLink(Link):
         for copy in self._living(server):
             copy.reload(server)
 
-    def add_server(self, text: str) -> Future[tuple[str, ...]]:
+    def untrusted(self, text: str) -> Future[UntrustedFile | None]:
+        """The first file that a replica does not trust. Other contents are refused when they are added."""
+        return _all([copy.untrusted(text) for copy in self._living()], _first)
+
+    def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Put a server on every replica."""
-        return _all([copy.add_server(text) for copy in self._living()], _union)
+        return _all([copy.add_server(text, agreed) for copy in self._living()], _union)
 
     def remove_server(self, server: str) -> None:
         """Take a server off every replica."""
@@ -668,6 +673,10 @@ def _has(copy: CoreCopy, server: str) -> bool:
 
 def _union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in results for name in names))
+
+
+def _first(results: Iterable[UntrustedFile | None]) -> UntrustedFile | None:
+    return next((each for each in results if each is not None), None)
 
 
 def _all(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:

@@ -17,6 +17,7 @@ from textual.widgets import Input, Static, TextArea
 from mcpdesk.link.values import connected
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import REVISIONS, Revision
+from mcpdesk.tui.forms.trust_prompt import TrustPrompt
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu, Result, is_confirmed
@@ -88,10 +89,15 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
     @work(exclusive=True)
     async def _add(self) -> None:
         self.show_message("… adding")
+        text = self.query_one(LineField).true_text.strip()
         try:
-            names = await asyncio.wrap_future(
-                self._link.add_server(self.query_one(LineField).true_text.strip())
-            )
+            agreed = ""
+            if (file := await asyncio.wrap_future(self._link.untrusted(text))) is not None:
+                if not await self.app.push_screen_wait(TrustPrompt(file)):
+                    self.show_message("✗ not trusted, so nothing of it was started")
+                    return
+                agreed = file.sha256
+            names = await asyncio.wrap_future(self._link.add_server(text, agreed))
         except ValueError as reason:
             self.show_message(f"✗ {reason}")
             return

@@ -1,0 +1,173 @@
+"""Trust in files that name servers: a person agrees once to the content of a file before it is used.
+
+A client configuration names programs to start, variables to read and addresses to send them to, and the
+person who opens it did not type them. Agreement is kept by path and SHA-256 of the content in `trust.json` of
+the state folder: the same text elsewhere may start other programs, because its paths are relative.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk import private_files
+from mcpdesk.client.config_files import ConfigFile, ConfiguredServer, variables
+from mcpdesk.errors import DeskUserError
+from mcpdesk.recorder.masking import is_secret
+
+FILE = "trust.json"
+MOST_ENTRIES = 1000
+"""Contents that are remembered; the oldest are dropped first."""
+MOST_BYTES = 4 << 20
+LONGEST_LINE = 4000
+"""Characters shown of one command or URL."""
+MOST_LINES = 400
+OWN_VARIABLES = frozenset({"workspaceFolder", "userHome", "pathSeparator"})
+"""Variables that editors define; their values are paths and no secrets."""
+
+
+class TrustEntry(Struct, frozen=True):
+    """A content that a person agreed to."""
+
+    path: str
+    sha256: str
+    agreed: float
+    """Unix time in seconds."""
+
+
+class TrustFile(Struct, frozen=True):
+    """The content of `trust.json`."""
+
+    entries: tuple[TrustEntry, ...] = ()
+    """Oldest first."""
+    dropped: int = 0
+    """Entries that were dropped because there were too many."""
+
+
+class UntrustedFile(Struct, frozen=True):
+    """A file that needs agreement: its content, and what it would start, reach and read."""
+
+    path: str
+    sha256: str
+    lines: tuple[str, ...]
+    """Commands, URLs and names of variables. Not cleaned."""
+
+
+class UntrustedFileError(DeskUserError):
+    """A file names servers that the person has not agreed to."""
+
+    def __init__(self, file: UntrustedFile) -> None:
+        super().__init__(
+            f"{file.path} names servers to start or reach, and you have not agreed to this content.",
+            f"Look at it and agree: mcpdesk trust {shlex.quote(file.path)}. Or agree once with --trust.",
+        )
+        self.file = file
+
+
+Agree = Callable[[ConfigFile], None]
+"""Called with a file before anything of it is used. Raises: DeskUserError unless the person agreed."""
+
+
+class TrustStore:
+    """The contents that the person of a state folder agreed to. Processes may use it at the same time."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / FILE
+        self._lock = state / f"{FILE}.lock"
+
+    def read(self) -> TrustFile:
+        """All entries. Raises: DeskUserError for a file that cannot be read."""
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                raise ValueError(f"it has more than {MOST_BYTES} bytes")
+            return msgspec.json.decode(data, type=TrustFile)
+        except FileNotFoundError:
+            return TrustFile()
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            raise DeskUserError(f"{self._path} cannot be read: {error}.", "Repair or delete it.") from None
+
+    def is_trusted(self, path: Path, sha256: str) -> bool:
+        """True if the person agreed to this content of the file."""
+        wanted = (str(path.resolve()), sha256)
+        return any((each.path, each.sha256) == wanted for each in self.read().entries)
+
+    def trust(self, path: Path, sha256: str) -> None:
+        """Remember that the person agreed. Raises: DeskUserError when it cannot be kept."""
+        entry = TrustEntry(str(path.resolve()), sha256, time.time())
+        known = (entry.path, entry.sha256)
+
+        def with_entry(found: TrustFile) -> TrustFile:
+            others = [each for each in found.entries if (each.path, each.sha256) != known]
+            kept = [*others, entry][-MOST_ENTRIES:]
+            return TrustFile(tuple(kept), found.dropped + len(others) + 1 - len(kept))
+
+        self._change(with_entry)
+
+    def forget(self, path: Path) -> int:
+        """Forget all contents of a file; return how many there were. Raises: DeskUserError."""
+        count = 0
+
+        def without_file(found: TrustFile) -> TrustFile:
+            nonlocal count
+            kept = tuple(each for each in found.entries if each.path != str(path.resolve()))
+            count = len(found.entries) - len(kept)
+            return TrustFile(kept, found.dropped)
+
+        self._change(without_file)
+        return count
+
+    def _change(self, change: Callable[[TrustFile], TrustFile]) -> None:
+        try:
+            with private_files.locked(self._lock):
+                changed = change(self.read())
+                private_files.write(self._path, msgspec.json.format(msgspec.json.encode(changed), indent=1))
+        except OSError as error:
+            raise DeskUserError(f"{self._path} cannot be written: {error.strerror}.") from None
+
+
+def untrusted(config: ConfigFile) -> UntrustedFile:
+    """Describe a file for the question whether it may be used. Nothing of it is expanded."""
+    lines = [line for server in config.servers for line in _lines(server, config)]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines: read the file"]
+    return UntrustedFile(str(config.path.resolve()), config.sha256, tuple(lines))
+
+
+def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
+    if server.problem:
+        yield f"{server.name}: cannot be used: {server.problem}"
+        return
+    if server.url:
+        yield _cut(f"{server.name}: connects to {server.url}")
+    else:
+        yield _cut(f"{server.name}: starts {shlex.join(server.argv)}")
+    if server.folder:
+        yield _cut(f"  in the folder {server.folder}")
+    for what, pairs in (("sets the variable", server.environment), ("sends the header", server.headers)):
+        for name, value in pairs.items():
+            is_hidden = is_secret(name) and "${" not in value
+            yield _cut(f"  {what} {name}={'••••' if is_hidden else value}")
+    if server.account:
+        yield _cut(f"  uses your login {server.account}")
+    named = variables(server)
+    read = [name for name in named if not name.startswith("input:") and name not in OWN_VARIABLES]
+    asked = [name.partition(":")[2] for name in named if name.startswith("input:")]
+    if read:
+        yield _cut(f"  reads the environment variables {', '.join(read)}")
+    if asked:
+        yield _cut(f"  asks you for {', '.join(asked)}")
+
+
+def _cut(line: str) -> str:
+    """A line with its middle left out if it is too long; both ends of a command say what it does."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    half = LONGEST_LINE // 2
+    return f"{line[:half]} [{len(line) - 2 * half} characters left out: read the file] {line[-half:]}"

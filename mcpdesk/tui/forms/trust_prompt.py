@@ -1,0 +1,51 @@
+"""The question whether a configuration file may be used: what it would start, reach and read."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from mcpdesk.client.trust import UntrustedFile
+from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.widgets.menu import Dialog
+
+
+class TrustPrompt(Dialog[bool]):
+    """Shows a file's commands, URLs and variables; the result is True if the person agrees to them.
+
+    Enter does not agree: it is the key that was pressed last.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "dismiss(True)", "Trust", show=False),
+        Binding("n,escape", "dismiss(False)", "Close", show=False),
+    ]
+    DEFAULT_CSS = """
+    TrustPrompt > .box { width: 96; margin-top: 2; }
+    TrustPrompt VerticalScroll { height: auto; max-height: 16; margin: 1 0; }
+    TrustPrompt Static { height: auto; }
+    """
+
+    def __init__(self, file: UntrustedFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "Trust this file?"
+            box.border_subtitle = "t trusts this content and adds it · n, esc closes"
+            yield Static(Content(clean(self._file.path, newlines=False)))
+            with VerticalScroll() as scroll:
+                lines = (clean(line, newlines=False) for line in self._file.lines)
+                yield Static(Content("\n".join(lines)))
+            scroll.can_focus = True
+            yield Static(Content("Its programs run with your rights and your environment."))
+
+    def on_mount(self) -> None:
+        """Let arrow keys scroll what the file names."""
+        self.query_one(VerticalScroll).focus()
