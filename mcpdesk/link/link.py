@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar, Protocol
 
-from mcpdesk.client.trust import UntrustedFile
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
@@ -35,6 +34,7 @@ from mcpdesk.link.values import (
     Progress,
     SchemaFailure,
     TodoView,
+    UntrustedFile,
     Verdict,
     Ways,
 )

@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from mcpdesk.client.trust import UntrustedFile
 from mcpdesk.errors import DeskError
 from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, own_command
 from mcpdesk.hosting.folder.manifest import Mode
@@ -27,6 +26,7 @@ from mcpdesk.link.values import (
     SchemaFailure,
     ServerView,
     TokenView,
+    UntrustedFile,
 )
 from mcpdesk.server.offer.listing import WIRE
 from mcpdesk.server.offer.registry import Registry

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from mcpdesk.client.trust import UntrustedFile as UntrustedFile
 from mcpdesk.hosting.heartbeat import Stuck as Stuck
 from mcpdesk.hosting.held_token import TokenView as TokenView
 from mcpdesk.hosting.holding.held_message import CannedCall as CannedCall

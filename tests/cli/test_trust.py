@@ -43,7 +43,8 @@ class Stranger:
         self.write()
 
     def write(self, **more: object) -> None:
-        code = f"import runpy; open({str(self.mark)!r}, 'w').close(); runpy.run_path({odd_server.PROGRAM!r})"
+        mark = f"open({str(self.mark)!r}, 'w').close()"
+        code = f"import runpy; {mark}; runpy.run_path({odd_server.PROGRAM!r}, run_name='__main__')"
         innocent = {"command": sys.executable, "args": ["-c", code], "env": {"X": "${SECRET_TOKEN}"}}
         url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/x?k=${{SECRET_TOKEN}}"
         remote = {"url": url, "headers": {"X-Leak": "${SECRET_TOKEN}"}}
@@ -81,7 +82,9 @@ WAYS: dict[str, Callable[[str], list[str]]] = {
     "watch": lambda file: ["watch", f"{file}:innocent"],
     "check": lambda file: ["check", f"{file}:innocent"],
     "schemas": lambda file: ["schemas", f"{file}:innocent", "--for", "openai"],
-    "test": lambda file: ["test", f"{file}:innocent", str(ROOT / "sample_servers/hello/tests")],
+    "load": lambda file: ["load", f"{file}:innocent", "echo", "text=hi"],
+    "complete": lambda file: ["complete", f"{file}:innocent", "p", "name", ""],
+    "test": lambda file: ["test", f"{file}:innocent", "--cases", str(ROOT / "sample_servers/hello/cases")],
 }
 
 

@@ -168,6 +168,7 @@ def test_a_wrapped_server_answers_and_is_recorded(
     (tmp_path / ".mcp.json").write_text(
         json.dumps({"mcpServers": {"sums": server | {"env": {"PYTHONPATH": root}}}})
     )
+    assert run(["trust", "claude-code", "--yes"]) == 0
     assert run(["wrap", "claude-code"]) == 0
     # A busy machine may take longer to start it than a server may take to answer the first probe.
     assert run(["call", ".mcp.json:sums", "add", "a=2", "b=3", "--era", "handshake"]) == 0

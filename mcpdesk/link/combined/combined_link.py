@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from mcpdesk.client.trust import UntrustedFile
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.combined.combined_views import (
@@ -56,6 +55,7 @@ from mcpdesk.link.values import (
     ServerView,
     Severity,
     TodoView,
+    UntrustedFile,
     Verdict,
     Ways,
 )

@@ -10,7 +10,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from mcpdesk.client.trust import UntrustedFile
+from mcpdesk.link.values import UntrustedFile
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.widgets.menu import Dialog
 
