@@ -133,10 +133,9 @@ class Host:
             self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
         )
         self.read_targets: Callable[[str, Collection[str], Settings, str], HostTargets] | None = None
-        """Reads what a text names, as on the command line; it gets the names that are taken, the settings and
-        the agreed content, too. May read files. None where nothing can be added."""
+        """Reads a text with taken names, settings and the agreed content. None where nothing can be added."""
         self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
-        """Returns the file in such a text whose content the person has to agree to first. May read files."""
+        """Finds the file in a text whose content the person has to agree to first."""
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
         """What watches each folder, by server."""
@@ -311,9 +310,7 @@ class Host:
         return self._hosted_upstreams.load(plan)
 
     async def add(self, text: str, agreed: str = "") -> tuple[str, ...]:
-        """Put what a text names, as on the command line, on the desk; returns the names of the servers.
-
-        `agreed` is the SHA-256 of the configuration file in it, where the person agreed to the content.
+        """Put what a text names on the desk; return the names of the servers. `agreed` is as for the link.
 
         Raises: DeskError for what cannot be.
         """

@@ -83,7 +83,7 @@ WAYS: dict[str, Callable[[str], list[str]]] = {
     "check": lambda file: ["check", f"{file}:innocent"],
     "schemas": lambda file: ["schemas", f"{file}:innocent", "--for", "openai"],
     "load": lambda file: ["load", f"{file}:innocent", "echo", "text=hi"],
-    "complete": lambda file: ["complete", f"{file}:innocent", "p", "name", ""],
+    "complete": lambda file: ["complete", f"{file}:innocent", "p", "name="],
     "test": lambda file: ["test", f"{file}:innocent", "--cases", str(ROOT / "sample_servers/hello/cases")],
 }
 

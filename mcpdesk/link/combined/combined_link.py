@@ -290,7 +290,9 @@ class CombinedLink(Link):
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
         """The first file that a replica does not trust. Other contents are refused when they are added."""
-        return _all([copy.untrusted(text) for copy in self._living()], _first)
+        return _all(
+            [copy.untrusted(text) for copy in self._living()], lambda found: next(filter(None, found), None)
+        )
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Put a server on every replica."""
@@ -673,10 +675,6 @@ def _has(copy: CoreCopy, server: str) -> bool:
 
 def _union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in results for name in names))
-
-
-def _first(results: Iterable[UntrustedFile | None]) -> UntrustedFile | None:
-    return next((each for each in results if each is not None), None)
 
 
 def _all(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
