@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command line; the process ends with its exit code."""
     code = None
+    if sys.argv[1:2] == ["stdio"] and sys.stderr is not None and sys.stderr.isatty():
+        from mcpdesk.transports import clean_terminal
+
+        clean_terminal.guard()
     if sys.argv[1:3] == ["stdio", "--"]:
         code = tap(sys.argv[3:])
     elif sys.argv[1:2] == ["stdio"] and (asked := plain(sys.argv[2:])) is not None:
@@ -25,6 +29,8 @@ def main() -> None:
         from mcpdesk.cli.main import run
 
         code = run()
+    if (guarded := sys.modules.get("mcpdesk.transports.clean_terminal")) is not None:
+        guarded.settle()
     _bound_end(code)
     sys.exit(code)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -33,6 +32,7 @@ from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, odditi
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.skill_entries import MAIN
 from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class CommandClient:
         Raises: RemoteProtocolError for a JSON-RPC error; CallError without an answer; DeskUserError when none
         came in time, or the server wants a key or token.
         """
-        progress = _ProgressLines() if sys.stderr.isatty() else None
+        progress = _ProgressLines() if is_terminal() else None
         work = self._connection.result(method, params, observer=progress)
         return self._run(work, method, timeout_s, progress)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 import webbrowser
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import click
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
 from mcpdesk.cli.reach import account_name, secret
 from mcpdesk.errors import AuthorizationError, DeskUserError
+from mcpdesk.transports.clean_terminal import is_terminal
 
 if TYPE_CHECKING:
     from mcpdesk.client.oauth.stored_grants import StoredGrants
@@ -105,7 +105,7 @@ def _store(account: str) -> StoredGrants:
 def show_address(url: str) -> None:
     """Print an address for a person to visit, and open it where a browser can show it."""
     print_message(f"Log in at\n{url}")
-    is_remote = "SSH_CONNECTION" in os.environ or not sys.stderr.isatty()
+    is_remote = "SSH_CONNECTION" in os.environ or not is_terminal()
     if not is_remote:
         webbrowser.open(url)
 

@@ -57,6 +57,8 @@ OF_ANY_SERVER = frozenset(
     {"call", "list", "read", "prompt", "complete", "watch", "check", "test", "load", "schemas"}
 )
 """Commands whose server may be a command, which comes last."""
+WITH_SCREEN = frozenset({"desk", "attach", "open"})
+"""Commands that draw on stderr."""
 ON_A_DESK = frozenset({"desk", "serve"})
 """Commands that take several servers, the last one of which may be a command."""
 INTERRUPTED = 130
@@ -99,7 +101,12 @@ class Commands(click.Group):
             from mcpdesk.cli.options import with_web_place
 
             args = with_web_place(args)
-        return super().parse_args(ctx, with_command(args))
+        args = with_command(args)
+        if args[0] in COMMANDS and args[0] not in (*WITH_SCREEN, "stdio") and not ctx.resilient_parsing:
+            from mcpdesk.transports import clean_terminal
+
+            clean_terminal.guard()
+        return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return commands, and the server folders here; a word that can be neither is a path."""

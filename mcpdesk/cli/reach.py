@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -28,6 +27,7 @@ from mcpdesk.errors import (
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
+from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def print_untrusted(file: UntrustedFile) -> None:
 
 def can_ask(stdin_fd: int = 0) -> bool:
     """Whether a person at a terminal can be asked: they read stderr and type into `stdin_fd`."""
-    return os.isatty(stdin_fd) and sys.stderr is not None and sys.stderr.isatty()
+    return os.isatty(stdin_fd) and is_terminal()
 
 
 def with_hint(error: CallError) -> DeskError:

@@ -29,6 +29,7 @@ from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, u
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, server_folder, setting_options
 from mcpdesk.cli.reach import agreement, reach_options
 from mcpdesk.settings import USUAL_WEB_PLACE
+from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
     )
     try:
         address = pages.start()
-        if sys.stderr.isatty():
+        if is_terminal():
             lines = [f"the desk in a browser: {address}?token={key}"]
         else:  # who may read the log need not be who may have the key
             lines = [

@@ -1,0 +1,131 @@
+"""The terminal behind stderr, for commands without a screen: only harmless text reaches it.
+
+Hosted code and programs write to `sys.stderr` or to file descriptor 2. From `guard` on, `sys.stderr` cleans
+its text, and descriptor 2 is a pipe to a small process that cleans what it reads and writes it to the
+terminal. A process does so, not a thread, so that the last words of a killed command still appear, and what
+children that outlive it write is cleaned as well.
+Output that goes to a file or a pipe is not changed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from collections.abc import Iterator
+
+FIRST_PRIVATE_FD = 10
+CHUNK = 64 << 10
+SETTLE_S = 0.3
+"""How long the end of this process may wait for what is still in the pipe."""
+POLL_S = 0.002
+
+
+class CleanStream(io.TextIOBase):
+    """A text stream that writes to a terminal with control characters made visible."""
+
+    encoding = "utf-8"
+    errors = "replace"
+    is_on_terminal = True
+
+    def __init__(self, terminal: int) -> None:
+        self._terminal = terminal
+        self.buffer = io.FileIO(2, "wb", closefd=False)
+
+    def write(self, text: str, /) -> int:
+        """Write text at once."""
+        _write(self._terminal, harmless(text))
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor whose output is cleaned as well."""
+        return 2
+
+    def reconfigure(self, **_settings: object) -> None:
+        """Accept what programs ask of a text stream; nothing changes."""
+
+
+def guard() -> None:
+    """Clean what reaches the terminal by stderr from now on, if it is one.
+
+    Call it while the process has one thread, before any hosted code is imported.
+    """
+    if not hasattr(os, "fork") or sys.stderr is None or not os.isatty(2):
+        return
+    import fcntl
+
+    sys.stderr.flush()
+    terminal = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, FIRST_PRIVATE_FD)
+    exit_end, entrance = os.pipe()
+    if os.fork() == 0:
+        try:
+            _relay(exit_end, terminal)
+        finally:
+            os._exit(0)
+    os.dup2(entrance, 2)
+    os.close(exit_end)
+    os.close(entrance)
+    sys.stderr = CleanStream(terminal)
+
+
+def is_terminal() -> bool:
+    """True if a person reads stderr on a terminal."""
+    return sys.stderr is not None and (sys.stderr.isatty() or hasattr(sys.stderr, "is_on_terminal"))
+
+
+def settle() -> None:
+    """Wait until the terminal has what was written; code that still runs writes to it by stderr only.
+
+    Call it at the end of a command, when everything of ours is printed.
+    """
+    if not isinstance(sys.stderr, CleanStream):
+        return
+    import fcntl
+    import termios
+
+    if sys.stdout is not None and os.isatty(1):
+        sys.stdout.flush()
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr
+    end = time.monotonic() + SETTLE_S
+    while any(fcntl.ioctl(2, termios.FIONREAD, b"\0" * 4)) and time.monotonic() < end:
+        time.sleep(POLL_S)
+
+
+def harmless(text: str) -> str:
+    """Text for a terminal: control characters are visible, and a carriage return begins a new line."""
+    from mcpdesk.plain_text import clean
+
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
+    """Harmless text of a stream of bytes, as it comes; characters and line ends may be cut between pieces."""
+    import codecs
+
+    decoder, held = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    for piece in pieces:
+        text = held + decoder.decode(piece)
+        held = "\r" if text.endswith("\r") else ""
+        yield harmless(text.removesuffix("\r"))
+    yield harmless(held + decoder.decode(b"", final=True))
+
+
+def _relay(source: int, terminal: int) -> None:
+    """Write to the terminal what comes, until no process has the other end of the pipe."""
+    os.setsid()  # a person who presses ctrl+c or ctrl+z does not mean this process
+    kept = sorted((source, terminal))
+    for before, after in zip((-1, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
+        os.closerange(before + 1, after)
+    for text in cleaned(iter(lambda: os.read(source, CHUNK), b"")):
+        _write(terminal, text)
+
+
+def _write(terminal: int, text: str) -> None:
+    data = text.encode("utf-8", "replace")
+    while data:
+        data = data[os.write(terminal, data) :]
