@@ -24,7 +24,8 @@ ALLOWED: dict[str, set[str]] = {
     "setting": set(),
     "settings": {"paths"},
     "__main__": {
-        "transports.pump", "transports.tap", "cli.main", "cli.lone_core", "cli.printing", "cli.taps",
+        "transports.clean_terminal", "transports.pump", "transports.tap", "cli.main", "cli.lone_core",
+        "cli.printing", "cli.taps",
     },
     "__init__": {"server"},
     "protocol": set(),

@@ -19,7 +19,7 @@ from mcpdesk.auth.http_origin import check_host, check_origin, is_listed
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.codec import sendable
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.request_head import head_of, peer_of, place_of
+from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_of, place_of
 from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
 
 FOREIGN = frozenset({"cross-site", "same-site"})
@@ -33,6 +33,15 @@ PROTOCOL = ("/mcp/", "/v1/", "/jobs", "/ws/")
 """Paths for clients alone, besides the endpoints that `place_of` knows."""
 SAVED = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
 """Paths whose answer a browser saves: it is an attachment."""
+INTERPRETED = frozenset(
+    {
+        "accept", "accept-encoding", "access-control-request-headers", "access-control-request-method",
+        "authorization", "baggage", "content-encoding", "content-type", "cookie", "expect", "host",
+        "if-none-match", "if-range", "last-event-id", "origin", "range", "sec-fetch-dest", "sec-fetch-mode",
+        "sec-fetch-site", "traceparent", "tracestate", "upgrade",
+    }
+)  # fmt: skip
+"""Headers that this program interprets, in lower case; besides these all that begin with `Mcp-`."""
 NOT_OPENED = "This address is for MCP clients: a browser cannot open or embed it"
 
 
@@ -58,6 +67,8 @@ class RequestGuard:
         if codings and [each.strip().lower() for each in codings] != ["chunked"]:
             # Whoever is asked in front of us may see the body end elsewhere.
             return _closing(501, "Transfer-Encoding must be chunked alone, or left out")
+        if wrong := _malformed(request, rules.api_key_header.lower()):
+            return plain_error(400, wrong)
         host, origin = headers.get("Host"), headers.get("Origin")
         target = head_of(request).authority
         if len(headers.getall("Origin", ())) > 1:
@@ -97,6 +108,27 @@ class RequestGuard:
 def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
     """Whether a balancer asks how we are, and names nobody: it may in HTTP/1.0, and no browser does."""
     return host is None and request.version == HttpVersion10 and request.path in PROBES
+
+
+def _malformed(request: web.BaseRequest, key_header: str) -> str:
+    """The sentence about a target or header that is not UTF-8, or a session id of no valid form; or none."""
+    if not _is_text(request.path_qs):
+        return "The request target is not UTF-8; percent-encode other octets"
+    for name, value in request.headers.items():
+        if value.isascii():
+            continue
+        lower = name.lower()
+        if not _is_text(value) and (lower in INTERPRETED or lower.startswith("mcp-") or lower == key_header):
+            return f"The header {name} is not UTF-8"
+    session = request.headers.get(SESSION_HEADER, "")
+    if not (session.isascii() and session.isprintable() and " " not in session):
+        return f"{SESSION_HEADER} must consist of visible ASCII characters"
+    return ""
+
+
+def _is_text(value: str) -> bool:
+    """True if a decoded value has no octets that were not UTF-8."""
+    return value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _closing(status: int, message: str) -> web.Response:
