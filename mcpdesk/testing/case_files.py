@@ -13,6 +13,7 @@ import yaml
 from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 CASES = "cases"
@@ -84,18 +85,17 @@ def read_cases(file: Path) -> list[Case]:
         raise DeskUserError(f"{file} has {len(data):,} bytes; case files have {MOST_BYTES:,} at most.")
     try:
         text = data.decode("utf-8-sig")
-        content = json.loads(text) if file.suffix == ".json" else yaml.load(text, _Loader)
+        content = json.loads(text) if file.suffix == ".json" else load_yaml(text, _Loader, MOST_BYTES)
         lines = _lines(text)
     except UnicodeDecodeError:
         raise DeskUserError(f"{file} is not UTF-8.") from None
     except json.JSONDecodeError as error:
         raise DeskUserError(f"{file}:{error.lineno}: no JSON: {error.msg}.") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{file}:{mark.line + 1}" if mark is not None else str(file)
-        raise DeskUserError(f"{where}: no YAML: {error.problem or error.context}.") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise DeskUserError(f"{file}: no YAML: {str(error).partition(chr(10))[0]}.") from None
+    except YamlFault as fault:
+        where = f"{file}:{fault.line}" if fault.line else str(file)
+        raise DeskUserError(f"{where}: no YAML: {fault}.") from None
+    except (RecursionError, ValueError) as error:
+        raise DeskUserError(f"{file}: no JSON: {str(error).partition(chr(10))[0]}.") from None
     if content is None:
         return []
     if not isinstance(content, list):
@@ -118,7 +118,7 @@ def _lines(text: str) -> list[int]:
     """The line of each entry; none for JSON that is no YAML."""
     try:
         root = yaml.compose(text, _Loader)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         return []
     return [each.start_mark.line + 1 for each in root.value] if isinstance(root, yaml.SequenceNode) else []
 

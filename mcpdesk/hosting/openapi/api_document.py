@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import yaml
 from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.plain_text import clean
+from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
 MOST_BYTES = 16 << 20
@@ -184,13 +184,18 @@ def _content(file: Path) -> Mapping[str, Any]:
     if size > MOST_BYTES:
         raise DeskUserError(f"{file} has {size:,} bytes; a document may have {MOST_BYTES:,}.")
     try:
-        content = (
-            json.loads(data) if data.lstrip()[:1] == b"{" else yaml.load(data, core_loader(keeps_zeros=True))
-        )
+        text = data.decode("utf-8-sig")
+        is_json = text.lstrip()[:1] == "{"
+        content = json.loads(text) if is_json else load_yaml(text, core_loader(keeps_zeros=True), MOST_BYTES)
     except json.JSONDecodeError as error:
         raise DeskUserError(f"{file}:{error.lineno}: no JSON: {error.msg}.") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DeskUserError(f"{file}: no YAML: {str(error).partition(chr(10))[0]}.") from None
+    except UnicodeDecodeError:
+        raise DeskUserError(f"{file} is not UTF-8.") from None
+    except YamlFault as fault:
+        where = f"{file}:{fault.line}" if fault.line else str(file)
+        raise DeskUserError(f"{where}: no YAML: {fault}.") from None
+    except (ValueError, RecursionError) as error:
+        raise DeskUserError(f"{file}: no JSON: {str(error).partition(chr(10))[0]}.") from None
     version = content.get("openapi") if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
         said = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from mcpdesk.errors import RegistrationError
+from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
 if TYPE_CHECKING:
@@ -66,21 +67,11 @@ def _split(text: str, place: str) -> tuple[str | None, str]:
 
 
 def _fields(block: str, place: str, loader: type[yaml.SafeLoader]) -> dict[str, Any]:
-    import yaml
-
-    if len(block) > MAX_BLOCK:
-        raise RegistrationError(f"the front matter is longer than {MAX_BLOCK} characters", f"{place}:1")
     try:
-        for token in yaml.scan(block):
-            if isinstance(token, yaml.AliasToken | yaml.AnchorToken):
-                line = token.start_mark.line + 1
-                raise RegistrationError("the front matter uses a YAML alias (& or *)", f"{place}:{line}")
-        fields = yaml.load(block, loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        why = getattr(error, "problem", None) or "not YAML"
-        raise RegistrationError(f"the front matter cannot be read: {why}", f"{place}:{line}") from error
+        fields = load_yaml(block, loader, MAX_BLOCK, aliases=False)
+    except YamlFault as fault:
+        told = f"the front matter cannot be read: {fault}"
+        raise RegistrationError(told, f"{place}:{fault.line or 1}") from fault
     if fields is None:
         return {}
     if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
