@@ -17,7 +17,7 @@ MAIN = "skill://a/SKILL.md"
         ("name: a\nversion: true", "its front matter says version: 'True', and its entry version: '1'"),
         ("name: a", "its front matter says nothing of version, and its entry version: '1'"),
         ("name: a\nversion: 1\nhooks: x", "its front matter says hooks: 'x', and its entry nothing of hooks"),
-        ("name: &a a\nversion: 1", "the front matter uses a YAML alias (& or *)"),
+        ("name: &a a\nversion: 1", "the front matter cannot be read: it uses a YAML alias (& or *)"),
     ],
 )
 def test_front_matter_is_compared_field_by_field(fields: str, fault: str) -> None:
