@@ -8,7 +8,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,14 @@ from mcpdesk.cli.reach import reach_options
 from mcpdesk.client.hints import CLOSED
 from mcpdesk.errors import DeskUserError, InvalidAnswer
 from mcpdesk.plain_text import clean, json_escaped
+from mcpdesk.protocol.catalogue.schema_shapes import (
+    MOST_SHAPES,
+    flat,
+    is_of_type,
+    is_same,
+    named_types,
+    property_shapes,
+)
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
@@ -282,8 +291,6 @@ JSON_TYPES = {
     dict: "object",
     type(None): "null",
 }
-MAX_DEPTH = 8
-"""References and alternatives of a schema that are followed within each other."""
 
 
 def parse_arguments(words: Iterable[str], whole: str | None = None) -> tuple[dict[str, Any], set[str]]:
@@ -321,42 +328,41 @@ def _json(text: str, key: str) -> Any:
 
 
 def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with those of `texts` converted to the type the tool's input schema names.
+    """Return the arguments with those of `texts` converted to what the tool's input schema allows.
 
-    What allows a text stays one. What cannot be converted stays as it is: the server says what is allowed.
+    An allowed text stays one. A text that cannot be converted is sent as it is; the server reports the fault.
     """
-    properties = schema.get("properties")
-    known = properties if isinstance(properties, dict) else {}
-    return arguments | {key: _converted(arguments[key], set(_types(known.get(key), schema))) for key in texts}
+    return arguments | {key: _converted(arguments[key], _shapes(dict(schema), key)) for key in texts}
 
 
-def _types(node: Any, schema: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """The JSON types a part of a schema allows; none where it does not say."""
-    if not isinstance(node, dict) or depth > MAX_DEPTH:
-        return
-    named = node.get("type", ())
-    yield from (named,) if isinstance(named, str) else named
-    constants = (*node.get("enum", ()), node.get("const"))
-    yield from (JSON_TYPES[type(each)] for each in constants if each is not None)
-    parts = [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
-    reference = str(node.get("$ref", ""))
-    if reference.startswith("#/$defs/"):
-        parts.append(schema.get("$defs", {}).get(reference.removeprefix("#/$defs/")))
-    for part in parts:
-        yield from _types(part, schema, depth + 1)
+def _shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = (each for one in property_shapes(schema, key, schema) for each in flat(one, schema))
+    return list(islice(found, MOST_SHAPES))
 
 
-def _converted(text: str, types: set[str]) -> Any:
-    if "string" in types:
+def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:
+    """The value a text stands for: a constant that is listed, else a value of a type that is named."""
+    constants = [value for shape in shapes for value in _constants(shape)]
+    if text in constants:
         return text
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = text
-    kind = JSON_TYPES[type(value)]
-    if kind in types or (kind == "integer" and "number" in types):
+    if any(is_same(value, each) for each in constants):
+        return value
+    types = {name for shape in shapes for name in named_types(shape)}
+    types |= {JSON_TYPES[type(each)] for each in constants if each is not None}
+    if "string" in types:
+        return text
+    if any(is_of_type(value, name) for name in types):
         return value
     return SWITCHES.get(text.lower(), text) if "boolean" in types else text
+
+
+def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
+    listed = shape.get("enum")
+    return [shape["const"]] if "const" in shape else listed if isinstance(listed, list) else []
 
 
 @click.command(name="watch", epilog=WATCH_EXAMPLES, short_help="Print notifications until ended.")

@@ -142,7 +142,7 @@ def test_what_another_server_offers_is_checked_and_what_is_malformed_is_named(
         "tools/list: error: tools 3 ('shapeless') has no inputSchema",
         "tools/list: error: tools 4 is no object",
         "resources/templates/list: error: the result has no list called resourceTemplates",
-        "error: tool odd: inputSchema is no JSON Schema: ",
+        "error: tool odd: inputSchema: not a valid JSON Schema at ",
         "error: tool odd: annotations: readOnlyHint is true or false, not 'yes'",
         "error: resource no scheme: its URI has no scheme",
         "warning: tool good one: model APIs take a name of letters",

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 PROMPT = "test_prompt_with_arguments"
+CONSTANTS = {
+    "properties": {"mixed": {"enum": ["a", 1, None]}, "fixed": {"const": 3}, "word": {"enum": ["1", 1]}}
+}
+FLAGS = {"properties": {"exact": {"type": "boolean"}, "id": {"type": "string"}}}
 
 
 @pytest.mark.parametrize(
@@ -188,5 +192,10 @@ def test_texts_become_what_the_schema_says_and_nothing_else_changes() -> None:
         "loudly": True, "count": 3, "share": None, "name": "5", "either": "5", "tags": ["a"], "at": {"x": 1},
         "level": 2, "flag": 1, "unknown": "1", "whole": 1,
     }  # fmt: skip
+    assert fitted(*parse_arguments(["mixed=1", "fixed=3", "word=1"]), CONSTANTS) == {
+        "mixed": 1, "fixed": 3, "word": "1",
+    }  # fmt: skip
+    for composed in ({"allOf": [FLAGS]}, {"anyOf": [{}, FLAGS]}, {"if": {}, "then": FLAGS}):
+        assert fitted(*parse_arguments(["exact=yes", "id=5"]), composed) == {"exact": True, "id": "5"}
     wrong, texts = parse_arguments(["loudly=maybe", "count=3.5", "tags=a,b"])
     assert fitted(wrong, texts, schema) == wrong

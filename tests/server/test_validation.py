@@ -14,6 +14,7 @@ from mcpdesk.server.schemas.validation import (
     SchemaFailure,
     check_bounds,
     compile_schema,
+    schema_faults,
 )
 
 POINT = {
@@ -296,3 +297,34 @@ def test_verdicts_agree_with_the_reference_implementation(value: Any) -> None:
     valid = jsonschema.Draft202012Validator(ARGUMENTS).is_valid(value)
     assert check.accepts(value) == valid
     assert bool(check.failures(value)) != valid
+
+
+def test_all_faults_of_a_schema_are_listed_and_taken_out() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "odd": {"type": "str"},
+            "short": {"type": "string", "maxLength": -1},
+            "fine": {"type": "integer"},
+            "bound": {"type": "number", "exclusiveMinimum": True},
+        },
+    }
+    faults, usable = schema_faults(schema)
+    assert {fault.split(":")[0].rpartition("/")[2] for fault in faults} == {
+        "type",
+        "maxLength",
+        "exclusiveMinimum",
+    }
+    assert usable["properties"] == {
+        "odd": {},
+        "short": {"type": "string"},
+        "fine": {"type": "integer"},
+        "bound": {"type": "number"},
+    }
+    assert schema["properties"]["odd"] == {"type": "str"}
+
+
+@pytest.mark.parametrize("schema", [[], 5, None, {"$ref": "#/nowhere"}])
+def test_a_schema_that_cannot_be_used_has_one_fault_and_no_rest(schema: Any) -> None:
+    faults, usable = schema_faults(schema)
+    assert len(faults) == 1 and usable == {}

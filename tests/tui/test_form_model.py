@@ -241,3 +241,65 @@ def test_a_union_at_the_top_offers_its_shapes() -> None:
 def test_a_union_of_requirements_only_is_left_to_the_validator() -> None:
     schema = {**obj(a=TEXT, b={}), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     assert form_for(schema).kind is FieldKind.OBJECT
+
+
+NESTED = {
+    "type": "object",
+    "properties": {
+        "address": {
+            "type": "object",
+            "required": ["street"],
+            "properties": {
+                "street": {"type": "string"},
+                "zip": {"type": ["string", "null"], "default": None},
+            },
+        },
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}},
+            },
+        },
+    },
+    "required": ["address", "items"],
+}
+
+
+def test_a_nullable_member_whose_default_is_null_is_empty_and_not_sent() -> None:
+    form = form_node(NESTED)
+    at = dict(walk(form))
+    assert not at["address", "zip"].is_null
+    items = at["items",]
+    assert isinstance(items, ListNode)
+    item = items.add()
+    assert form.value() == {"address": {}, "items": [{}]}
+    note = dict(walk(item))["note",]
+    note.put(None)
+    assert note.is_null and form.value() == {"address": {}, "items": [{"note": None}]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "default": None},
+        {"type": "integer", "default": "five"},
+        {"type": "integer", "maximum": 3, "default": 5},
+        {"enum": ["a", "b"], "default": "c"},
+        {"type": "array", "items": {"type": "string"}, "default": None},
+        {"type": "boolean", "default": "yes"},
+    ],
+)
+def test_a_default_that_breaks_its_own_schema_is_left_unset(schema: dict[str, object]) -> None:
+    form = form_node({"type": "object", "properties": {"it": schema}})
+    assert form.value() == {}
+    assert dict(walk(form))["it",].field.bad_default == schema["default"]
+
+
+def test_members_of_a_branch_are_offered() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"kind": {"type": "string"}},
+        "then": {"properties": {"x": {"type": "integer"}}},
+    }
+    assert [field.key for field in form_for(schema).properties()] == ["kind", "x"]

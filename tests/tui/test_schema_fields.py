@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.tui.forms.schema_fields import (
-    UNSET,
-    FieldKind,
-    Schema,
-    alternatives,
-    constants,
-    field_for,
-    form_for,
-    limits,
-    resolve,
-    split_null,
-)
+from mcpdesk.protocol.catalogue.schema_shapes import Schema, alternatives, resolve, split_null
+from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, constants, field_for, form_for, limits
 
 
 def test_references_are_followed_and_siblings_count() -> None:

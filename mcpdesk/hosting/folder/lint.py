@@ -20,7 +20,7 @@ from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.server.schemas.validation import SchemaError, compile_schema
+from mcpdesk.server.schemas.validation import SchemaError, compile_schema, schema_faults
 from mcpdesk.upstream.offers import Offer
 
 CUT_BYTES = 2048
@@ -182,8 +182,7 @@ def _offer(server: str, offer: Offer) -> Iterator[Finding]:
     for told in _malformed(offer):
         yield Finding(Level.ERROR, told, subject=subject)
     if offer.kind == "tool":
-        schema = definition["inputSchema"]
-        usable = schema if _schema_fault(schema) == "" else {}
+        _, usable = schema_faults(definition["inputSchema"])
         yield from _tool_findings(offer.name, offer.description, usable, server)
     elif offer.kind == "prompt":
         arguments = [each for each in definition.get("arguments") or () if isinstance(each, dict)]
@@ -197,8 +196,8 @@ def _malformed(offer: Offer) -> Iterator[str]:
     """What in a definition breaks the rules of the protocol."""
     definition = offer.definition
     for key in ("inputSchema", "outputSchema"):
-        if key in definition and (fault := _schema_fault(definition[key])):
-            yield f"{key} is no JSON Schema: {fault}"
+        if key in definition:
+            yield from (f"{key}: {fault}" for fault in schema_faults(definition[key])[0])
     try:
         (check_hints if offer.kind == "tool" else check_annotations)(definition.get("annotations") or {})
         mirrored(definition.get("inputSchema") or {})
@@ -211,14 +210,6 @@ def _malformed(offer: Offer) -> Iterator[str]:
         listed = arguments if isinstance(arguments, list) else [None]
         if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in listed):
             yield "arguments must be a list of objects with a name"
-
-
-def _schema_fault(schema: Any) -> str:
-    try:
-        compile_schema(schema)
-    except SchemaError as error:
-        return str(error)
-    return ""
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

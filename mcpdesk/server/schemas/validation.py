@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 Phrase = Callable[[dict[str, Any], Any], str]
+MOST_FAULTS = 20
+"""Faults of one schema that are listed."""
 MAX_SHOWN = 12
 """Names or values listed in one message."""
 LONGEST_NAME = 100
@@ -133,6 +136,46 @@ def _why(error: ValueError) -> str:
     message = str(error).partition("\n")[0]
     where = "/".join(map(str, getattr(error, "instance_path", ())))
     return f"not a valid JSON Schema{' at ' + where if where else ''}: {message}"
+
+
+def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
+    """Faults of a schema with their places, at most `MOST_FAULTS`, and a copy without the faulty parts.
+
+    The library stops at the first fault, so each faulty part is taken out before the rest is checked again.
+    """
+    import jsonschema_rs
+
+    if not isinstance(schema, dict):
+        return ["the schema must be an object"], {}
+    try:
+        _check_size(schema)
+    except SchemaError as error:
+        return [str(error)], {}
+    usable: dict[str, Any] = deepcopy(schema)
+    faults = list[str]()
+    while len(faults) < MOST_FAULTS:
+        try:
+            jsonschema_rs.meta.validate(usable)
+        except ValueError as error:
+            faults.append(_why(error))
+            if not _take_out(usable, tuple(getattr(error, "instance_path", ()))):
+                return faults, {}
+        else:
+            break
+    try:
+        compile_schema(usable)
+    except SchemaError as error:
+        return [*faults, str(error)], {}
+    return faults, usable
+
+
+def _take_out(schema: Any, path: tuple[str | int, ...]) -> bool:
+    """Delete the part of a schema at a path. Returns False for the schema itself."""
+    for step in path[:-1]:
+        schema = schema[step]
+    if path:
+        del schema[path[-1]]
+    return bool(path)
 
 
 def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[SchemaFailure]:

@@ -19,7 +19,7 @@ from textual.widgets import Input, Label, TextArea
 
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.tui.forms.form_model import ChoiceNode, FixedNode, ManyNode, Node, TextNode
-from mcpdesk.tui.forms.schema_fields import FieldKind, limits
+from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, FormField, limits
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
@@ -31,6 +31,13 @@ Ask = Callable[[str, str], Awaitable[Sequence[str]]]
 """Asks for suggestions for a field: from its name and text to values, the best first."""
 LABEL_WIDTH = 22
 """Cells that a label takes at most."""
+
+
+def _fault(field: FormField) -> str:
+    """Fault of a field's own schema that the person should know; empty without one."""
+    if field.bad_default is UNSET:
+        return ""
+    return f"left unset: the default {compact(field.bad_default):.60} does not fit the schema"
 
 
 class FormPart(Vertical):
@@ -65,8 +72,9 @@ class FormPart(Vertical):
     @property
     def hint(self) -> str:
         """Description and limits of the value."""
-        shape = self.node.field.shape
-        parts = (self.node.field.description or str(shape.get("title", "")), limits(shape))
+        field = self.node.field
+        text = field.description or str(field.shape.get("title", ""))
+        parts = (text, limits(field.shape), _fault(field))
         return one_line(" ".join(" · ".join(part for part in parts if part).split()))
 
     def compose(self) -> ComposeResult:

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from mcpdesk.plain_text import json_escaped
-from mcpdesk.tui.forms.schema_fields import UNSET, FieldChoice, FieldKind, FormField, Schema, form_for
+from mcpdesk.protocol.catalogue.schema_shapes import Schema
+from mcpdesk.tui.forms.schema_fields import UNSET, FieldChoice, FieldKind, FormField, form_for
 from mcpdesk.tui.render.json_text import Path, json_problem, pretty, same
 
 MAX_PREFILLED = 5
@@ -29,10 +30,14 @@ class Node(ABC):
         self.clear()
 
     def clear(self) -> None:
-        """Go back to the default, or to no value."""
+        """Go back to the default, or to no value.
+
+        An optional field whose default is null starts with no value: it is shown as empty and is not sent.
+        """
         self.empty()
-        if self.field.default is not UNSET:
-            self.put(self.field.default)
+        default = self.field.default
+        if default is not UNSET and (default is not None or self.field.required):
+            self.put(default)
 
     def empty(self) -> None:
         """Go back to no value."""
@@ -86,6 +91,9 @@ class TextNode(Node):
         return self.text if self.given else UNSET
 
     def _put(self, value: Any) -> None:
+        if value is None:  # which a field that is not nullable cannot send
+            self._empty()
+            return
         self.text, self.given = value if isinstance(value, str) else pretty(value), True
 
 

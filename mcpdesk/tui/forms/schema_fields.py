@@ -10,72 +10,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
+from mcpdesk.protocol.catalogue.schema_shapes import (
+    Schema,
+    alternatives,
+    is_fitting,
+    resolve,
+    split_null,
+    with_branches,
+)
 from mcpdesk.tui.render.json_text import compact
 
-Schema = dict[str, Any]
-
-_DEPTH = 16
-"""How deep references and `allOf` are followed before giving up."""
-_UNIONS = ("anyOf", "oneOf")
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 _MOMENTS = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
 """Formats with an example, which the control shows."""
-
-
-def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
-    """The schema with references followed and `allOf` merged; empty where that is impossible."""
-    if not isinstance(schema, dict) or depth > _DEPTH:
-        return {}
-    shape = {word: rule for word, rule in schema.items() if word not in ("$ref", "allOf")}
-    if "$ref" in schema:
-        shape = merge(resolve(_target(schema["$ref"], root), root, depth + 1), shape)
-    for part in schema.get("allOf", ()):
-        shape = merge(shape, resolve(part, root, depth + 1))
-    return shape
-
-
-def merge(base: Schema, more: Schema) -> Schema:
-    """Both schemas as one; where they disagree, `more` wins. Properties and required names are united."""
-    merged = base | more
-    if "properties" in base and "properties" in more:
-        merged["properties"] = base["properties"] | more["properties"]
-    if "required" in base and "required" in more:
-        merged["required"] = [*base["required"], *more["required"]]
-    return merged
-
-
-def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
-    """The schema without its null alternative, and whether it had one."""
-    types = shape.get("type")
-    if isinstance(types, list) and "null" in types:
-        rest = [name for name in types if name != "null"]
-        return {**shape, "type": rest[0] if len(rest) == 1 else rest}, bool(rest)
-    for word in _UNIONS:
-        kept = [part for part in shape.get(word, ()) if not _is_null(resolve(part, root))]
-        if kept and len(kept) < len(shape[word]):
-            return _with_alternatives(shape, word, kept, root), True
-    if None in shape.get("enum", ()) and len(shape["enum"]) > 1:
-        return {**shape, "enum": [value for value in shape["enum"] if value is not None]}, True
-    return shape, shape.get("nullable") is True
-
-
-def alternatives(shape: Schema, root: Schema) -> list[Schema]:
-    """The members of a union, each with the other rules of the union; empty when it is not a union."""
-    types = shape.get("type")
-    if isinstance(types, list) and len(types) > 1:
-        return [{**shape, "type": name} for name in types]
-    for word in _UNIONS:
-        parts = shape.get(word, ())
-        if any(set(resolve(part, root)) - {"required", "description", "not"} for part in parts):
-            rest = {
-                key: rule
-                for key, rule in shape.items()
-                if key not in (word, "title", "description", "default")
-            }
-            return [merge(rest, resolve(part, root)) for part in parts]
-    return []
 
 
 class FieldChoice(NamedTuple):
@@ -124,32 +72,6 @@ def _range(shape: Schema, word: str, unit: str) -> str:
     if low:
         return f"at least {low} {unit}" if low != 1 else "not empty"
     return f"at most {high} {unit}" if high is not None else ""
-
-
-def _target(reference: Any, root: Schema) -> Any:
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return {}
-    value: Any = root
-    for part in unquote(reference[1:]).split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, list) and key.isdigit() and int(key) < len(value):
-            value = value[int(key)]
-        elif isinstance(value, dict) and key in value:
-            value = value[key]
-        else:
-            return {}
-    return value
-
-
-def _is_null(shape: Schema) -> bool:
-    return shape.get("type") == "null" or ("const" in shape and shape["const"] is None)
-
-
-def _with_alternatives(shape: Schema, word: str, kept: list[Any], root: Schema) -> Schema:
-    if len(kept) > 1:
-        return {**shape, word: kept}
-    rest = {key: rule for key, rule in shape.items() if key != word}
-    return split_null(merge(resolve(kept[0], root), rest), root)[0]
 
 
 MAX_DEPTH = 12
@@ -214,8 +136,18 @@ class FormField:
 
     @property
     def default(self) -> Any:
-        """The prefilled value, or `UNSET`."""
-        return self.shape.get("default", UNSET)
+        """The prefilled value, or `UNSET` if the schema has none or its default breaks its own rules."""
+        return UNSET if self.bad_default is not UNSET else self.shape.get("default", UNSET)
+
+    @property
+    def bad_default(self) -> Any:
+        """The default in the schema that breaks the schema's own rules, or `UNSET`."""
+        if "default" not in self.shape:
+            return UNSET
+        value = self.shape["default"]
+        if value is None and self.nullable:
+            return UNSET
+        return UNSET if is_fitting(value, self.shape, self.root) else value
 
     @property
     def example(self) -> str:
@@ -263,7 +195,7 @@ class FormField:
 
 def form_for(schema: Schema) -> FormField:
     """The field for the arguments of a tool: an object, even where the schema does not say so."""
-    shape = resolve(schema, schema)
+    shape = with_branches(resolve(schema, schema), schema)
     if not alternatives(shape, schema):
         shape = {**shape, "type": "object"}
         return FormField(FieldKind.OBJECT, "", shape, schema, True, False, 0)
@@ -272,7 +204,7 @@ def form_for(schema: Schema) -> FormField:
 
 def field_for(schema: Any, root: Schema, key: str = "", required: bool = True, depth: int = 0) -> FormField:
     """The field for one schema; JSON text where no control fits."""
-    shape, nullable = split_null(resolve(schema, root), root)
+    shape, nullable = split_null(with_branches(resolve(schema, root), root), root)
     kind = _kind(shape, root, key) if depth < MAX_DEPTH else FieldKind.JSON
     if kind is FieldKind.FIXED and not required:
         kind = FieldKind.CHOICE

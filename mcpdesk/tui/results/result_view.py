@@ -21,10 +21,10 @@ from textual.widgets import ContentSwitcher, Static
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
 from mcpdesk.plain_text import json_escaped
+from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.recorder.exchange_summary import LEAST_PROGRESS
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.forms.schema_fields import Schema
 from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.json_text import Path, pretty
 from mcpdesk.tui.render.safe_text import clean, one_line

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcpdesk.link.link import Link, LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, SchemaFailure
+from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.recorder.readable_message import end_at_desk
 from mcpdesk.tui.editor import source_place
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
-from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, Schema
+from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind
 from mcpdesk.tui.render.json_text import keeps, pretty, same
 from mcpdesk.tui.workbench.item_requests import completion_for, request_for, schema_of
 from mcpdesk.tui.workbench.past_calls import SAVED_CALLS_FILE, History, PastCall, SavedCalls

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.protocol.catalogue.uri_template import expand, parsed
-from mcpdesk.tui.forms.schema_fields import Schema
 from mcpdesk.tui.render.json_text import compact
 
 Request = tuple[str, dict[str, Any]]

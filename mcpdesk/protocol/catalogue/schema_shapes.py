@@ -1,0 +1,219 @@
+"""A JSON Schema as one shape: references followed, `allOf` merged, null split off, alternatives listed.
+
+The form, the shell and `check` read schemas through these functions, so they agree on what a schema means.
+Schemas come from strangers: bad references and circles give an empty shape, never an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+Schema = dict[str, Any]
+
+_DEPTH = 16
+"""Number of references and `allOf` followed within each other."""
+_UNIONS = ("anyOf", "oneOf")
+_BRANCHES = ("then", "else")
+MOST_SHAPES = 64
+"""Shapes listed for one property; alternatives of alternatives multiply."""
+
+
+def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
+    """The schema with references followed and `allOf` merged; empty where that is impossible."""
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return {}
+    shape = {word: rule for word, rule in schema.items() if word not in ("$ref", "allOf")}
+    if "$ref" in schema:
+        shape = merge(resolve(_target(schema["$ref"], root), root, depth + 1), shape)
+    for part in _parts(schema, "allOf"):
+        shape = merge(shape, resolve(part, root, depth + 1))
+    return shape
+
+
+def merge(base: Schema, more: Schema) -> Schema:
+    """Both schemas as one; where they disagree, `more` wins. Properties and required names are united."""
+    merged = base | more
+    members = base.get("properties"), more.get("properties")
+    if isinstance(members[0], dict) and isinstance(members[1], dict):
+        merged["properties"] = members[0] | members[1]
+    if required := [*_parts(base, "required"), *_parts(more, "required")]:
+        merged["required"] = required
+    return merged
+
+
+def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
+    """The schema without its null alternative, and whether it had one."""
+    types = shape.get("type")
+    if isinstance(types, list) and "null" in types:
+        rest = [name for name in types if name != "null"]
+        return {**shape, "type": rest[0] if len(rest) == 1 else rest}, bool(rest)
+    for word in _UNIONS:
+        kept = [part for part in _parts(shape, word) if not _is_null(resolve(part, root))]
+        if kept and len(kept) < len(shape[word]):
+            return _with_alternatives(shape, word, kept, root), True
+    if None in _parts(shape, "enum") and len(shape["enum"]) > 1:
+        return {**shape, "enum": [value for value in shape["enum"] if value is not None]}, True
+    return shape, shape.get("nullable") is True
+
+
+def alternatives(shape: Schema, root: Schema) -> list[Schema]:
+    """The members of a union, each with the other rules of the union; empty when it is not a union."""
+    types = shape.get("type")
+    if isinstance(types, list) and len(types) > 1:
+        return [{**shape, "type": name} for name in types]
+    for word in _UNIONS:
+        parts = _parts(shape, word)
+        if any(set(resolve(part, root)) - {"required", "description", "not"} for part in parts):
+            rest = {
+                key: rule
+                for key, rule in shape.items()
+                if key not in (word, "title", "description", "default")
+            }
+            return [merge(rest, resolve(part, root)) for part in parts]
+    return []
+
+
+def _target(reference: Any, root: Schema) -> Any:
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return {}
+    value: Any = root
+    for part in unquote(reference[1:]).split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list) and key.isdigit() and int(key) < len(value):
+            value = value[int(key)]
+        elif isinstance(value, dict) and key in value:
+            value = value[key]
+        else:
+            return {}
+    return value
+
+
+def _is_null(shape: Schema) -> bool:
+    return shape.get("type") == "null" or ("const" in shape and shape["const"] is None)
+
+
+def _with_alternatives(shape: Schema, word: str, kept: list[Any], root: Schema) -> Schema:
+    if len(kept) > 1:
+        return {**shape, word: kept}
+    rest = {key: rule for key, rule in shape.items() if key != word}
+    return split_null(merge(resolve(kept[0], root), rest), root)[0]
+
+
+def with_branches(shape: Schema, root: Schema) -> Schema:
+    """The shape with the members of `then`, `else` and `dependentSchemas` as optional members of its own."""
+    dependent = shape.get("dependentSchemas")
+    parts = [shape.get(word) for word in _BRANCHES]
+    parts += list(dependent.values()) if isinstance(dependent, dict) else []
+    own = shape.get("properties")
+    members: Schema = {}
+    for part in parts:
+        found = resolve(part, root).get("properties")
+        members = (found | members) if isinstance(found, dict) else members
+    if not members:
+        return shape
+    described = own if isinstance(own, dict) else {}
+    return shape | {
+        "properties": described | {key: each for key, each in members.items() if key not in described}
+    }
+
+
+def property_shapes(schema: Any, key: str, root: Schema, depth: int = 0) -> Iterator[Schema]:
+    """Every shape an object schema gives to its member `key`, those of alternatives and `then` included."""
+    if depth > _DEPTH:
+        return
+    shape = resolve(schema, root)
+    members = shape.get("properties")
+    if isinstance(members, dict) and key in members:
+        yield resolve(members[key], root)
+    for word in _UNIONS:
+        for part in _parts(shape, word):
+            yield from property_shapes(part, key, root, depth + 1)
+    for word in _BRANCHES:
+        if isinstance(shape.get(word), dict):
+            yield from property_shapes(shape[word], key, root, depth + 1)
+
+
+def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
+    """The shapes without alternatives that a shape allows, null included."""
+    shape = resolve(shape, root)
+    unions = [] if depth > _DEPTH else [word for word in _UNIONS if _parts(shape, word)]
+    if not unions:
+        yield shape
+    for word in unions:
+        rest = {key: rule for key, rule in shape.items() if key != word}
+        for part in _parts(shape, word):
+            yield from flat(merge(rest, resolve(part, root)), root, depth + 1)
+
+
+def named_types(shape: Schema) -> tuple[str, ...]:
+    """The JSON types that a shape names; empty if it names none."""
+    named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else ())
+    return (named,) if isinstance(named, str) else tuple(each for each in named if isinstance(each, str))
+
+
+def is_fitting(value: Any, schema: Any, root: Schema) -> bool:
+    """False if a value breaks type, constants or bounds of a schema. Patterns and formats are not checked."""
+    return any(_is_fit(value, shape) for shape in flat(schema if isinstance(schema, dict) else {}, root))
+
+
+def _is_fit(value: Any, shape: Schema) -> bool:
+    types = named_types(shape)
+    if "type" in shape and not any(is_of_type(value, name) for name in types if name in _TYPES):
+        return not any(name in _TYPES for name in types)
+    constants = [shape["const"]] if "const" in shape else shape.get("enum")
+    if isinstance(constants, list) and not any(is_same(value, each) for each in constants):
+        return False
+    return all(_holds(value, shape, word) for word in _RULES if word in shape)
+
+
+def _holds(value: Any, shape: Schema, word: str) -> bool:
+    kind, measure, holds = _RULES[word]
+    bound = shape[word]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        return True
+    if isinstance(bound, bool) or not isinstance(bound, int | float):
+        return True
+    return bool(holds(measure(value), bound))
+
+
+def is_of_type(value: Any, name: str) -> bool:
+    """True if a JSON value is of a type. An integer is a number, and 1.0 an integer."""
+    if name == "integer" and isinstance(value, float):
+        return math.isfinite(value) and value.is_integer()
+    kind = _TYPES.get(name)
+    return kind is not None and isinstance(value, kind) and (name == "boolean" or not isinstance(value, bool))
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """True if two JSON values are equal; `true` is not 1."""
+    return one == other and isinstance(one, bool) is isinstance(other, bool)
+
+
+def _parts(shape: Schema, word: str) -> list[Any]:
+    found = shape.get(word)
+    return found if isinstance(found, list) else []
+
+
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+    "null": type(None),
+}
+_RULES: dict[str, tuple[Any, Any, Any]] = {
+    "minimum": (int | float, lambda value: value, lambda value, bound: value >= bound),
+    "maximum": (int | float, lambda value: value, lambda value, bound: value <= bound),
+    "exclusiveMinimum": (int | float, lambda value: value, lambda value, bound: value > bound),
+    "exclusiveMaximum": (int | float, lambda value: value, lambda value, bound: value < bound),
+    "minLength": (str, len, lambda value, bound: value >= bound),
+    "maxLength": (str, len, lambda value, bound: value <= bound),
+    "minItems": (list, len, lambda value, bound: value >= bound),
+    "maxItems": (list, len, lambda value, bound: value <= bound),
+}
+"""Keyword -> the values it is about, what it measures, and when it holds."""

@@ -1,0 +1,77 @@
+"""JSON Schemas as shapes: references, alternatives, branches and what fits them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.catalogue.schema_shapes import (
+    flat,
+    is_fitting,
+    named_types,
+    property_shapes,
+    resolve,
+    with_branches,
+)
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": NUMBER}},
+        {"$ref": "#/definitions/x", "definitions": {"x": {"properties": {"a": NUMBER}}}},
+        {"allOf": [{"properties": {"b": TEXT}}, {"properties": {"a": NUMBER}}]},
+        {"anyOf": [{"properties": {"b": TEXT}}, {"properties": {"a": NUMBER}}]},
+        {"oneOf": [{"$ref": "#/$defs/x"}], "$defs": {"x": {"properties": {"a": NUMBER}}}},
+        {"if": {}, "then": {"properties": {"a": NUMBER}}},
+        {"if": {}, "else": {"allOf": [{"properties": {"a": NUMBER}}]}},
+        {"properties": {"b": NUMBER, "a": {"$ref": "#/properties/b"}}},
+    ],
+)
+def test_a_member_is_found_wherever_the_schema_describes_it(schema: dict[str, Any]) -> None:
+    assert list(property_shapes(schema, "a", schema)) == [NUMBER]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"anyOf": [{"$ref": "#"}]},
+        {"allOf": 5, "anyOf": "x", "properties": [], "then": 1, "required": {}},
+        {"allOf": [True, None, {"properties": 3}], "dependentSchemas": []},
+        {"type": {"a": 1}, "enum": 3, "$ref": 7},
+    ],
+)
+def test_odd_schemas_give_a_shape_and_no_error(schema: dict[str, Any]) -> None:
+    assert isinstance(with_branches(resolve(schema, schema), schema), dict)
+    assert list(property_shapes(schema, "a", schema)) == []
+    assert all(isinstance(named_types(shape), tuple) for shape in flat(schema, schema))
+    assert is_fitting("x", schema, schema) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "fits"),
+    [
+        ("five", NUMBER, False),
+        (5, NUMBER, True),
+        (5.0, NUMBER, True),
+        (5.5, NUMBER, False),
+        (True, NUMBER, False),
+        (None, TEXT, False),
+        (None, {"anyOf": [TEXT, {"type": "null"}]}, True),
+        ("x", {"enum": ["a", "b"]}, False),
+        (1, {"const": True}, False),
+        (0, {"type": "number", "exclusiveMinimum": 0}, False),
+        (7, {"minimum": 1, "maximum": 7}, True),
+        ("abc", {"maxLength": 2}, False),
+        ([], {"minItems": 1}, False),
+        ("x", {"type": "str"}, True),
+        ("x", {}, True),
+    ],
+)
+def test_a_value_fits_type_constants_and_bounds(value: Any, schema: dict[str, Any], fits: bool) -> None:
+    assert is_fitting(value, schema, schema) is fits
