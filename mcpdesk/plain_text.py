@@ -9,6 +9,7 @@ the command line share it.
 
 from __future__ import annotations
 
+import json
 import re
 
 _INVISIBLE = "\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
@@ -50,6 +51,20 @@ def json_escaped(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def harmless(text: str) -> str:
+    """`text` to hand on to other programs, as by the clipboard: newlines and tabs stay.
+
+    Unsafe characters are escapes in JSON, and are made visible in any other text.
+    """
+    if _UNSAFE.search(text) is None:
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return _UNSAFE.sub(_visible, text.replace("\r\n", "\n"))
+    return json_escaped(text.replace("\r\n", "\n"))
 
 
 def to_field(text: str, *, lines: bool = False) -> str:

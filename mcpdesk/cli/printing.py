@@ -30,7 +30,7 @@ from mcpdesk.errors import (
     TransportError,
     Unreachable,
 )
-from mcpdesk.plain_text import clean, json_escaped
+from mcpdesk.plain_text import clean, harmless, json_escaped
 
 OK = 0
 TOOL_ERROR = 1
@@ -163,7 +163,7 @@ def junit_report(name: str, cases: Sequence[JUnitCase]) -> str:
     failed = sum(bool(case.failure) for case in cases)
     seconds = sum(case.seconds for case in cases)
     counts = {"tests": str(len(cases)), "failures": str(failed), "time": f"{seconds:.3f}"}
-    suite = ElementTree.Element("testsuite", {"name": name, **counts})
+    suite = ElementTree.Element("testsuite", {"name": _xml(name), **counts})
     for case in cases:
         facts = {"classname": _xml(case.group), "name": _xml(case.name), "time": f"{case.seconds:.3f}"}
         element = ElementTree.SubElement(suite, "testcase", facts)
@@ -177,7 +177,8 @@ def junit_report(name: str, cases: Sequence[JUnitCase]) -> str:
 
 
 def _xml(text: str) -> str:
-    """A text without the characters that XML cannot have."""
+    """A text without control characters, and without the characters that XML cannot have."""
+    text = harmless(text)
     return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\N{REPLACEMENT CHARACTER}", text)
 
 

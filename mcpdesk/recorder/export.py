@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from mcpdesk.plain_text import clean
+from mcpdesk.plain_text import clean, harmless, json_escaped
 from mcpdesk.recorder import exchange_summary
 from mcpdesk.recorder.index.call_lookup import SaidLine
 from mcpdesk.recorder.index.exchange import FAILED, Exchange, ExchangeKind
@@ -110,7 +110,7 @@ def json_lines(index: Index, numbers: Iterable[int], logged: Logged = nothing_lo
     """One line per exchange and per gap, newline included."""
     for one in with_gaps(index, numbers):
         record = _gap(one) if isinstance(one, Gap) else as_dict(index, one, logged)
-        yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str)
+        yield _escaped(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
 
 
 def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
@@ -118,7 +118,7 @@ def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
     record = as_dict(index, number, logged)
     if parts := index.exchange(number).parts:
         record["parts"] = [as_dict(index, part, logged) for part in parts]
-    return orjson.dumps(record, option=_PRETTY, default=str).decode()
+    return _escaped(orjson.dumps(record, option=_PRETTY, default=str)).decode()
 
 
 def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
@@ -179,7 +179,7 @@ def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     for number in numbers:
         one = index.exchange(number)
         if one.kind is ExchangeKind.REQUEST and one.direction is Direction.IN and one.request is not None:
-            told = " ".join(summary(one).split())
+            told = clean(" ".join(summary(one).split()), newlines=False)
             yield f"# {number}. {told}\n{curl(index, number)}\n\n".encode("utf-8", "replace")
 
 
@@ -189,7 +189,8 @@ def summary(exchange: Exchange) -> str:
     took = "" if exchange.ended is None else f", {exchange.elapsed(0) * 1000:.1f} ms"
     revision = f", {exchange.revision}" if exchange.revision else ""
     ends = f"{exchange.peer} {arrow} {exchange.server or 'server'}"
-    return f"{_moment(exchange)}  {ends}  {_title(exchange)}  {exchange.status}{took}{revision}"
+    title = f"{ends}  {_title(exchange)}"
+    return clean(f"{_moment(exchange)}  {title}  {exchange.status}{took}{revision}", newlines=False)
 
 
 def _report(index: Index, numbers: Iterable[int], logged: Logged) -> Iterator[str]:
@@ -305,10 +306,10 @@ def _log_text(index: Index, lines: Sequence[SaidLine]) -> str:
     """The last lines, each below its time, level and place; a traceback in its own lines."""
     shown = lines[-MOST_LOGGED:]
     left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
-    told = [
-        f"{'  '.join(filter(None, (_time_text(line.time), line.level, line.where)))}\n{_said(index, line)}"
-        for line in shown
-    ]
+    told = []
+    for line in shown:
+        heading = "  ".join(filter(None, (_time_text(line.time), line.level, line.where)))
+        told.append(f"{clean(heading)}\n{_said(index, line)}")
     return "\n".join([*left, *told])
 
 
@@ -331,7 +332,7 @@ def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterat
     value, problem = message(index, exchange, frame)
     yield f"\n{title}{f' ({_plain(problem)})' if problem else ''}:\n\n"
     if said := http(index, exchange, frame):
-        lines = "\n".join([said[0], *(f"{name}: {value}" for name, value in said[1])])
+        lines = "\n".join(clean(line) for line in (said[0], *(f"{name}: {value}" for name, value in said[1])))
         fence = _fence(lines)
         yield f"{fence}http\n{lines}\n{fence}\n\n"
     yield _fenced(value)
@@ -352,7 +353,7 @@ def _fence(text: str) -> str:
 
 def _held_line(held: HoldOutcome) -> str:
     """What became of a message at the desk, in a sentence."""
-    return f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}"
+    return clean(f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}", newlines=False)
 
 
 def _gap(gap: Gap) -> dict[str, Any]:
@@ -401,12 +402,20 @@ def _time_text(moment: float) -> str:
 
 
 def _pretty(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value, option=_PRETTY).decode()
+    """A message as text: JSON has unsafe characters as escapes, other text shows them."""
+    text = value if isinstance(value, str) else orjson.dumps(value, option=_PRETTY).decode()
+    return harmless(text)
+
+
+def _escaped(data: bytes) -> bytes:
+    """JSON with characters that are unsafe on a terminal as escapes."""
+    return data if data.isascii() and b"\x7f" not in data else json_escaped(data.decode()).encode()
 
 
 def _plain(text: str) -> str:
     """Text that cannot break out of a Markdown table or heading."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+    words = clean(" ".join(text.split()), newlines=False)
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 
 def _longest_run(text: str) -> int:
@@ -425,11 +434,11 @@ def _headers(exchange: Exchange, body: Any) -> dict[str, str]:
 
 
 def _command(method: str, url: str, headers: Iterable[tuple[str, str]], body: Any) -> str:
-    lines = [f"curl -X {shlex.quote(method)} {shlex.quote(url)}"]
-    lines += [f"  -H {shlex.quote(f'{name}: {value}')}" for name, value in headers]
+    lines = [f"curl -X {shlex.quote(clean(method))} {shlex.quote(clean(url, newlines=False))}"]
+    lines += [f"  -H {shlex.quote(clean(f'{name}: {value}', newlines=False))}" for name, value in headers]
     if body not in ("", None):
         text = body if isinstance(body, str) else orjson.dumps(body).decode()
-        lines.append(f"  --data {shlex.quote(text)}")
+        lines.append(f"  --data {shlex.quote(harmless(text))}")
     return " \\\n".join(lines)
 
 
@@ -446,11 +455,11 @@ def posted(index: Index, numbers: Iterable[int]) -> list[int]:
 
 def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     """The archive in pieces: one entry for each exchange that passed over HTTP."""
-    yield _HAR_START % (__version__.encode(), orjson.dumps(gaps_in_words(index)))
+    yield _HAR_START % (__version__.encode(), _escaped(orjson.dumps(gaps_in_words(index))))
     comma = b"\n"
     for number in posted(index, numbers):
         exchange = index.exchange(number)
-        yield comma + orjson.dumps(_har_entry(index, exchange), default=str)
+        yield comma + _escaped(orjson.dumps(_har_entry(index, exchange), default=str))
         comma = b",\n"
     yield b"\n]}}\n"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
+from mcpdesk.plain_text import clean
 from mcpdesk.recorder.exchange_summary import summary
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index
@@ -106,5 +107,5 @@ def _question(index: Index, one: Exchange) -> str:
 
 def _plain(text: str) -> str:
     """Words that cannot end an arrow's line or begin a statement of their own."""
-    words = " ".join(text.split())
+    words = clean(" ".join(text.split()), newlines=False)
     return (words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…").translate(_ESCAPED)

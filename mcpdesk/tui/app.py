@@ -26,7 +26,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcpdesk.paths import PACKAGE
-from mcpdesk.plain_text import from_field
+from mcpdesk.plain_text import from_field, harmless
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.render.safe_text import one_line
@@ -107,6 +107,7 @@ class DeskApp(App[None]):
         `begin` is called when the frame is painted, `settled` when it shows a server, each once.
         After a screen has failed, `place` is what it showed and `news` the message about the failure."""
         super().__init__()
+        self._copied = ""
         self.crash: Crash | None = None
         """The exception that ended the screen, once one did."""
         self._is_leaving = False
@@ -165,8 +166,18 @@ class DeskApp(App[None]):
         return [*filters, self._gate]
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy the true text: fields show stand-ins for control characters. Textual encodes it."""
-        super().copy_to_clipboard(from_field(text).encode("utf-8", "replace").decode())
+        """Copy a text that harms no program it is pasted into; fields of the desk get the true text.
+
+        Fields show stand-ins for control characters. Textual encodes the text.
+        """
+        true_text = from_field(text).encode("utf-8", "replace").decode()
+        super().copy_to_clipboard(harmless(true_text))
+        self._copied = true_text
+
+    @property
+    def clipboard(self) -> str:
+        """The true text that was copied last, for fields of the desk."""
+        return self._copied
 
     @contextmanager
     def batch_update(self) -> Generator[None, None, None]:

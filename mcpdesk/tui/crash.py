@@ -60,7 +60,7 @@ class Crash:
         )
         path = folder / f"{now:%Y%m%d-%H%M%S-%f}.txt"
         try:
-            private_files.write(path, (about + self.report).encode("utf-8", "backslashreplace"))
+            private_files.write(path, clean(about + self.report).encode("utf-8", "replace"))
             for old in sorted(folder.glob("*.txt"))[:-REPORTS_KEPT]:
                 with suppress(OSError):
                     old.unlink()
