@@ -162,7 +162,7 @@ def settings_command(folder: str | None, explain: bool, as_json: bool, **values:
     places = [
         ("captures", str(paths.captures_folder(state)), "state_dir"),
         ("key", str(state / "api-key"), "state_dir"),
-        ("web-key", str(state / "web-key"), "state_dir"),
+        ("operator keys", str(state / "operator"), "state_dir"),
         ("configuration", str(paths.config_folder()), chosen),
         ("themes", str(paths.package_themes()), "bundled"),
         ("samples", str(paths.sample_servers()), "bundled"),

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 GRACE_S = 10.0
 """How long the end may take once nothing runs any more, or the time for that is over."""
 POLL_S = 0.1
-WEB_KEY = "web-key"
-"""File in the state folder with the key to the desk in a browser."""
 SERVE_EXAMPLES = """\b
 Examples:
   mcpdesk serve ~/servers/profiles
@@ -190,34 +188,30 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
     if not settings.web:
         yield []
         return
-    from mcpdesk.auth import api_key
     from mcpdesk.auth.http_origin import is_loopback
+    from mcpdesk.hosting.host import rules_of
     from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 
     name, _, port = settings.web.rpartition(":")
-    key = api_key.load_or_create(settings.state_dir, WEB_KEY)
     chosen = {"MCPDESK_STATE_DIR": host.chosen_state} if host.chosen_state else {}
     worn = ["--theme", theme] if theme else []
     pages = BrowserDesk(
         BrowserDeskPlan(
             name.strip("[]") or "127.0.0.1",
             int(port),
-            key,
+            host.operator,
             [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
             host.services.environment() | chosen,
+            rules_of(settings, ""),
             may_move=settings.web == USUAL_WEB_PLACE,
-            allowed_hosts=settings.allowed_hosts,
-            allowed_origins=settings.allowed_origins,
         )
     )
     try:
         address = pages.start()
+        lines = [f"the desk in a browser: {address}; sign in there with {_operator_key(host)}"]
         if is_terminal():
-            lines = [f"the desk in a browser: {address}?token={key}"]
-        else:  # who may read the log need not be who may have the key
-            lines = [
-                f"the desk in a browser: {address}?token=KEY, its key is in {settings.state_dir / WEB_KEY}"
-            ]
+            word = host.operator.link_word()
+            lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
         if not is_loopback(name.strip("[]") or "127.0.0.1"):
             lines.append("what browsers and the desk say is not encrypted: put a proxy with TLS in front")
         yield lines
@@ -334,18 +328,20 @@ def greeting(host: Host) -> list[str]:
 
 
 def _how_to_sign_in(host: Host) -> list[str]:
-    """How the operator signs in on the dashboard. Only a terminal shows a key: other users may read a log."""
-    operator = host.operator
-    if operator.is_configured:
-        place = "the configured operator key"
-    else:
-        place = "the operator's key" + (f" in {operator.file}" if operator.file is not None else "")
-    lines = [f"sign in there with {place}, to see the traffic and to answer questions"]
-    if sys.stderr.isatty() and host.http is not None:
-        if not operator.is_configured:
-            lines[0] = lines[0].replace("key", f"key {operator.credential}", 1)
+    """How the operator signs in on the dashboard."""
+    lines = [f"sign in there with {_operator_key(host)}, to see the traffic and to answer questions"]
+    if is_terminal() and host.http is not None:
         lines.append(f"this link signs in once, within 10 minutes: {host.http.sign_in_link()}")
     return lines
+
+
+def _operator_key(host: Host) -> str:
+    """Where the operator's key is. Only a terminal shows a random one: other users may read a log."""
+    operator = host.operator
+    if operator.is_configured:
+        return "the configured operator key"
+    shown = f" {operator.credential}" if is_terminal() else ""
+    return f"the operator's key{shown}" + (f" in {operator.file}" if operator.file is not None else "")
 
 
 def _where_key_is(host: Host) -> str:

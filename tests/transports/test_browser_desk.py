@@ -18,7 +18,9 @@ import pytest
 from aiohttp import WSMsgType
 from msgspec.structs import replace
 
+from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError
+from mcpdesk.transports.base import Rules
 from mcpdesk.transports.browser_desk import desk_pages
 from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 from tests.support import tab_program
@@ -28,7 +30,8 @@ from tests.support.ports import free_port
 
 KEY = "k" * 32
 ROOT = str(Path(__file__).parents[2])
-PLAN = BrowserDeskPlan("127.0.0.1", 0, KEY, (), {"PATH": os.environ["PATH"], "PYTHONPATH": ROOT})
+OPERATOR = Operator(KEY)
+PLAN = BrowserDeskPlan("127.0.0.1", 0, OPERATOR, (), {"PATH": os.environ["PATH"], "PYTHONPATH": ROOT})
 
 
 @contextmanager
@@ -41,11 +44,21 @@ def pages(what: str = "screen", **changes: Any) -> Iterator[str]:
         desk.close()
 
 
+async def sign_in(url: str, word: str = KEY) -> dict[str, str]:
+    """Sign in as the page does; returns the headers that a program sends in its place."""
+    async with (
+        aiohttp.ClientSession(url, headers={"Origin": url}) as browser,
+        browser.post("/sign-in", json={"word": word}) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+        cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        return {"Cookie": cookie, "X-Mcpdesk-Page": (await answer.json())["page_key"]}
+
+
 @asynccontextmanager
-async def visitor(url: str, key: str = KEY) -> AsyncIterator[aiohttp.ClientSession]:
-    """Somebody whose browser has the cookie already."""
-    cookie = f"mcpdesk-web-{url.rpartition(':')[2]}={key}"
-    async with aiohttp.ClientSession(url, headers={"Cookie": cookie}) as session:
+async def visitor(url: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """Somebody who is signed in."""
+    async with aiohttp.ClientSession(url, headers=await sign_in(url)) as session:
         yield session
 
 
@@ -85,28 +98,121 @@ def lives(pid: int) -> bool:
         return False
 
 
-async def test_only_who_has_the_key_is_served() -> None:
+async def test_screens_are_for_the_operator_and_the_page_holds_nothing() -> None:
     with pages() as url:
         async with aiohttp.ClientSession(url) as stranger:
-            for path in ("/", "/ws", "/page.js", "/static/js/textual.js", "/nothing"):
+            for path in ("/", "/page.js", "/static/js/textual.js"):
                 async with stranger.get(path) as answer:
-                    assert answer.status == 401 and "?token=KEY" in await answer.text(), path
-            for wrong in ("", "x", KEY + "x", KEY[:-1], "k%00"):
-                async with stranger.get(f"/?token={wrong}", allow_redirects=False) as answer:
-                    assert answer.status == 401 and "Set-Cookie" not in answer.headers
+                    assert answer.status == 200 and KEY not in await answer.text()
+                    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+                    assert answer.headers["Referrer-Policy"] == "no-referrer"
+            for path in ("/ws/", "/ws/x", f"/ws/{KEY}"):
+                async with stranger.get(path) as answer:
+                    assert answer.status == 401 and "operator" in await answer.text(), path
             with pytest.raises(aiohttp.WSServerHandshakeError, match="401"):
-                await stranger.ws_connect("/ws")
-            async with stranger.get(f"/?token={KEY}", allow_redirects=False) as answer:
-                assert (answer.status, answer.headers["Location"]) == (303, "/")
-                cookie = answer.headers["Set-Cookie"]
-        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
-        async with visitor(url) as owner, owner.get("/") as answer:
-            page = await answer.text()
-            assert answer.status == 200 and 'class="textual-terminal"' in page
-            assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
-            assert answer.headers["Referrer-Policy"] == "no-referrer"
-        async with visitor(url, "x" * 32) as other, other.get("/") as answer:
-            assert answer.status == 401
+                await stranger.ws_connect("/ws/x")
+            async with stranger.get("/session") as answer:
+                assert await answer.json() == {"signed_in": False}
+            for wrong in ("", "x", KEY + "x", KEY[:-1], None):
+                async with stranger.post("/sign-in", json={"word": wrong}, headers={"Origin": url}) as answer:
+                    assert answer.status == 401 and "Set-Cookie" not in answer.headers
+            async with stranger.post("/sign-in", json={"word": KEY}) as answer:
+                assert answer.status == 403, "without the origin of the page"
+            async with stranger.get("/nothing") as answer:
+                assert answer.status == 404
+            async with stranger.put("/") as answer:
+                assert answer.status == 405
+
+
+async def test_the_cookie_that_other_ports_receive_opens_nothing_alone() -> None:
+    with pages() as url:
+        async with (
+            aiohttp.ClientSession(url, headers={"Origin": url}) as browser,
+            browser.post("/sign-in", json={"word": KEY}) as answer,
+        ):
+            said, page_key = answer.headers["Set-Cookie"], (await answer.json())["page_key"]
+        assert "HttpOnly" in said and "SameSite=Strict" in said and "Max-Age=86" in said
+        cookie = said.partition(";")[0]
+        assert KEY not in said and page_key not in said
+        another = (await sign_in(url))["X-Mcpdesk-Page"]
+        async with aiohttp.ClientSession(url) as thief:
+            for headers, path in (
+                ({"Cookie": cookie}, "/ws/"),
+                ({"Cookie": cookie}, f"/ws/{another}"),
+                ({"Cookie": cookie, "X-Mcpdesk-Page": cookie.partition("=")[2]}, "/ws/"),
+                ({}, f"/ws/{page_key}"),
+            ):
+                with pytest.raises(aiohttp.WSServerHandshakeError, match="401"):
+                    await thief.ws_connect(path, headers=headers)
+            async with thief.ws_connect(f"/ws/{page_key}", headers={"Cookie": cookie}) as ws:
+                await Tab(ws).see("pid")
+
+
+async def test_a_link_signs_in_once_and_signing_out_ends_the_screen() -> None:
+    with pages() as url:
+        word = OPERATOR.link_word()
+        page = await sign_in(url, word)
+        async with aiohttp.ClientSession(url, headers=page) as owner:
+            async with owner.post("/sign-in", json={"word": word}, headers={"Origin": url}) as answer:
+                assert answer.status == 401
+            async with owner.ws_connect("/ws/") as ws:
+                pid = await Tab(ws).pid()
+                async with owner.post("/sign-out", headers={"Origin": url}) as answer:
+                    assert answer.status == 204
+                await until(lambda: not lives(pid))
+                while (await ws.receive(WITHIN_S)).type is not WSMsgType.CLOSE:
+                    pass
+            async with owner.get("/ws/") as answer:
+                assert answer.status == 401
+
+
+async def test_screens_end_when_all_browsers_are_signed_out() -> None:
+    with pages() as url:
+        async with visitor(url) as owner, owner.ws_connect("/ws/") as ws:
+            pid = await Tab(ws).pid()
+            assert OPERATOR.revoke_all() >= 1
+            await until(lambda: not lives(pid))
+
+
+async def test_half_requests_are_few_and_do_not_last() -> None:
+    rules = Rules(request_timeout_s=1)
+    with pages(rules=rules) as url:
+        port = int(url.rpartition(":")[2])
+        kept = [socket.create_connection(("127.0.0.1", port)) for _ in range(desk_pages.MAX_CONNECTIONS + 40)]
+        try:
+            for each in kept:
+                each.sendall(b"GET / HTTP/1.1\r\nX: ")
+            async with aiohttp.ClientSession(url) as other, other.get("/") as answer:
+                assert answer.status == 200  # in place of the one that waited longest
+            statuses = await asyncio.gather(*(asyncio.to_thread(_last_words, each) for each in kept))
+        finally:
+            for each in kept:
+                each.close()
+        # Those that made room before their first byte arrived are closed without a word.
+        assert {b"", b"503", b"408"} >= set(statuses) and statuses.count(b"408") <= desk_pages.MAX_CONNECTIONS
+
+
+def _last_words(connection: socket.socket) -> bytes:
+    """The status that a server sends before it closes the connection."""
+    connection.settimeout(WITHIN_S)
+    said = b""
+    with suppress(ConnectionResetError):
+        while data := connection.recv(4096):
+            said += data
+    return said[9:12]
+
+
+async def test_a_head_and_a_message_have_the_limits_of_the_main_listener() -> None:
+    with pages() as url:
+        async with aiohttp.ClientSession(url) as stranger:
+            async with stranger.get("/", headers={"X-Long": "x" * 9_000}) as answer:
+                assert answer.status == 431
+            body = json.dumps({"word": "x" * 20_000})
+            headers = {"Origin": url, "Content-Type": "application/json"}
+            async with stranger.post("/sign-in", data=body, headers=headers) as answer:
+                assert answer.status == 413
+        async with visitor(url) as owner, owner.get("/ws/") as answer:
+            assert answer.status == 426
 
 
 async def test_foreign_hosts_and_pages_are_refused_even_with_the_key() -> None:
@@ -115,17 +221,19 @@ async def test_foreign_hosts_and_pages_are_refused_even_with_the_key() -> None:
             async with owner.get("/", headers={"Host": "evil.example"}) as answer:
                 assert answer.status == 403 and "evil.example" in await answer.text()
             for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "https://localhost:1"):
-                async with owner.get("/ws", headers={"Origin": origin}) as answer:
-                    assert answer.status == 403 and "may not speak" in await answer.text(), origin
+                async with owner.get("/ws/", headers={"Origin": origin}) as answer:
+                    assert answer.status == 403 and "may not call" in await answer.text(), origin
                 with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
-                    await owner.ws_connect("/ws", headers={"Origin": origin})
-            async with owner.ws_connect("/ws", headers={"Origin": url}) as ws:
+                    await owner.ws_connect("/ws/", headers={"Origin": origin})
+            async with owner.ws_connect("/ws/", headers={"Origin": url}) as ws:
                 await Tab(ws).see("pid")
-    with pages(allowed_hosts=("desk.example",), allowed_origins=("https://desk.example",)) as url:
+    with pages(
+        rules=Rules(allowed_hosts=("desk.example",), allowed_origins=("https://desk.example",))
+    ) as url:
         async with visitor(url) as owner:
             async with owner.get("/", headers={"Host": "desk.example"}) as answer:
                 assert answer.status == 200
-            async with owner.ws_connect("/ws", headers={"Origin": "https://desk.example"}) as ws:
+            async with owner.ws_connect("/ws/", headers={"Origin": "https://desk.example"}) as ws:
                 await Tab(ws).see("pid")
 
 
@@ -135,7 +243,9 @@ async def test_files_are_served_and_no_folder_is_listed() -> None:
             page = await (await owner.get("/")).text()
             style = await (await owner.get("/page.css")).text()
             named = re.findall(r'(?:src|href)="(/[^"]+)"', page) + re.findall(r'url\("([^"]+)"\)', style)
-            assert "/static/js/textual.js" in named and len(named) >= 6
+            assert len(named) >= 5
+            named += re.findall(r'"(/static/[^"]+)"', await (await owner.get("/page.js")).text())
+            assert "/static/js/textual.js" in named
             for path in named:
                 async with owner.get(path) as answer:
                     assert answer.status == 200 and await answer.read(), path
@@ -154,7 +264,7 @@ async def test_files_are_served_and_no_folder_is_listed() -> None:
 async def test_page_types_resizes_and_leaves_its_screen() -> None:
     with pages() as url:
         async with visitor(url) as owner:
-            async with owner.ws_connect("/ws?width=101&height=31") as ws:
+            async with owner.ws_connect("/ws/?width=101&height=31") as ws:
                 tab = Tab(ws)
                 pid = await tab.pid()
                 assert "101x31" in tab.drawn and "secret None" in tab.drawn
@@ -191,7 +301,7 @@ async def test_page_types_resizes_and_leaves_its_screen() -> None:
                 await ws.send_json(["stdin", "still"])
                 await tab.see("typed still")
             await until(lambda: not lives(pid))
-            async with owner.ws_connect("/ws?width=x&height=99999999") as ws:
+            async with owner.ws_connect("/ws/?width=x&height=99999999") as ws:
                 tab = Tab(ws)
                 assert "80x24" in await tab.see("driver")
                 await ws.send_json(["stdin", "leave"])
@@ -200,7 +310,7 @@ async def test_page_types_resizes_and_leaves_its_screen() -> None:
 
 async def test_screen_that_cannot_begin_says_why() -> None:
     with pages("broken") as url:
-        async with visitor(url) as owner, owner.ws_connect("/ws") as ws:
+        async with visitor(url) as owner, owner.ws_connect("/ws/") as ws:
             drawn = await Tab(ws).see("on this machine.")
     assert "The desk cannot be shown.\r\nmcpdesk: No core of mcpdesk runs" in drawn
 
@@ -208,7 +318,7 @@ async def test_screen_that_cannot_begin_says_why() -> None:
 @pytest.mark.slow
 async def test_screen_that_does_not_leave_is_ended() -> None:
     with pages("stubborn") as url:
-        async with visitor(url) as owner, owner.ws_connect("/ws") as ws:
+        async with visitor(url) as owner, owner.ws_connect("/ws/") as ws:
             pid = await Tab(ws).pid()
         await until(lambda: not lives(pid))
 
@@ -217,7 +327,7 @@ async def test_all_screens_end_with_the_pages() -> None:
     pids = list[int]()
     with pages() as url:
         async with visitor(url) as owner:
-            tabs = [await owner.ws_connect("/ws") for _ in range(3)]
+            tabs = [await owner.ws_connect("/ws/") for _ in range(3)]
             pids = [await Tab(ws).pid() for ws in tabs]
             assert all(map(lives, pids)) and len(set(pids)) == 3
             closing = asyncio.create_task(tabs[0].receive())
@@ -231,7 +341,7 @@ async def admitted(owner: aiohttp.ClientSession) -> aiohttp.ClientWebSocketRespo
     async with asyncio.timeout(WITHIN_S):
         while True:
             with suppress(aiohttp.WSServerHandshakeError):
-                return await owner.ws_connect("/ws")
+                return await owner.ws_connect("/ws/")
             await asyncio.sleep(0.01)
 
 
@@ -239,10 +349,10 @@ async def test_no_more_screens_than_there_may_be(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(desk_pages, "MOST_TABS", 2)
     with pages() as url:
         async with visitor(url) as owner:
-            first, second = await owner.ws_connect("/ws"), await owner.ws_connect("/ws")
+            first, second = await owner.ws_connect("/ws/"), await owner.ws_connect("/ws/")
             pid = await Tab(first).pid()
             with pytest.raises(aiohttp.WSServerHandshakeError, match="503"):
-                await owner.ws_connect("/ws")
+                await owner.ws_connect("/ws/")
             await first.close()
             await until(lambda: not lives(pid))
             async with await admitted(owner) as third:
@@ -253,7 +363,7 @@ async def test_no_more_screens_than_there_may_be(monkeypatch: pytest.MonkeyPatch
 def test_port_that_is_taken_is_told_unless_another_will_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(DeskUserError, match=f"nobody can listen on 127.0.0.1:{port}"), pages(port=port):
+        with pytest.raises(DeskUserError, match=f"cannot listen on 127.0.0.1:{port}"), pages(port=port):
             pass
         with pages(port=port, may_move=True) as url:
             assert not url.endswith(f":{port}")

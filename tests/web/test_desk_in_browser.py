@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import re
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -27,6 +29,7 @@ from tests.support.patience import WITHIN_S
 from tests.support.ports import free_port
 from tests.support.terminal import Desk
 from tests.web.browsing import chromium, needs_browser
+from tests.web.test_origins import another_server
 
 ROOT = Path(__file__).parents[2]
 TOOL = '''
@@ -59,12 +62,18 @@ class Shown:
                 break
         else:
             raise AssertionError(self.lines)
-        self.key = (state / "web-key").read_text().strip()
+        self.file = state / "operator" / str(self.process.pid)
+        self.key = self.file.read_text().strip()
         self.url = f"http://127.0.0.1:{self.port}"
 
-    @property
-    def cookie(self) -> dict[str, str]:
-        return {"Cookie": f"mcpdesk-web-{self.port}={self.key}"}
+    async def sign_in(self) -> dict[str, str]:
+        """Sign in as the page does; returns the headers that a program sends in its place."""
+        async with (
+            aiohttp.ClientSession(self.url, headers={"Origin": self.url}) as browser,
+            browser.post("/sign-in", json={"word": self.key}) as answer,
+        ):
+            cookie = answer.headers["Set-Cookie"].partition(";")[0]
+            return {"Cookie": cookie, "X-Mcpdesk-Page": (await answer.json())["page_key"]}
 
     def screens(self) -> list[psutil.Process]:
         """The processes of the pages that are open."""
@@ -129,8 +138,8 @@ class Page:
 @pytest.mark.slow
 async def test_each_page_is_a_screen_on_one_core_which_outlives_it(show: Callable[..., Shown]) -> None:
     shown = await asyncio.to_thread(show, "--theme", "textual-light", MCPDESK_API_KEY="not-for-screens")
-    where = f"/ws?width={COLUMNS}&height={ROWS}"
-    async with aiohttp.ClientSession(shown.url, headers=shown.cookie) as browser:
+    where = f"/ws/?width={COLUMNS}&height={ROWS}"
+    async with aiohttp.ClientSession(shown.url, headers=await shown.sign_in()) as browser:
         async with browser.ws_connect(where) as first, browser.ws_connect(where) as second:
             one, other = Page(first), Page(second)
             await one.see("greet")
@@ -159,8 +168,8 @@ async def test_each_page_is_a_screen_on_one_core_which_outlives_it(show: Callabl
 async def test_screens_end_with_a_desk_that_is_killed(show: Callable[..., Shown]) -> None:
     shown = await asyncio.to_thread(show)
     async with (
-        aiohttp.ClientSession(shown.url, headers=shown.cookie) as browser,
-        browser.ws_connect("/ws") as ws,
+        aiohttp.ClientSession(shown.url, headers=await shown.sign_in()) as browser,
+        browser.ws_connect("/ws/") as ws,
     ):
         await Page(ws).see("shown")
         (screen,) = shown.screens()
@@ -173,10 +182,39 @@ def test_ctrl_c_ends_it_and_the_terminal_is_told_the_whole_address(tmp_path: Pat
     folder = write(tmp_path / "shown", FOLDER)
     environ = {"MCPDESK_STATE_DIR": str(tmp_path / "state"), "MCPDESK_PORT": "0"}
     with Desk(["--web", str(folder)], environ=environ, columns=160) as desk:
-        desk.see(r"the desk in a browser: http://127\.0\.0\.1:\d+/\?token=[\w-]{32}")
+        desk.see(r"the desk in a browser: http://127\.0\.0\.1:\d+/; sign in there with the operator's key")
+        desk.see(r"signs in there once, within 10 minutes: http://127\.0\.0\.1:\d+/#sign-in=[\w-]{32}")
+        (file,) = (tmp_path / "state" / "operator").iterdir()
+        assert file.stat().st_mode & 0o777 == 0o600
         desk.press("\x03")
         assert desk.end() == 0
-    assert ((tmp_path / "state" / "web-key").stat().st_mode & 0o777) == 0o600
+    assert not file.exists()
+
+
+FROM_ANOTHER_PORT = """
+url => new Promise(resolve => {
+  const socket = new WebSocket(`${url}/ws/x`);
+  socket.onopen = () => resolve("open");
+  socket.onerror = () => resolve("refused");
+})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes are of Linux")
+async def test_half_requests_to_the_pages_leave_the_core_its_files(show: Callable[..., Shown]) -> None:
+    shown = await asyncio.to_thread(show)
+    resource.prlimit(shown.process.pid, resource.RLIMIT_NOFILE, (256, 256))
+    kept = list[socket.socket]()
+    try:
+        for _ in range(400):
+            kept.append(socket.create_connection(("127.0.0.1", shown.port), WITHIN_S))
+            kept[-1].sendall(b"GET / HTTP/1.1\r\nX: ")
+        assert b"ok" in await asyncio.to_thread(shown.health)
+    finally:
+        for each in kept:
+            each.close()
+    assert await asyncio.to_thread(shown.end) == 0
 
 
 def refused(*arguments: str, **environ: str) -> str:
@@ -228,13 +266,20 @@ async def test_chromium_shows_the_desk_and_what_a_key_changes(show: Callable[...
         return "\n".join(screen.display)
 
     async with chromium() as browser:
-        page = await browser.new_page(viewport={"width": 1100, "height": 650})
+        context = await browser.new_context(viewport={"width": 1100, "height": 650})
+        page = await context.new_page()
         page.on("websocket", opened)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", asked)
         page.on("console", said)
-        await page.goto(f"{shown.url}/?token={shown.key}")
-        assert page.url == f"{shown.url}/"  # the key is out of sight
+        await page.goto(f"{shown.url}/")
+        await page.get_by_label("Operator's key").fill("wrong")
+        await page.keyboard.press("Enter")
+        await page.get_by_text("That is not the operator's key").wait_for()
+        assert problems and all("401" in each for each in problems)
+        problems.clear()
+        await page.get_by_label("Operator's key").fill(shown.key)
+        await page.keyboard.press("Enter")
         await page.locator("body.-first-byte").wait_for()
         await until(lambda: "greet" in text())
         await page.wait_for_timeout(500)
@@ -245,14 +290,26 @@ async def test_chromium_shows_the_desk_and_what_a_key_changes(show: Callable[...
             while (after := await page.screenshot()) == before:
                 await page.wait_for_timeout(50)
         assert len(after) > 5_000
-        assert len(sockets) == 1 and sockets[0].startswith(f"ws://127.0.0.1:{shown.port}/ws?width=")
+        assert len(sockets) == 1 and sockets[0].startswith(f"ws://127.0.0.1:{shown.port}/ws/")
         await page.keyboard.press("Control+q")
         await page.get_by_text("This screen has ended").wait_for()
         await page.get_by_role("link", name="Open another").click()
         await until(lambda: len(sockets) == 2)
         assert problems == []
         stranger = await (await browser.new_context()).new_page()
-        answer = await stranger.goto(f"{shown.url}/")
-        assert answer is not None and answer.status == 401
+        await stranger.goto(f"{shown.url}/")
+        await stranger.get_by_label("Operator's key").wait_for()
+        # A page of another port receives the cookie, and neither opens a screen nor reads anything.
+        cookies = list[str]()
+        async with another_server(cookies) as port:
+            other = await context.new_page()
+            await other.goto(f"http://127.0.0.1:{port}/ws/x")
+            (caught,) = [each for each in cookies if each][:1]
+            assert caught.startswith("mcpdesk-web-")
+            tried = await other.evaluate(FROM_ANOTHER_PORT, shown.url.replace("http", "ws"))
+            assert tried == "refused"
+        async with aiohttp.ClientSession(shown.url, headers={"Cookie": caught}) as thief:
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="401"):
+                await thief.ws_connect("/ws/x")
     await until(lambda: not shown.screens())
     assert await asyncio.to_thread(shown.end) == 0

@@ -1,8 +1,8 @@
-"""The desk in a browser: a page with a terminal, which only those who have the key may open.
+"""The desk in a browser: a page with a terminal, for the operator.
 
-Each page is a screen of its own on one core (`mcpdesk attach`), so that leaving it leaves the core running.
-The terminal's script is that of textual-serve; its server is not used, which would let anybody in. Nothing is
-loaded from elsewhere, and the page of no other site may be around it or speak to it.
+Each page is a screen of its own on one core (`mcpdesk attach`), so closing a page leaves the core running.
+The terminal's script is that of textual-serve. Its server is not used, because it has no sign-in. Connections
+have the limits of the HTTP listener, and are few: they cannot use up the files that the core needs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import mimetypes
+import socket
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,15 +21,23 @@ from typing import Final
 
 from aiohttp import WSMsgType, web
 from msgspec import Struct
+from msgspec.structs import replace
 
-from mcpdesk.auth.api_key import matches
-from mcpdesk.auth.http_origin import check_host, check_origin
+from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError
+from mcpdesk.transports.base import Rules
 from mcpdesk.transports.browser_desk.tab_process import HIGHEST, WIDEST, TabProcess
+from mcpdesk.transports.http.connections import HttpConnections
+from mcpdesk.transports.http.dashboard.sign_in import SignIn, require_own_page
+from mcpdesk.transports.http.request_guard import RequestGuard
+from mcpdesk.transports.http.request_head import head_of
+from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
 
 INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
 """Screens at a time: each is a process of its own."""
+MAX_CONNECTIONS = 64
+"""Connections at a time. They and the pipes of all screens fit into the files the HTTP listener leaves."""
 LARGEST_MESSAGE = 1 << 20
 """Bytes of what a page sends at once, such as a text that is pasted."""
 HEARTBEAT_S = 15.0
@@ -35,6 +45,11 @@ CLOSE_S = 1.0
 """How long a page may take to agree that its screen has ended."""
 END_S = 8.0
 """How long the end may take."""
+CHECK_S = 1.0
+"""Seconds between two checks whether the operator of a page is still signed in."""
+COOKIE = "mcpdesk-web"
+SOCKET = "/ws/"
+"""Path of a page's WebSocket, before the page key: browsers cannot send a header with it."""
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "font-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
@@ -46,44 +61,36 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-NO_KEY = (
-    "401: this desk is opened with its key. Use the address that `mcpdesk --web` told, which ends with "
-    "?token=KEY; the key is in the file it named.\n"
-)
-FOREIGN_HOST = (
-    "403: nobody is served under the name {!r}. Use the address that was told, or set allowed_hosts.\n"
-)
-FOREIGN_ORIGIN = "403: pages of {} may not speak to this desk.\n"
-FULL = f"503: {MOST_TABS} screens are open already, which is the most. Close one.\n"
 HERE = Path(__file__).parent
-FILES = {"/": ("page.html", "text/html"), "/page.css": ("page.css", "text/css"),
-         "/page.js": ("page.js", "text/javascript")}  # fmt: skip
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+FILES: Final = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
 
 
 class BrowserDeskPlan(Struct, frozen=True):
-    """Where the pages are, who may open them, and what each of them runs."""
+    """Address of the pages, who may open them, and the command of their screens."""
 
     host: str
     port: int
-    key: str
+    operator: Operator
     command: Sequence[str]
     environment: Mapping[str, str]
+    rules: Rules = Rules()
+    """Allowed hosts and origins, and limits."""
     may_move: bool = False
     """Take any free port when this one is taken."""
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
 
 
 class BrowserDesk:
-    """Serves the pages on a thread of its own, so that they go on whatever hosted code does."""
+    """Serves the pages on its own thread, so that hosted code cannot hold them up."""
 
     def __init__(self, plan: BrowserDeskPlan) -> None:
         """Raises: DeskUserError when the extra is not installed."""
         self._plan = plan
-        self._static = _static_folder()
-        self._cookie = ""
-        self._port = 0
+        self._rules = replace(
+            plan.rules, api_key="", max_connections=min(MAX_CONNECTIONS, plan.rules.max_connections)
+        )
+        self._files = _page_files(_static_folder())
+        self._sign_in = SignIn(plan.operator, COOKIE, "/")
+        self._guard = RequestGuard("")
         self._tabs: set[TabProcess] = set()
         self._started: Future[str] = Future()
         self._loop = asyncio.new_event_loop()
@@ -108,98 +115,98 @@ class BrowserDesk:
             self._loop.close()
 
     async def _serve(self) -> None:
-        app = web.Application(middlewares=[self._guard])
-        app.router.add_get("/ws", self._screen)
-        for path in FILES:
-            app.router.add_get(path, self._file)
-        app.router.add_static("/static", self._static)
-        app.on_shutdown.append(self._leave)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=END_S - 1)
-        await runner.setup()
+        plan = self._plan
+        connections = HttpConnections(self._respond, lambda: self._rules)
         try:
-            try:
-                self._port = await self._listen(runner)
-            except OSError as error:
-                place = f"{self._plan.host}:{self._plan.port}"
-                hint = "--web 127.0.0.1:0 takes any free port."
-                told = DeskUserError(f"--web: nobody can listen on {place}: {error.strerror}.", hint)
-                self._started.set_exception(told)
-                return
-            # Cookies are for all ports of a name.
-            self._cookie = f"mcpdesk-web-{self._port}"
-            name = f"[{self._plan.host}]" if ":" in self._plan.host else self._plan.host
-            self._started.set_result(f"http://{name}:{self._port}/")
+            listening = self._bind()
+        except OSError as error:
+            place = f"{plan.host}:{plan.port}"
+            hint = "--web 127.0.0.1:0 takes any free port."
+            refusal = DeskUserError(f"--web: cannot listen on {place}: {error.strerror}.", hint)
+            self._started.set_exception(refusal)
+            return
+        port = listening.getsockname()[1]
+        self._guard = RequestGuard(plan.host, port)
+        server = await self._loop.create_server(connections, sock=listening)
+        try:
+            name = f"[{plan.host}]" if ":" in plan.host else plan.host
+            self._started.set_result(f"http://{name}:{port}/")
             await self._ended.wait()
         finally:
-            await runner.cleanup()
+            server.close()
+            for tab in self._tabs:
+                tab.leave()
+            await connections.close(END_S - 1)
 
-    async def _listen(self, runner: web.AppRunner) -> int:
-        """Returns the port. Raises: OSError."""
+    def _bind(self) -> socket.socket:
+        """Listen, on another port if this one is taken and the plan allows it. Raises: OSError."""
         plan = self._plan
+        family = socket.AF_INET6 if ":" in plan.host else socket.AF_INET
         try:
-            site = web.TCPSite(runner, plan.host, plan.port)
-            await site.start()
+            return socket.create_server((plan.host, plan.port), family=family)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or not plan.may_move:
                 raise
-            site = web.TCPSite(runner, plan.host, 0)
-            await site.start()
-        return site.port
+            return socket.create_server((plan.host, 0), family=family)
 
-    @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        answer: web.StreamResponse
-        if (refusal := self._refusal(request)) is not None:
-            answer = refusal
-        else:
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        answer: web.StreamResponse | None = self._guard.refuse(request, self._rules)
+        if answer is None:
             try:
-                answer = await handler(request)
-            except web.HTTPException as error:
-                answer = web.Response(status=error.status, text=f"{error.status}: {error.reason}\n")
+                answer = await self._route(request, head_of(request).path)
+            except RequestRefused as refused:
+                answer = refused.answer
         if not answer.prepared:
             answer.headers.update(HEADERS)
         return answer
 
-    def _refusal(self, request: web.Request) -> web.Response | None:
-        """What a request gets that may not be served; None: it may."""
-        plan, host = self._plan, request.headers.get("Host")
-        if not check_host(host, plan.allowed_hosts, plan.host):
-            return web.Response(status=403, text=FOREIGN_HOST.format(host))
-        origin = request.headers.get("Origin")
-        if not check_origin(origin, plan.allowed_origins, host, plan.host, self._port):
-            return web.Response(status=403, text=FOREIGN_ORIGIN.format(origin))
-        if request.path == "/" and (token := request.query.get("token")) is not None:
-            if not matches(token, plan.key):
-                return web.Response(status=401, text=NO_KEY)
-            # Out of the address bar, and of what the browser remembers.
-            away = web.Response(status=303, headers={"Location": "/"})
-            away.set_cookie(self._cookie, plan.key, httponly=True, samesite="Strict", path="/")
-            return away
-        if not matches(request.cookies.get(self._cookie), plan.key):
-            return web.Response(status=401, text=NO_KEY)
-        return None
+    async def _route(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        if path in ("/sign-in", "/sign-out"):
+            if request.method != "POST":
+                return no_method(request, ("POST",))
+            require_own_page(request)
+            is_out = path == "/sign-out"
+            return self._sign_in.sign_out(request) if is_out else await self._sign_in.sign_in(request)
+        if request.method not in ("GET", "HEAD"):
+            return no_method(request, ("GET",))
+        if path.startswith(SOCKET):
+            return await self._screen(request, path.removeprefix(SOCKET))
+        if path == "/session":
+            is_in = self._sign_in.session(request) is not None
+            return json_answer(200, b'{"signed_in":true}' if is_in else b'{"signed_in":false}')
+        if file := self._files.get(path):
+            kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+            return web.Response(body=await asyncio.to_thread(file.read_bytes), content_type=kind)
+        return plain_error(404, f"nothing at {path[:100]!r}")
 
-    async def _file(self, request: web.Request) -> web.Response:
-        name, kind = FILES[request.path]
-        return web.Response(body=(HERE / name).read_bytes(), content_type=kind, charset="utf-8")
-
-    async def _screen(self, request: web.Request) -> web.StreamResponse:
+    async def _screen(self, request: web.BaseRequest, page_key: str) -> web.StreamResponse:
+        is_signed_in = self._sign_in.admit(request, page_key)
+        if request.headers.get("Upgrade", "").lower() != "websocket":
+            return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
         if len(self._tabs) >= MOST_TABS:
-            return web.Response(status=503, text=FULL)
+            return plain_error(503, f"{MOST_TABS} screens are open already", hint="close one")
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=LARGEST_MESSAGE, timeout=CLOSE_S)
         tab = TabProcess(self._plan.command, self._plan.environment)
         self._tabs.add(tab)
+
+        async def leave_when_signed_out() -> None:
+            while is_signed_in():  # noqa: ASYNC110 (a session ends on any thread, or by the clock)
+                await asyncio.sleep(CHECK_S)
+            tab.leave()
+
         try:
             await socket.prepare(request)
-            wide, high = _number(request, "width", 80, WIDEST), _number(request, "height", 24, HIGHEST)
-            await _show(tab, socket, wide, high)
+            watch = asyncio.create_task(leave_when_signed_out())
+            try:
+                width, height = _number(request, "width", 80, WIDEST), _number(request, "height", 24, HIGHEST)
+                await _show(tab, socket, width, height)
+            finally:
+                watch.cancel()
+        except web.HTTPException as refusal:
+            return plain_error(400, refusal.text or "no valid WebSocket handshake")
         finally:
             self._tabs.discard(tab)
         return socket
-
-    async def _leave(self, app: web.Application) -> None:
-        for tab in self._tabs:
-            tab.leave()
 
 
 async def _show(tab: TabProcess, socket: web.WebSocketResponse, width: int, height: int) -> None:
@@ -237,9 +244,15 @@ async def _take(tab: TabProcess, socket: web.WebSocketResponse, text: str) -> No
             await tab.take(message)
 
 
-def _number(request: web.Request, name: str, usual: int, most: int) -> int:
+def _number(request: web.BaseRequest, name: str, usual: int, most: int) -> int:
     text = request.query.get(name, "")
     return max(1, min(int(text), most)) if text.isdecimal() and len(text) < 6 else usual
+
+
+def _page_files(static: Path) -> dict[str, Path]:
+    """Files that browsers may load, by path: our page, and the script, style and fonts of the terminal."""
+    script = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
+    return {path: HERE / name for path, name in FILES.items()} | script
 
 
 def _static_folder() -> Path:

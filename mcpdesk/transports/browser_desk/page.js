@@ -1,11 +1,76 @@
 "use strict";
-// The terminal finds its socket here. It is loaded after this, and begins when the page is complete.
-const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-document.getElementById("terminal").dataset.sessionWebsocketUrl = `${scheme}//${location.host}/ws`;
-// Keys go to the desk once it has drawn something, without a click into it. Before that the socket is not open.
-new MutationObserver((changes, observer) => {
-  if (document.body.classList.contains("-first-byte")) {
-    observer.disconnect();
-    document.querySelector(".xterm-helper-textarea").focus();
+// Signs in, then loads the script of the terminal, which finds its socket in an attribute.
+const byId = id => document.getElementById(id);
+
+// The second half of a sign-in, beside the cookie: other ports of this host receive the cookie, but not this key.
+const PAGE_KEY = "mcpdesk-page-key";
+const pageKey = () => { try { return sessionStorage.getItem(PAGE_KEY) ?? ""; } catch { return ""; } };
+
+async function signIn(word) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch("/sign-in", { method: "POST", headers, body: JSON.stringify({ word }) });
+  const told = await response.json();
+  if (!response.ok) throw new Error(told.error);
+  sessionStorage.setItem(PAGE_KEY, told.page_key);
+}
+
+async function isSignedIn() {
+  const response = await fetch("/session", { headers: { "X-Mcpdesk-Page": pageKey() } });
+  return response.ok && (await response.json()).signed_in;
+}
+
+function open() {
+  byId("entry").hidden = true;
+  document.body.classList.add("opens");
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  byId("terminal").dataset.sessionWebsocketUrl = `${scheme}//${location.host}/ws/${pageKey()}`;
+  const script = document.createElement("script");
+  script.src = "/static/js/textual.js";
+  // It begins with the event `load`, which may be over.
+  script.onload = () => { if (document.readyState === "complete") window.onload(new Event("load")); };
+  document.head.append(script);
+  // Keys go to the desk once it has drawn something, without a click. Before that the socket is not open.
+  new MutationObserver((changes, observer) => {
+    if (document.body.classList.contains("-first-byte")) {
+      observer.disconnect();
+      document.querySelector(".xterm-helper-textarea").focus();
+    }
+  }).observe(document.body, { attributeFilter: ["class"] });
+}
+
+function askForKey(problem = "") {
+  byId("problem").textContent = problem;
+  byId("entry").hidden = false;
+  byId("word").focus();
+}
+
+byId("entry").addEventListener("submit", async event => {
+  event.preventDefault();
+  const word = byId("word").value.trim();
+  byId("word").value = "";
+  try {
+    await signIn(word);
+  } catch (error) {
+    return askForKey(error.message);
   }
-}).observe(document.body, { attributeFilter: ["class"] });
+  open();
+});
+
+// A sign-in link ends with `#sign-in=WORD`. The word is removed from the address bar before it is sent.
+async function begin() {
+  const [, word] = /^#sign-in=([\w-]+)$/.exec(location.hash) ?? [];
+  let problem = "";
+  if (word) {
+    history.replaceState(null, "", location.pathname);
+    try {
+      await signIn(word);
+    } catch {
+      problem = "That link was used or has expired. Sign in with the key, or take another link.";
+    }
+  }
+  if (await isSignedIn()) open();
+  else askForKey(problem);
+}
+
+addEventListener("hashchange", () => location.reload());
+begin().catch(() => askForKey("The desk does not answer."));

@@ -17,8 +17,9 @@ from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import PassThrough, Rules, Site
 from mcpdesk.transports.http import site_routes
-from mcpdesk.transports.http.callers import CallerCheck, anybody, callers_of_site, is_caller_due
+from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
+from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
 from mcpdesk.transports.http.discovery_routes import discover as discover_server
 from mcpdesk.transports.http.discovery_routes import is_discovery
 from mcpdesk.transports.http.http_sessions import HttpSession
@@ -292,8 +293,8 @@ class HttpService:
         except RequestRefused as refused:
             return self._refusals.log(request, refused.answer)
 
-    async def _visitor(self, request: web.BaseRequest, rules: Rules) -> Principal:
-        """Return who wants to see everything: that takes the key if there is one, else a token.
+    async def _require_caller(self, request: web.BaseRequest, rules: Rules) -> None:
+        """Require the key if there is one, else a token for every server that asks for tokens.
 
         Raises: RequestRefused.
         """
@@ -301,9 +302,8 @@ class HttpService:
         if refusal is not None:
             raise RequestRefused(refusal)
         endpoints = [each for each in self._site.endpoints() if each.access.is_asked]
-        if rules.api_key or not endpoints:
-            return anybody(rules)
-        return (await callers_of_site(request, endpoints, rules, must_suit_all=True))[0]
+        if not rules.api_key and endpoints:
+            await callers_of_site(request, endpoints, rules, must_suit_all=True)
 
     async def _answer_of_job(
         self, request: web.BaseRequest, place: JobPath, rules: Rules
@@ -334,25 +334,33 @@ class HttpService:
             return page(self._site)
         assert self._listener is not None
         passed = [client.key.server for client in self._passing.clients.known()]
+        is_known = await self._is_known(request)
         if path == "/status":
-            return site_routes.status(self._site, passed)
-        return await metrics(self._site, self._listener, len(self._mcp.sessions), len(passed))
+            return site_routes.status(self._site, passed, is_known)
+        return await metrics(self._site, self._listener, len(self._mcp.sessions), len(passed), is_known)
+
+    async def _is_known(self, request: web.BaseRequest) -> bool:
+        """Whether a caller may learn names: it showed what is asked for, or is the operator."""
+        rules = self._site.rules
+        if not is_caller_due(self._site.endpoints(), rules):
+            return True
+        if self._site.operator.matches(request.headers.get(OPERATOR_HEADER)):
+            return True
+        try:
+            await self._require_caller(request, rules)
+        except RequestRefused:
+            return False
+        return True
 
     async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
         """Return the error for an unknown path. It lists the servers' names for those who may call."""
-        rules = self._site.rules
-        is_told = True
-        if is_caller_due(self._site.endpoints(), rules):
-            try:
-                await self._visitor(request, rules)
-            except RequestRefused:
-                is_told = False
+        is_told = await self._is_known(request)
         names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
         if head.way in (GATEWAY, GATEWAY_SOCKET):
             known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
             return f"There is no server {head.server[:100]!r} here{known}"
         ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
-        served = [*ways, "/v1/mcp", *FACT_PATHS] if rules.enable_mcp else FACT_PATHS
+        served = [*ways, "/v1/mcp", *FACT_PATHS] if self._site.rules.enable_mcp else FACT_PATHS
         return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
 
 

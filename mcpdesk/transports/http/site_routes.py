@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from mcpdesk.auth.principal import WELL_KNOWN
 from mcpdesk.protocol import codec
@@ -43,9 +44,14 @@ def ready(site: Site) -> web.Response:
     return json_answer(200, b'{"status":"ready"}')
 
 
-def status(site: Site, passed: Iterable[str]) -> web.Response:
+FACTS = ("name", "version", "token_required", "tools", "resources", "prompts")
+"""What `/status` says of a server to a caller who did not show the key."""
+
+
+def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
     """Return counts per server and in total, uptime, and whether a key or a token is required.
 
+    A caller who `is_known` also gets the state of the capture, of other servers and of replicas.
     `passed` are the servers elsewhere of those who reach them through here, each as often as it has clients.
     """
     servers = [endpoint.facts() for endpoint in site.endpoints()]
@@ -54,6 +60,12 @@ def status(site: Site, passed: Iterable[str]) -> web.Response:
         capture["error"] = site.capture.reason
     replicas = site.replicas
     shared = {} if replicas is None else {"shared": replicas.away or "up", "replicas": replicas.facts()}
+    more = {
+        "passed_on": list(site.passed),
+        "passed_clients": dict.fromkeys(site.passed, 0) | Counter(passed),
+        "capture": capture,
+        **shared,
+    }
     totals = {kind: sum(each[kind] for each in servers) for kind in ("tools", "resources", "prompts")}
     body = {
         "status": "ok",
@@ -61,11 +73,8 @@ def status(site: Site, passed: Iterable[str]) -> web.Response:
         "version": servers[0]["version"] if servers else __version__,
         "mcpdesk": __version__,
         **totals,
-        "servers": servers,
-        "passed_on": list(site.passed),
-        "passed_clients": dict.fromkeys(site.passed, 0) | Counter(passed),
-        "capture": capture,
-        **shared,
+        "servers": servers if is_known else [{name: each[name] for name in FACTS} for each in servers],
+        **(more if is_known else {}),
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),
         "token_required": bool(site.rules.api_key) or any(each["token_required"] for each in servers),
@@ -118,8 +127,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "mcpdesk_"
 
 
-async def metrics(site: Site, listener: HttpConnections, sessions: int, passed: int) -> web.Response:
-    """Return all figures of a core and of this listener."""
+async def metrics(
+    site: Site, listener: HttpConnections, sessions: int, passed: int, is_known: bool
+) -> web.Response:
+    """Return all figures of a core and of this listener; only totals unless the caller `is_known`."""
     counted = [
         ("http_connections", "HTTP connections open.", len(listener)),
         ("http_connections_total", "HTTP connections so far.", listener.accepted),
@@ -134,8 +145,28 @@ async def metrics(site: Site, listener: HttpConnections, sessions: int, passed: 
     ]
     counting = site.figures()
     # The library takes a tenth of a second to import, once; calls must not wait for that.
-    text = await asyncio.to_thread(lambda: written([*counting(), *figures]))
+    text = await asyncio.to_thread(
+        lambda: written([*(counting() if is_known else map(_total, counting())), *figures])
+    )
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+
+
+OPEN_LABELS = frozenset(
+    {"kind", "state", "status", "outcome", "direction", "le", "transport", "version", "quantile"}
+)
+"""Labels that name neither a server nor a tool."""
+
+
+def _total(figure: Figure) -> Figure:
+    """Return a figure with the samples of all servers and tools added up; quantiles cannot be."""
+    sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    for sample in figure.samples:
+        shown = tuple((name, text) for name, text in sample.labels.items() if name in OPEN_LABELS)
+        if len(shown) == len(sample.labels) or "quantile" not in sample.labels:
+            sums[sample.suffix, shown] = sums.get((sample.suffix, shown), 0) + sample.value
+    return replace(
+        figure, samples=[Sample(value, dict(shown), suffix) for (suffix, shown), value in sums.items()]
+    )
 
 
 def written(figures: Iterable[Figure]) -> bytes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mcpdesk.auth.operator import Operator
 from mcpdesk.auth.principal import Access
 from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Rules
+from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.transports.http import site_routes
 from tests.support.site import Served, serving
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -181,3 +185,38 @@ async def test_there_is_none_where_nobody_gives_tokens_and_it_is_only_read() -> 
         posted = await served.client.post(f"{served.url}{WELL_KNOWN}")
         assert (posted.status, posted.headers["Allow"]) == (405, "GET")
         assert (await served.client.get(f"{served.url}{WELL_KNOWN}x")).status == 404
+
+
+NAMING = Figure(
+    "calls_total",
+    "counter",
+    "Calls.",
+    [
+        Sample(2, {"server": "a", "tool": "secret_tool", "status": "ok"}),
+        Sample(3, {"server": "b", "tool": "other_tool", "status": "ok"}),
+        Sample(1, {"server": "a", "tool": "secret_tool", "status": "ok", "quantile": "0.5"}),
+    ],
+)
+
+
+async def test_a_stranger_to_a_desk_with_a_key_learns_counts_and_no_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving(Rules(api_key="k")) as served:
+        monkeypatch.setattr(served, "figures", lambda: lambda: [NAMING])
+        served.operator = Operator("the-operators")
+
+        async def seen(path: str, **headers: str) -> str:
+            async with served.client.get(f"{served.url}{path}", headers=headers) as answer:
+                assert answer.status == 200
+                return await answer.text()
+
+        for headers in ({}, {"X-API-Key": "wrong"}, {"X-Operator-Key": "k"}):
+            text = await seen("/metrics", **headers)
+            assert "_tool" not in text and 'mcpdesk_calls_total{status="ok"} 5.0' in text
+            status = orjson.loads(await seen("/status", **headers))
+            assert set(status["servers"][0]) == set(site_routes.FACTS) and status["tools"] > 0
+            assert status["key_required"] and "capture" not in status and "passed_on" not in status
+        for headers in ({"X-API-Key": "k"}, {"X-Operator-Key": "the-operators"}):
+            assert 'tool="secret_tool"' in await seen("/metrics", **headers)
+            assert "capture" in orjson.loads(await seen("/status", **headers))

@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeAlias
 
 PATH = "/dashboard"
 """Where the dashboard is, and the only place its cookie is sent to."""
+OPERATOR_HEADER = "X-Operator-Key"
+"""Header with the operator's credential, for programs."""
 Verdict: TypeAlias = tuple[int, Mapping[str, Any]]
 """HTTP status and JSON object that answer an action."""
 

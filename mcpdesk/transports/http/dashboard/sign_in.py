@@ -15,13 +15,12 @@ from mcpdesk.auth.http_origin import is_same_site
 from mcpdesk.auth.operator import BrowserSession, Operator
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_guard import FOREIGN
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer, plain_error
 
-OPERATOR_HEADER = "X-Operator-Key"
-"""Header with the credential itself, for programs."""
 PAGE_HEADER = "X-Mcpdesk-Page"
 """Header with the page key of a browser."""
 MAX_BODY = 10_000
