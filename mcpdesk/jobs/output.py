@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import math
 import os
 import re
@@ -22,6 +23,7 @@ import orjson
 
 from mcpdesk import private_files
 from mcpdesk.jobs.feed import ProgressReport
+from mcpdesk.jobs.output_budget import OutputBudget
 
 WHOLE_BYTES = 1 << 20
 """A stream up to this size is kept whole."""
@@ -108,8 +110,7 @@ FILE_BYTES = 1 << 30
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
 """What is kept in memory of output that can be read from a file."""
 FILES_KEPT = 100
-FOLDER_BYTES = 3 << 30
-"""When a new file is begun the oldest of the folder are removed, until both limits are kept."""
+"""When a new file is begun the oldest of the folder are removed, until there are no more than these."""
 
 
 class Output:
@@ -119,9 +120,16 @@ class Output:
     """
 
     def __init__(
-        self, folder: Path | None = None, file: Path | None = None, given: int = WHOLE_BYTES
+        self,
+        folder: Path | None = None,
+        file: Path | None = None,
+        given: int = WHOLE_BYTES,
+        budget: OutputBudget | None = None,
     ) -> None:
-        """`given` is how many characters a reader gets: output with more bytes than that goes to a file."""
+        """`given` is how many characters a reader gets: output with more bytes than that goes to a file.
+
+        `budget` is the disk space that all files share; None: no limit.
+        """
         self.file: Path | None = file
         """The file with the whole output, once there is one."""
         self.kept = 0
@@ -133,7 +141,11 @@ class Output:
         self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
         self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
         self._lock = Lock()
-        self._descriptor: int | None = None if file is None else private_files.create(file)
+        self._budget = budget
+        self._is_removed = False
+        self._descriptor: int | None = None
+        if file is not None:
+            self._open(file)
         self._listener: Callable[[], None] | None = None
 
     @property
@@ -167,6 +179,8 @@ class Output:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+            if self._budget is not None and self.file is not None and self._folder is not None:
+                self._budget.unwatch(self.file)  # nothing is read from it here
 
     def notify(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, when the next output comes, on the thread that adds it."""
@@ -197,7 +211,7 @@ class Output:
 
         Raises: OSError when the file cannot be read.
         """
-        if self.file is None:
+        if self.file is None or self._is_removed:
             return b""
         descriptor = os.open(self.file, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -211,6 +225,9 @@ class Output:
         if self.file is not None:
             with contextlib.suppress(OSError):
                 self.file.unlink()
+            if self._budget is not None and not self._is_removed:
+                self._budget.unwatch(self.file)
+                self._budget.give_back(self.kept)
 
     def _spill(self, data: bytes) -> None:
         size = self._all.size
@@ -219,16 +236,33 @@ class Output:
         try:
             if self._descriptor is None:
                 assert self._folder is not None
-                self.file, self._descriptor = _new_file(self._folder)
+                self._open(_new_path(self._folder))
                 self._write(self._all.head)
             self._write(data[: FILE_BYTES - size])
         except OSError as error:
             self.problem = f"the output could not all be written to a file: {error}"
-        if size + len(data) > FILE_BYTES:
+        if size + len(data) > FILE_BYTES and not self.problem:
             self.problem = f"the file holds the first {FILE_BYTES:,} bytes only"
+
+    def _open(self, path: Path) -> None:
+        self._descriptor = private_files.create(path)
+        private_files.hold(self._descriptor)
+        self.file = path
+        if self._budget is not None:
+            self._budget.watch(path, self._removed)
+
+    def _removed(self, reason: str) -> None:
+        """The file was removed to make room."""
+        self._is_removed, self.kept, self.problem = True, 0, reason
 
     def _write(self, data: bytes) -> None:
         assert self._descriptor is not None
+        if self._budget is not None and (room := self._budget.take(len(data))) < len(data):
+            data = data[:room]
+            self.problem = (
+                f"the file holds the first {self.kept + room:,} bytes only: "
+                "the outputs of programs exceed outputs_keep_bytes"
+            )
         while data:
             written = os.write(self._descriptor, data)
             self.kept += written
@@ -238,28 +272,22 @@ class Output:
         return self._folder is not None and size > self._given
 
 
-def kept_text(folder: Path, text: str) -> Path:
+def kept_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Path:
     """Write a text, of which a reader gets only a part, to a new file. Raises: OSError."""
-    path, descriptor = _new_file(folder)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
+    data = text.encode("utf-8", "replace")
+    path = _new_path(folder)
+    if budget is not None and budget.take(len(data)) < len(data):
+        raise OSError(errno.EDQUOT, "it is larger than outputs_keep_bytes")
+    with os.fdopen(private_files.create(path), "wb") as file:
+        file.write(data)
     return path
 
 
-def _new_file(folder: Path) -> tuple[Path, int]:
-    _make_room(folder)
-    path = folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
-    return path, private_files.create(path)
-
-
-def _make_room(folder: Path) -> None:
-    """Remove the oldest files; their names sort by age."""
-    total = 0
-    for number, path in enumerate(sorted(folder.glob("output-*.txt"), reverse=True), 2):
-        with contextlib.suppress(FileNotFoundError):  # another desk may clear up as well
-            total += path.stat().st_size
-            if number > FILES_KEPT or total > FOLDER_BYTES:
-                path.unlink()
+def _new_path(folder: Path) -> Path:
+    """Path of a new file. If there are too many, the oldest are removed; their names sort by age."""
+    for path in sorted(folder.glob("output-*.txt"), reverse=True)[FILES_KEPT - 1 :]:
+        path.unlink(missing_ok=True)
+    return folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
 
 
 LONGEST = 64 << 10
@@ -380,8 +408,9 @@ class Reports(Output):
         on_text: Callable[[Stream, str], None],
         on_progress: Callable[[ProgressReport], None],
         given: int = WHOLE_BYTES,
+        budget: OutputBudget | None = None,
     ) -> None:
-        super().__init__(folder, given=given)
+        super().__init__(folder, given=given, budget=budget)
         self._readers: dict[Stream, _Reader] = {"stdout": _READERS[form](), "stderr": _READERS[form]()}
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in self._readers}
         self._on_text = on_text

@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from mcpdesk.jobs.output import NOTE_LENGTH, Output
+from mcpdesk.jobs.output_budget import OutputBudget
 from mcpdesk.jobs.process import Process, ProgramEnd
 from mcpdesk.jobs.process_table import Usage, usage_of
 from mcpdesk.jobs.schedule import call_soon_safely
@@ -73,7 +74,7 @@ class Program:
     ended_at: float | None = None
     ended: ProgramEnd | None = None
     read_by: dict[str, int] = field(default_factory=dict)
-    """How many bytes each reader has read."""
+    """How many bytes each of the latest readers has read."""
     traceparent: str = ""
     """The span it was started in; empty where nobody follows calls."""
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -140,16 +141,21 @@ class Program:
 class Programs:
     """The programs of one server. `folder` is for their output files, `on_over` is told of each end.
 
-    They are numbered from `first` on.
+    They are numbered from `first` on. `budget` is the disk space their output files share with others.
     """
 
     def __init__(
-        self, folder: Path, on_over: Callable[[Program], None] = lambda program: None, first: int = 1
+        self,
+        folder: Path,
+        on_over: Callable[[Program], None] = lambda program: None,
+        first: int = 1,
+        budget: OutputBudget | None = None,
     ) -> None:
         self.version = 0
         """Grows when a program starts or ends."""
         self._folder = folder
         self._on_over = on_over
+        self._budget = budget
         self._programs: dict[int, Program] = {}
         self._running: dict[int, Program] = {}
         self._first = first
@@ -185,7 +191,7 @@ class Programs:
                 f"{MOST_RUNNING} programs run already, which is the most; one has to end first"
             )
         number = next(self._numbers)
-        output = _output(self._folder, number, number == self._first)
+        output = _output(self._folder, number, number == self._first, self._budget)
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         program: Program
@@ -249,9 +255,9 @@ class Programs:
         self._programs.pop(number).output.remove()
 
 
-def _output(folder: Path, number: int, is_first: bool) -> Output:
+def _output(folder: Path, number: int, is_first: bool, budget: OutputBudget | None) -> Output:
     try:
-        return Output(file=_output_file(folder, number, is_first))
+        return Output(file=_output_file(folder, number, is_first), budget=budget)
     except OSError as error:
         raise RuntimeError(f"no file for its output can be made in {folder}: {error.strerror}") from error
 

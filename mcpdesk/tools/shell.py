@@ -26,11 +26,14 @@ from mcpdesk.server.offer.tool import ToolResult
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
+    from mcpdesk.jobs.output_budget import OutputBudget
     from mcpdesk.jobs.process import ProgramEnd
     from mcpdesk.jobs.programs import Program
     from mcpdesk.server.state.server_state import ProgramRecord
 
 MAX_MS = 600_000
+MOST_READERS = 1_000
+"""Callers whose position in the output of a background task is remembered."""
 COMMAND_BYTES = 100_000
 """What a command may have; systems allow an argument little more."""
 PROGRESS_EVERY_S = 0.2
@@ -78,8 +81,11 @@ async def bash(
         command: The bash command to execute
         timeout: Timeout in milliseconds (default: 30000)
     """
-    most, folder = ctx.hosted.options.output_chars, ctx.hosted.outputs
-    output = Output(folder, given=most) if ctx.feed is None else _fed(folder, ctx.feed, most)
+    most, folder, budget = ctx.hosted.options.output_chars, ctx.hosted.outputs, ctx.hosted.output_budget
+    if ctx.feed is None:
+        output = Output(folder, given=most, budget=budget)
+    else:
+        output = _fed(folder, ctx.feed, most, budget)
     is_asked = ctx.wants_progress and ctx.feed is None
     reporter = asyncio.create_task(_report(output, ctx)) if is_asked else None
     try:
@@ -125,14 +131,14 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> P
         raise HandlerError(f"bash could not be started in {ctx.hosted.folder}: {error.strerror}") from error
 
 
-def _fed(folder: Path, feed: CallFeed, most: int) -> Output:
+def _fed(folder: Path, feed: CallFeed, most: int, budget: OutputBudget) -> Output:
     """An output that those who follow a job see as it comes."""
     from mcpdesk.jobs.output import Reports
 
     def written(stream: Stream, text: str) -> None:
         (feed.stdout if stream == "stdout" else feed.stderr)(text)
 
-    return Reports(folder, "", written, lambda _: None, most)
+    return Reports(folder, "", written, lambda _: None, most, budget)
 
 
 async def _report(output: Output, context: Context) -> None:
@@ -264,12 +270,17 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
             )
         except OSError as error:
             raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
+        program.read_by.pop(ctx.caller, None)
         program.read_by[ctx.caller] = piece.end
+        if len(program.read_by) > MOST_READERS:
+            del program.read_by[next(iter(program.read_by))]
     task = _task(program)
     is_cut = piece.left_out > 0
-    notes = [f"[{_words(task)}]", *([f"[all of it is in {task.output_file}]"] if is_cut else [])]
+    notes = [f"[{_words(task)}]"]
     if problem := program.output.problem:
         notes.append(f"[{problem}]")
+    elif is_cut:
+        notes.append(f"[all of it is in {task.output_file}]")
     text = "\n".join([piece.text.removesuffix("\n") or "(no new output)", *notes])
     return ToolResult((content.text(text),), NewOutput(task, piece.text, is_cut))
 

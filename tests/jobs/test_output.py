@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from mcpdesk.jobs import output as module
 from mcpdesk.jobs.feed import ProgressReport
-from mcpdesk.jobs.output import END_BYTES, LONGEST, WHOLE_BYTES, Excerpt, Output, Reports, Stream
+from mcpdesk.jobs.output import END_BYTES, LONGEST, WHOLE_BYTES, Excerpt, Output, Reports, Stream, kept_text
+from mcpdesk.jobs.output_budget import OutputBudget
 
 
 def test_streams_are_kept_together_and_apart() -> None:
@@ -58,18 +60,66 @@ def test_a_folder_that_cannot_be_written_is_said_and_costs_nothing_else(tmp_path
     assert output.is_cut
 
 
-@pytest.mark.parametrize(("limit", "value"), [("FILES_KEPT", 2), ("FOLDER_BYTES", WHOLE_BYTES + 1)])
-def test_old_files_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
-) -> None:
-    monkeypatch.setattr(module, limit, value)
-    kept: list[Path | None] = []
-    for _ in range(4):
-        output = Output(tmp_path)
-        output.add("stdout", b"x" * (WHOLE_BYTES + 1))
-        output.close()
-        kept.append(output.file)
+def long_output(folder: Path, budget: OutputBudget | None = None, size: int = WHOLE_BYTES + 1) -> Output:
+    output = Output(folder, budget=budget)
+    output.add("stdout", b"x" * size)
+    output.close()
+    return output
+
+
+def test_old_files_are_removed_if_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILES_KEPT", 2)
+    kept = [long_output(tmp_path).file for _ in range(4)]
     assert sorted(tmp_path.iterdir()) == kept[2:]
+
+
+def test_outputs_share_disk_space_and_the_oldest_is_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    budget = OutputBudget(4 * WHOLE_BYTES, (tmp_path,))
+    kept = [long_output(tmp_path, budget).file for _ in range(6)]
+    assert sorted(tmp_path.iterdir()) == kept[3:]
+    removed = [record.getMessage() for record in caplog.records]
+    assert [text.partition(" (")[0] for text in removed] == [
+        f"removed the output file {path}" for path in kept[:3]
+    ]
+    assert removed[0].endswith("(1,048,577 bytes): the outputs of programs exceed outputs_keep_bytes")
+    assert not budget._owners  # of outputs that are over nothing stays in memory
+
+
+def test_an_output_that_is_written_is_not_removed_and_ends_where_the_space_does(tmp_path: Path) -> None:
+    budget = OutputBudget(3 * WHOLE_BYTES, (tmp_path,))
+    growing = Output(file=tmp_path / "program-1.txt", budget=budget)
+    growing.add("stdout", b"a" * 2 * WHOLE_BYTES)
+    over = long_output(tmp_path, budget)
+    assert over.file is not None and over.file.stat().st_size == WHOLE_BYTES
+    assert over.problem == (
+        "the file holds the first 1,048,576 bytes only: the outputs of programs exceed outputs_keep_bytes"
+    )
+    growing.add("stdout", b"b" * 2 * WHOLE_BYTES + b"end")
+    assert not over.file.exists() and growing.kept == 3 * WHOLE_BYTES
+    assert "holds the first 3,145,728 bytes only" in growing.problem and growing.end(4) == "bend"
+    growing.remove()
+    assert long_output(tmp_path, budget).problem == ""
+
+
+def test_space_that_another_process_uses_counts(tmp_path: Path) -> None:
+    budget = OutputBudget(4 * WHOLE_BYTES, (tmp_path,))
+    long_output(tmp_path, budget)
+    theirs = tmp_path / "program-theirs.txt"
+    theirs.write_bytes(b"x" * 3 * WHOLE_BYTES)
+    os.utime(theirs, (1, 1))
+    newest = long_output(tmp_path, budget)
+    assert newest.problem == "" and not theirs.exists()
+
+
+def test_a_text_larger_than_the_space_gets_no_file(tmp_path: Path) -> None:
+    budget = OutputBudget(1_000, (tmp_path,))
+    with pytest.raises(OSError, match="larger than outputs_keep_bytes"):
+        kept_text(tmp_path, "x" * 1_001, budget)
+    assert kept_text(tmp_path, "x" * 900, budget).read_text() == "x" * 900
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @contextmanager

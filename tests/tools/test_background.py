@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import programs
@@ -203,6 +204,20 @@ async def test_an_output_file_that_was_removed_is_named(context: ToolContext) ->
     program.output.file.unlink()
     with pytest.raises(HandlerError, match=r"output of task 1 cannot be read: .*No such file"):
         await read(context, number)
+
+
+async def test_an_output_that_made_room_for_others_is_said_to_be_removed(context: ToolContext) -> None:
+    context.hosted.options = replace(context.hosted.options, outputs_keep_bytes=200_000)
+    first = await begin(context, "yes | head -c 150000; echo end")
+    await ended(context, first)
+    second = await begin(context, "yes | head -c 150000")
+    await ended(context, second)
+    piece = await read(context, first)
+    assert "the file with the output was removed: the outputs of programs exceed" in piece.content[0]["text"]
+    assert "bytes left out" in fields(piece)["output"] and fields(piece)["output"].endswith("end\n")
+    folder = context.hosted.state / "programs"
+    assert sum(path.stat().st_size for path in folder.iterdir()) == 150_000
+    assert fields(await read(context, second))["output"].startswith("y\n")
 
 
 async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(

@@ -398,7 +398,8 @@ class CommandRun:
         reporter = _Reporter(context)
         form = self._ready.command.progress or ""
         most = context.options.output_chars
-        output = Reports(context.hosted.outputs, form, reporter.text, reporter.progress, most)
+        folder, budget = context.hosted.outputs, context.hosted.output_budget
+        output = Reports(folder, form, reporter.text, reporter.progress, most, budget)
         limit_s = context.limit_s
         try:
             async with reporter:

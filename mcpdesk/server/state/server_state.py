@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
+    from mcpdesk.jobs.output_budget import OutputBudget
     from mcpdesk.jobs.programs import Program, Programs
     from mcpdesk.server.offer.tool import Tool
     from mcpdesk.server.state.callback_timers import CallbackTimers, CoreMark, Listener
@@ -64,6 +65,8 @@ class ToolOptions(Struct, frozen=True):
     """Whether pages of private networks may be read."""
     output_chars: int = 30_000
     """Characters of a program's output, or of a document, that a result carries."""
+    outputs_keep_bytes: int = 1 << 30
+    """Disk space for the outputs of programs."""
     ask_order: str = "desk-first"
     """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
     model: str = ""
@@ -214,6 +217,17 @@ class ServerState:
         return self.state / "outputs"
 
     @cached_property
+    def output_budget(self) -> OutputBudget:
+        """Disk space that the outputs of programs share."""
+        from mcpdesk.jobs.output_budget import OutputBudget
+
+        return OutputBudget(self.options.outputs_keep_bytes, (self.outputs, self._program_outputs))
+
+    @property
+    def _program_outputs(self) -> Path:
+        return self.state / "programs"
+
+    @cached_property
     def call_folders(self) -> CallFolders:
         """Where single calls put the files they make."""
         from mcpdesk.jobs.call_files import CallFolders
@@ -258,7 +272,7 @@ class ServerState:
         from mcpdesk.jobs.programs import Programs
 
         first = 1 if self._shared is None else first_number(self._shared.core.mark)
-        return Programs(self.state / "programs", self._program_is_over, first)
+        return Programs(self._program_outputs, self._program_is_over, first, self.output_budget)
 
     def _program_is_over(self, program: Program) -> None:
         self.on_program_over(program)

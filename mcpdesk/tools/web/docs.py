@@ -173,7 +173,7 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
         left_out = f"{len(text) - room:,} characters more"
         document = replace(document, truncated=True)
         try:
-            path = await asyncio.to_thread(kept_text, ctx.hosted.outputs, text)
+            path = await asyncio.to_thread(kept_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
             document = replace(document, output_file=str(path))
             notes.append(f"{left_out}; all of it is in {path}")
         except OSError as error:

@@ -1,0 +1,94 @@
+"""Disk space that the outputs of one server's programs share.
+
+The size of the folders is known from one look at them and from what was written since. When the space is
+used up, the oldest files that no process writes are removed. A program whose output still does not fit
+continues without a file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+
+from mcpdesk import private_files
+
+_SHARE: Final = 16
+"""Room that is made at a time, as a part of the space: looking at the folders takes a moment."""
+_log = logging.getLogger(__name__)
+
+
+class _File(NamedTuple):
+    changed: float
+    path: Path
+    size: int
+
+
+class OutputBudget:
+    """Counts the bytes in some folders and removes old files. Safe from any thread."""
+
+    def __init__(self, most: int, folders: Sequence[Path]) -> None:
+        """`most` is the space in bytes."""
+        self.most = most
+        self._folders = tuple(folders)
+        self._lock = Lock()
+        self._used = self._taken = 0
+        """Bytes in the folders, and those of them that were taken since the last look."""
+        self._looks_next = True
+        self._owners: dict[Path, Callable[[str], None]] = {}
+        """By file, the function to call when it is removed."""
+
+    def watch(self, path: Path, on_removed: Callable[[str], None]) -> None:
+        """Have `on_removed` called with the reason if a file is removed to make room."""
+        with self._lock:
+            self._owners[path] = on_removed
+
+    def unwatch(self, path: Path) -> None:
+        """Undo `watch`."""
+        with self._lock:
+            self._owners.pop(path, None)
+
+    def give_back(self, size: int) -> None:
+        """A file of so many bytes was removed."""
+        with self._lock:
+            self._used -= size
+
+    def take(self, size: int) -> int:
+        """Make room for `size` more bytes; returns how many of them may be written."""
+        with self._lock:
+            # Other processes may use the same folders.
+            if self._looks_next or self._used + size > self.most or self._taken > self.most // _SHARE:
+                self._make_room(size)
+            granted = max(0, min(size, self.most - self._used))
+            self._used += granted
+            self._taken += granted
+            return granted
+
+    def _make_room(self, size: int) -> None:
+        """Look at the folders, and remove the oldest files if `size` bytes do not fit."""
+        files = sorted(self._files())
+        used = sum(file.size for file in files)
+        room = self.most - max(size, self.most // _SHARE) if used + size > self.most else self.most
+        for file in files:
+            if used <= room:
+                break
+            if not private_files.is_unused(file.path):
+                continue
+            with suppress(OSError):
+                file.path.unlink()
+                used -= file.size
+                reason = "the outputs of programs exceed outputs_keep_bytes"
+                _log.info("removed the output file %s (%s bytes): %s", file.path, f"{file.size:,}", reason)
+                if (owner := self._owners.pop(file.path, None)) is not None:
+                    owner(f"the file with the output was removed: {reason}")
+        self._used, self._taken, self._looks_next = used, 0, False
+
+    def _files(self) -> Iterator[_File]:
+        for folder in self._folders:
+            for path in folder.glob("*.txt"):
+                with suppress(FileNotFoundError):
+                    status = path.stat()
+                    yield _File(status.st_mtime, path, status.st_size)
