@@ -87,3 +87,15 @@ def is_held(path: Path) -> bool:
             except BlockingIOError:
                 return True
     return False
+
+
+def is_unused(path: Path) -> bool:
+    """True only if it is certain that no process holds this file: not where files cannot be locked."""
+    if sys.platform != "win32":
+        import fcntl
+
+        with suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+    return True  # a file that is open cannot be removed there

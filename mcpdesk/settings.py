@@ -38,6 +38,7 @@ class SettingKind(StrEnum):
     SECRET = "secret"
     INTEGER = "integer"
     BYTES = "bytes"
+    DURATION = "duration"
     SWITCH = "switch"
     LIST = "list"
     PATH = "path"
@@ -138,6 +139,13 @@ class Settings(Struct, frozen=True):
     output_dirs: tuple[str, ...]
     resume_bytes: int
     """Of one session."""
+    outputs_keep_bytes: int
+    """Of one server."""
+    capture: bool
+    capture_keep_bytes: int
+    """Of all captures in the folder; 0: no limit."""
+    capture_keep_age: int
+    """Seconds; 0: no limit."""
     capture_max_bytes: int
     """Of one file; 0: no limit."""
     capture_body_bytes: int
@@ -270,8 +278,18 @@ SETTINGS: tuple[Setting, ...] = (
             pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "What a session keeps of its streams for a client whose connection broke.", folder=FolderMay.SET),
+    Setting("outputs_keep_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_OUTPUTS_KEEP_BYTES",),
+            "Disk space for the output of one server's programs. The oldest files go first.",
+            least=64 << 10),
+    Setting("capture", SettingKind.SWITCH, True, ("MCPDESK_CAPTURE",),
+            "false: no capture file is written; the newest frames are kept in memory only."),
+    Setting("capture_keep_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_KEEP_BYTES",),
+            "Disk space for all captures together. The oldest parts are removed first; 0 sets no limit."),
+    Setting("capture_keep_age", SettingKind.DURATION, 30 * 86_400, ("MCPDESK_CAPTURE_KEEP_AGE",),
+            "Captures not written to for this long are removed; 0 sets no limit."),
     Setting("capture_max_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
-            "The capture goes on in another file at this size; 0 sets no limit.", folder=FolderMay.SET),
+            "The capture continues in another file at this size, or an eighth of capture_keep_bytes if that "
+            "is less; 0 sets no limit.", folder=FolderMay.SET),
     Setting("capture_body_bytes", SettingKind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
             "What a capture keeps of a client's large message besides its end: 64 KiB or more; 0: all.",
             folder=FolderMay.SET),
@@ -512,6 +530,8 @@ def value_text(setting: Setting, value: object) -> str:
         return HIDDEN
     if isinstance(value, bool):
         return "true" if value else "false"
+    if setting.kind is SettingKind.DURATION and isinstance(value, int):
+        return duration_text(value)
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None or value == "" else str(value)
@@ -541,6 +561,8 @@ def allowed(setting: Setting) -> str:
             return f"a whole number from {setting.least}{up_to}"
         case SettingKind.BYTES:
             return f"a number of bytes, at least {setting.least}, such as 65536, 512K or 16M"
+        case SettingKind.DURATION:
+            return "a duration such as 90s, 30m, 12h, 7d or 4w; a number alone is seconds"
         case SettingKind.SWITCH:
             return "true or false"
         case SettingKind.LIST:
@@ -580,6 +602,25 @@ def _bytes(setting: Setting, value: Any) -> int:
     return _integer(setting, int(found[1]) << UNIT_BITS[(found[2] or "").lower()])
 
 
+def _duration(setting: Setting, value: Any) -> int:
+    return _integer(setting, seconds_of(value) if isinstance(value, str) else value)
+
+
+def seconds_of(text: str) -> int:
+    """Seconds of a duration such as `7d`. Raises: ValueError."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a duration")
+    return int(found["count"]) * DURATION_UNITS[found["unit"] or "s"]
+
+
+def duration_text(seconds: int) -> str:
+    """A duration in its largest unit that needs no fraction."""
+    days_and_less = (unit for unit in "dhm" if seconds and not seconds % DURATION_UNITS[unit])
+    unit = next(days_and_less, "s")
+    return f"{seconds // DURATION_UNITS[unit]}{unit}" if seconds else "0"
+
+
 def _switch(setting: Setting, value: Any) -> bool:
     return value if isinstance(value, bool) else SWITCH_WORDS.index(value.lower()) % 2 == 0
 
@@ -598,12 +639,15 @@ def _path(setting: Setting, value: Any) -> Path:
 
 
 SWITCH_WORDS = ("true", "false", "1", "0", "yes", "no", "on", "off")
+DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(rf"(?P<count>\d{{1,9}})(?P<unit>[{''.join(DURATION_UNITS)}])?")
 UNIT_BITS = {"": 0, "k": 10, "m": 20, "g": 30}
 CONVERTERS: dict[SettingKind, Callable[[Setting, Any], Any]] = {
     SettingKind.TEXT: _text,
     SettingKind.SECRET: _text,
     SettingKind.INTEGER: _integer,
     SettingKind.BYTES: _bytes,
+    SettingKind.DURATION: _duration,
     SettingKind.SWITCH: _switch,
     SettingKind.LIST: _list,
     SettingKind.PATH: _path,

@@ -251,3 +251,17 @@ def test_every_setting_is_explained_and_of_a_known_kind() -> None:
         assert setting.help.endswith((".", "example.")), setting.name
         assert setting.environment[0] == f"MCPDESK_{setting.name.upper()}"
         assert setting.kind in SettingKind
+
+
+def test_a_duration_has_a_unit_or_is_seconds(tmp_path: Path) -> None:
+    for text, seconds, shown in (
+        ("90", 90, "90s"), ("90m", 5_400, "90m"), ("48h", 172_800, "2d"), ("2w", 1_209_600, "14d"),
+        ("0", 0, "0"),
+    ):  # fmt: skip
+        settings = resolve({}, {"MCPDESK_CAPTURE_KEEP_AGE": text}).settings
+        assert settings.capture_keep_age == seconds
+        assert value_text(BY_NAME["capture_keep_age"], seconds) == shown
+    with pytest.raises(
+        DeskUserError, match=r"'soon' \(environment MCPDESK_CAPTURE_KEEP_AGE\) is not allowed"
+    ):
+        resolve({}, {"MCPDESK_CAPTURE_KEEP_AGE": "soon"})

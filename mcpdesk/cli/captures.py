@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -51,9 +50,6 @@ FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", "cases", "csv", "
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
 LONGEST = 120
 """Characters of a value that a line shows."""
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_AGE = re.compile(r"(?P<count>\d{1,6})(?P<unit>[smhdw])")
-_PART = re.compile(r"(?P<stem>.+)\.\d+\.jsonl")
 
 
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
@@ -280,14 +276,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-class StoredCapture(NamedTuple):
-    """A capture on disk: its parts, the size of all in bytes, and when it was written to last."""
-
-    parts: tuple[Path, ...]
-    size: int
-    changed: float
-
-
 @click.command(name="prune", epilog=PRUNE_EXAMPLES, short_help="Remove old captures.")
 @click.option("--older-than", "age", metavar="AGE", help="Those not written to since, such as 12h, 7d or 4w.")
 @click.option("--keep", type=click.IntRange(0), metavar="N", help="Let the N newest stay.")
@@ -296,6 +284,7 @@ class StoredCapture(NamedTuple):
 def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove captures from the folder that `mcpdesk settings` names. One that is being written stays."""
     from mcpdesk import paths, private_files
+    from mcpdesk.recorder.capture.capture_parts import stored_captures
     from mcpdesk.settings import resolve
 
     if age is None and keep is None:
@@ -303,42 +292,31 @@ def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: boo
     oldest = time.time() - _seconds(age)
     folder = paths.captures_folder(resolve({}, os.environ).settings.state_dir)
     chosen = [one for one in stored_captures(folder)[keep or 0 :] if age is None or one.changed < oldest]
-    chosen = [one for one in chosen if not any(map(private_files.is_held, one.parts))]
+    chosen = [one for one in chosen if not any(private_files.is_held(file.path) for file in one.files)]
     if not dry_run:
-        for part in [part for one in chosen for part in one.parts]:
-            _remove(part)
+        for file in [file for one in chosen for file in one.files]:
+            _remove(file.path)
     if as_json:
-        removed = [{"path": str(one.parts[0]), "bytes": one.size} for one in chosen]
+        removed = [{"path": str(one.path), "bytes": one.size} for one in chosen]
         print_json({"removed": removed, "dry_run": dry_run})
         return
     total = sum(one.size for one in chosen)
     verb = "would be removed" if dry_run else "removed"
     count = f"{len(chosen)} capture{'' if len(chosen) == 1 else 's'}, {total / 1e6:.1f} MB, {verb}"
-    print_text("\n".join([*(f"{one.parts[0]}  {one.size / 1e6:.1f} MB" for one in chosen), count]))
-
-
-def stored_captures(folder: Path) -> list[StoredCapture]:
-    """Return the captures in a folder, the one written to last first."""
-    found: dict[Path, list[Path]] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        part = _PART.fullmatch(path.name)
-        first = path.with_name(f"{part['stem']}.jsonl") if part else path
-        found.setdefault(first if first.exists() else path, []).append(path)
-    captures = []
-    for parts in found.values():
-        facts = [part.stat() for part in parts]
-        size, changed = sum(each.st_size for each in facts), max(each.st_mtime for each in facts)
-        captures.append(StoredCapture(tuple(parts), size, changed))
-    return sorted(captures, key=lambda one: one.changed, reverse=True)
+    print_text("\n".join([*(f"{one.path}  {one.size / 1e6:.1f} MB" for one in chosen), count]))
 
 
 def _seconds(age: str | None) -> float:
+    from mcpdesk.settings import seconds_of
+
     if age is None:
         return 0.0
-    found = _AGE.fullmatch(age)
-    if found is None:
-        raise DeskUserError(f"--older-than: {age!r} is no age.", "Write 30m, 12h, 7d or 4w.")
-    return float(found["count"]) * UNITS[found["unit"]]
+    try:
+        if age.isdigit():
+            raise ValueError  # without a unit, 30 may mean days
+        return float(seconds_of(age))
+    except ValueError:
+        raise DeskUserError(f"--older-than: {age!r} is not a duration.", "Use 30m, 12h, 7d or 4w.") from None
 
 
 def _remove(path: Path) -> None:

@@ -132,7 +132,7 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
 
 def _list_captures() -> int:
     """Print the captures that were written to last, and how they are opened. Raises: DeskUserError."""
-    from mcpdesk.cli.captures import stored_captures
+    from mcpdesk.recorder.capture.capture_parts import stored_captures
     from mcpdesk.settings import resolve
 
     folder = captures_folder(resolve({}, os.environ).settings.state_dir)
@@ -142,7 +142,7 @@ def _list_captures() -> int:
         raise DeskUserError("No tap runs at present, and there is no capture.", hint)
     times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed)) for one in there)
     shown = zip(there[:MOST_LISTED], times, strict=False)
-    rows = [(written, _size(one.size), str(one.parts[0])) for one, written in shown]
+    rows = [(written, _size(one.size), str(one.path)) for one, written in shown]
     print_text("\n".join(aligned([("written", "size", "capture"), *rows])))
     more = len(there) - len(rows)
     older = f"There are {more:,} older ones in {folder}. " if more else ""

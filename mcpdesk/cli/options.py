@@ -38,6 +38,7 @@ METAVARS = {
     SettingKind.TEXT: "TEXT",
     SettingKind.INTEGER: "NUMBER",
     SettingKind.BYTES: "BYTES",
+    SettingKind.DURATION: "DURATION",
     SettingKind.SWITCH: "true|false",
     SettingKind.LIST: "A,B",
     SettingKind.PATH: "PATH",

@@ -20,6 +20,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.plain_text import clean
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.capture.retention import Retention
 from mcpdesk.recorder.record import END_BYTES, TAPPED, ConnectionInfo, Direction
 from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
@@ -114,12 +115,19 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
+    if not settings.capture:
+        _tell("the setting `capture` is off")
+        return
     name, client = program_name(argv)[:MOST_OF_A_NAME], rendezvous.process_name(traffic.client)
     started = traffic.started
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
     path = captures_folder(settings.state_dir) / f"{when}-{name}-{traffic.tap}.jsonl"
     recording = Recording(
-        path, RING_BYTES, settings.capture_max_bytes or None, body_bytes=settings.capture_body_bytes
+        path,
+        RING_BYTES,
+        settings.capture_max_bytes or None,
+        body_bytes=settings.capture_body_bytes,
+        retention=Retention(settings.capture_keep_bytes, settings.capture_keep_age),
     )
     recording.start()
     try:

@@ -91,6 +91,12 @@ def traffic_figures(
             "Frames the figures of answers do not count yet.",
             [Sample(index.frame_count - index.paired)],
         ),
+        (
+            "uncounted_frames_total",
+            "counter",
+            "Frames that left memory and disk before the figures of answers counted them.",
+            [Sample(index.gone)],
+        ),
     )
     return [Figure(name, kind, help, list(samples)) for name, kind, help, samples in figures]
 
@@ -152,6 +158,16 @@ def counted(
             "capture_missing_frames_total",
             "Frames left out of the capture because it could not be written.",
             recording.missing,
+        ),
+        (
+            "capture_removed_files_total",
+            "Files of captures that were removed to keep the limits.",
+            recording.removed_files,
+        ),
+        (
+            "capture_removed_bytes_total",
+            "Bytes of the files of captures that were removed to keep the limits.",
+            recording.removed_bytes,
         ),
         ("questions_waiting", "Questions that wait for a person.", waiting),
     ]

@@ -30,6 +30,7 @@ from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.capture.retention import Retention
 from mcpdesk.recorder.record import CallLog
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.services import Services
@@ -78,7 +79,9 @@ class Host:
             settings.capture_max_bytes,
             frozenset({settings.api_key_header}),
             settings.capture_body_bytes,
+            Retention(settings.capture_keep_bytes, settings.capture_keep_age),
         )
+        self.recording.on_removed = lambda removed: self.journal.log("info", "server", str(removed))
         self.journal.keep_for_call = self._record_log
         if settings.log_format == "json":
             self.journal.origin_of = self._origin_of

@@ -118,7 +118,9 @@ def plan_for(
         capture=capture_path(
             resolved.settings.state_dir,
             [*(each.name for each in folders), *(each.name for each in upstreams)],
-        ),
+        )
+        if resolved.settings.capture
+        else None,
         reports=True,
         mode=mode,
         waits=waits,

@@ -504,6 +504,7 @@ def _options(settings: Settings) -> ToolOptions:
         search_timeout_s=settings.search_timeout_ms / 1000,
         read_private_urls=settings.read_private_urls,
         output_chars=settings.output_chars,
+        outputs_keep_bytes=settings.outputs_keep_bytes,
         ask_order=settings.ask_order,
         model=settings.model,
     )

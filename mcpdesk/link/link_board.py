@@ -339,6 +339,7 @@ class NewestLines:
             "done": round(view.done, 2),
             "behind": max(0, index.frame_count - index.paired),
             "gone": index.gone,
+            "removed": index.removed,
         }
 
     def _advance(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from msgspec import structs
@@ -11,7 +12,7 @@ from msgspec import structs
 from mcpdesk.link.attach_messages import TrafficBatch
 from mcpdesk.link.values import OWN_BITS
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Store
-from mcpdesk.recorder.record import Gap
+from mcpdesk.recorder.record import MOST_CONNECTIONS, Gap, keep_gap
 
 HELD_BYTES = 64 << 20
 """Bytes of frames that stay in memory."""
@@ -39,12 +40,15 @@ class TrafficCopy(Store):
         for info in news.connections:
             number = info.number + above
             self.connections[number] = structs.replace(info, number=number, replica=replica)
+        self._forget_connections()
         self.marks += (structs.replace(mark, connection=mark.connection + above) for mark in news.marks)
         due = self._next.get(epoch, 0)
         frames = [frame for frame in news.frames if frame.number >= due]
         missing = frames[0].number - due if frames else 0
         if missing:
-            self.gaps.append(Gap(self.count, missing, news.why or "they were cut before they could be read"))
+            keep_gap(
+                self.gaps, Gap(self.count, missing, news.why or "they were cut before they could be read")
+            )
         for frame in frames:
             number = self.count
             kept = structs.replace(frame, number=number, connection=frame.connection + above)
@@ -83,6 +87,14 @@ class TrafficCopy(Store):
             return b""
         at = self._cut.get(number)
         return frame.data if at is None else self._fetch(*at) or frame.data
+
+    def _forget_connections(self) -> None:
+        """Forget the connections that closed first, if there are too many."""
+        if len(self.connections) <= MOST_CONNECTIONS + (MOST_CONNECTIONS >> 4):
+            return
+        closed = (number for number, info in list(self.connections.items()) if info.closed is not None)
+        for number in list(islice(closed, len(self.connections) - MOST_CONNECTIONS)):
+            del self.connections[number]
 
     def _drop(self) -> None:
         """Let the oldest frames go that are too many."""

@@ -22,7 +22,6 @@ import msgspec
 
 from mcpdesk import private_files
 from mcpdesk.errors import DeskUserError
-from mcpdesk.recorder.capture.capture_file import Places, part_path
 from mcpdesk.recorder.capture.capture_lines import (
     Line,
     frame_bytes,
@@ -33,6 +32,8 @@ from mcpdesk.recorder.capture.capture_lines import (
     read_back,
     read_line,
 )
+from mcpdesk.recorder.capture.capture_parts import existing_part, next_part, part_of, part_path
+from mcpdesk.recorder.capture.places import Places
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import (
     END_BYTES,
@@ -74,15 +75,23 @@ _first = itemgetter(0)
 class Archive:
     """Implements `Source` over the parts of a capture."""
 
+    first = removed = 0
+    """Frames are numbered anew: parts that were removed are a gap before the first one."""
+
     def __init__(self, path: Path, first_s: float = inf) -> None:
         """Find every line of the capture that begins at `path`, its further parts included.
+
+        If `path` was removed to make room, the capture begins with the next part.
 
         Only for about `first_s` seconds: what is not found then, `read_on` finds.
 
         Raises: DeskUserError when there is no capture.
         """
+        path = existing_part(path)
         require_capture(path)
         self.path = path
+        self._first_path, self._part_number = part_of(path)
+        """Path of part 1, which may not exist any more, and the number of the part read last."""
         self.is_live = True
         """Whether somebody writes it at present: `read_on` finds what came since."""
         self.is_behind = False
@@ -187,16 +196,19 @@ class Archive:
         while self.is_live or self.is_behind:
             # In this order: of a part that is not held, or is followed by another one, all is there.
             self.is_live = private_files.is_held(parts[-1])
-            further = part_path(self.path, len(parts) + 1)
-            has_further = further.is_file()
-            grows = self.is_live and not has_further
-            self.is_behind = not self._read_part(len(parts) - 1, parts[-1], until, grows=grows)
+            further = None if self.is_live else next_part(self._first_path, self._part_number)
+            try:
+                at_end = self._read_part(len(parts) - 1, parts[-1], until, grows=self.is_live)
+            except FileNotFoundError:  # removed to make room
+                at_end = True
+            self.is_behind = not at_end
             if self.is_behind:
                 return
-            if not has_further:
+            if further is None:
                 break
             self.is_live, self._offset = True, 0
-            parts.append(further)
+            path, self._part_number = further
+            parts.append(path)
         if not self.is_live:
             self._close_connections()
 
@@ -274,8 +286,8 @@ class Archive:
         elif line.lost is not None:
             self._lost = (line.lost[1], line.why)
         elif line.capture is not None:
-            if line.first and not len(self._places):
-                self._lost = (line.first, "they are in an earlier part")
+            if line.first > self._next:
+                self._lost = (line.first, self._reason_before(line.part))
         elif line.n >= 0:
             line_bytes(line)
             if not line.json and not line.run:
@@ -284,6 +296,11 @@ class Archive:
             self._last = line.t
         else:
             raise ValueError("a line of no kind that is known")
+
+    def _reason_before(self, part: int) -> str:
+        """Reason why frames are missing right before a part."""
+        before = part_path(self._first_path, part - 1)
+        return "they are in an earlier part" if before.is_file() else "earlier parts were removed"
 
     def _place_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
         at = len(self._places)

@@ -203,6 +203,19 @@ class Gap(msgspec.Struct, gc=False, frozen=True):
     why: str = ""
 
 
+MOST_CONNECTIONS: Final = 20_000
+"""Connections of a running core that are remembered; the longest closed are forgotten first."""
+MOST_GAPS: Final = 1_000
+"""Gaps of a running recording that are told apart."""
+
+
+def keep_gap(gaps: list[Gap], gap: Gap) -> None:
+    """Append a gap; of too many, the oldest two become one."""
+    gaps.append(gap)
+    if len(gaps) > MOST_GAPS:
+        gaps[:2] = [Gap(gaps[1].before, gaps[0].frames + gaps[1].frames, gaps[1].why)]
+
+
 class CaptureHealth(msgspec.Struct, gc=False, frozen=True):
     """Whether what is recorded reaches a file."""
 
@@ -378,6 +391,14 @@ class Source(Protocol):
     @property
     def count(self) -> int:
         """Frames recorded so far; numbers run from 0 up to it."""
+
+    @property
+    def first(self) -> int:
+        """The oldest frame that may still be in memory or on disk."""
+
+    @property
+    def removed(self) -> int:
+        """Frames at the beginning that were removed from the disk to make room."""
 
     @property
     def connections(self) -> Mapping[int, ConnectionInfo]:

@@ -17,7 +17,7 @@ const MOST = 2000;  // rows in the page, however many older ones are shown
 const rows = new Map(), nodes = new Map();
 let order = [];  // numbers in sight, the newest first
 let newest = [];  // what would be in sight if nobody held it
-let counts = { shown: 0, total: 0, done: 1, behind: 0, gone: 0 };
+let counts = { shown: 0, total: 0, done: 1, behind: 0, gone: 0, removed: 0 };
 let shownWhenHeld = 0, isPaused = false, isDown = false, isRead = false, isHeld = false, isDue = false, current = null, hasOlder = true;
 let filter = "", wanted = "";  // what is shown, and what was asked for
 let watch = async () => {};
@@ -154,6 +154,7 @@ function describe() {
   if (counts.shown > order.length) parts.push(`the newest ${grouped(order.length)} in sight`);
   if (counts.done < 1) parts.push(`searching ${Math.round(counts.done * 100)} %`);
   if (counts.behind) parts.push(`${grouped(counts.behind)} frames not read yet`);
+  if (counts.removed) parts.push(`${grouped(counts.removed)} frames removed from the capture`);
   if (counts.gone) parts.push(`${grouped(counts.gone)} frames gone`);
   setText(byId("traffic-counts"), parts.join(" · "));
   teach();

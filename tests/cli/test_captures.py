@@ -138,4 +138,5 @@ def test_old_captures_go_and_one_that_is_written_stays(
     mcpdesk("prune", "--keep", "0")
     assert list(captures.iterdir()) == [written]
     assert "Say --older-than 7d" in mcpdesk("prune").stderr
-    assert "'soon' is no age" in mcpdesk("prune", "--older-than", "soon").stderr
+    assert "'soon' is not a duration" in mcpdesk("prune", "--older-than", "soon").stderr
+    assert "'30' is not a duration" in mcpdesk("prune", "--older-than", "30").stderr

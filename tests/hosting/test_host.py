@@ -281,6 +281,34 @@ async def test_a_disk_that_refuses_the_capture_is_told_everywhere_until_it_takes
             await until(lambda: any("written again: nothing is missing" in one.text for one in desk.logs()))
 
 
+async def test_old_captures_are_removed_logged_and_counted(folder: Path, tmp_path: Path) -> None:
+    old = tmp_path / "state" / "captures" / "old.jsonl"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b'{"capture":3,"part":1,"first":0,"started":1.0}\n' + b"x" * 1_000)
+    os.utime(old, (1, 1))
+    size = old.stat().st_size
+    async with running_desk(folder, http=True, state_dir=tmp_path / "state", capture_keep_age="1h") as desk:
+        told = f"removed the capture file {old} (1.0 kB): it is older than capture_keep_age"
+        await until(lambda: any(line.text == told for line in desk.logs()))
+        assert not old.exists()
+        base = desk.view().servers[0].url.rpartition("/mcp/")[0]
+        async with aiohttp.ClientSession() as client, client.get(f"{base}/metrics") as answer:
+            metrics = await answer.text()
+    assert "\nmcpdesk_capture_removed_files_total 1.0\n" in metrics
+    assert f"\nmcpdesk_capture_removed_bytes_total {size:.1f}\n" in metrics
+    assert "\nmcpdesk_uncounted_frames_total 0.0\n" in metrics
+
+
+async def test_without_a_capture_the_newest_frames_are_in_memory(folder: Path, tmp_path: Path) -> None:
+    async with running_desk(folder, state_dir=tmp_path / "state", capture="off") as desk:
+        desk.request("one", "tools/list", {})
+        index = desk.traffic
+        await until(lambda: index.catch_up() or len(index.exchanges))
+        assert index.exchange(0).method == "tools/list" and index.frame(0) is not None
+        assert desk.view().capture_path == "" and not desk.view().capture_failing
+    assert not (tmp_path / "state" / "captures").exists()
+
+
 async def test_a_damaged_state_file_is_told_of_where_a_person_looks(folder: Path, tmp_path: Path) -> None:
     async with running_desk(folder, state_dir=tmp_path / "state") as desk:
         home = desk.host.folders["one"].server.hosted

@@ -41,6 +41,15 @@ def test_plan_takes_the_first_folders_settings_and_names_a_capture(folder: Path,
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-small\.jsonl", plan.capture.name)
 
 
+def test_a_plan_without_a_capture(folder: Path, tmp_path: Path) -> None:
+    (folder / "mcp.json").write_text('{"settings": {"capture": false}}')
+    with pytest.raises(ManifestError, match=r"settings\.capture: only a flag or the environment may set it"):
+        plan_for((folder,), {}, {})  # a server does not decide that it is not recorded
+    (folder / "mcp.json").write_text("{}")
+    assert plan_for((folder,), {}, {"MCPDESK_CAPTURE": "off"}).capture is None
+    assert plan_for((folder,), {"capture": "off"}, {}).capture is None
+
+
 def test_settings_of_further_folders_are_told_not_to_count(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     told = "max_tasks, page_size of small do not count: the first folder's settings are the core's"

@@ -301,7 +301,7 @@ def test_what_a_full_recording_holds_stays_within_its_budget(tmp_path: Path) -> 
 
 
 def test_connections_are_bounded_and_the_closed_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_CONNECTIONS", 3)
+    monkeypatch.setattr(capture, "MOST_CONNECTIONS", 3)
     recording = Recording(None)
     for number in range(5):
         recording.connect(connection(number, closed=1.0 if number in (1, 2) else None))

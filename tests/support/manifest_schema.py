@@ -84,6 +84,7 @@ KINDS: dict[SettingKind, dict[str, Any]] = {
     SettingKind.SECRET: {"type": "string"},
     SettingKind.INTEGER: {"type": "integer"},
     SettingKind.BYTES: {"type": ["integer", "string"]},
+    SettingKind.DURATION: {"type": ["integer", "string"]},
     SettingKind.SWITCH: {"type": "boolean"},
     SettingKind.LIST: {"type": ["array", "string"], "items": {"type": "string"}},
     SettingKind.PATH: {"type": "string"},

@@ -426,6 +426,10 @@ class _Tally(Struct):
     most_s: float = 0.0
 
 
+MOST_COUNTED = 2_000
+"""Combinations of attributes that are counted apart; further ones are counted together."""
+
+
 class Durations:
     """How long requests took, by method, tool and how they ended: the histograms of the conventions."""
 
@@ -435,7 +439,7 @@ class Durations:
     def count(self, record: CallRecord) -> None:
         """Count a request that is over."""
         error = error_type(record)
-        key = (
+        key: tuple[object, ...] = (
             record.server,
             record.method,
             record.target if _names_span(record) else "",
@@ -446,8 +450,14 @@ class Durations:
             record.is_outgoing,
             error,
         )
-        if (tally := self._counted.get(key)) is None:
+        tally = self._counted.get(key)
+        if tally is None and len(self._counted) >= MOST_COUNTED:
+            key = (record.is_outgoing,)
+            tally = self._counted.get(key)
+        if tally is None:
             attributes = operation_attributes(record) | ({} if error is None else {"error.type": error})
+            if len(key) == 1:
+                attributes = {"otel.metric.overflow": True}
             metric = OUR_DURATION if record.is_outgoing else DURATION
             tally = self._counted[key] = _Tally(metric, attributes, [0] * (len(BOUNDS) + 1))
         took_s = (record.ended - record.started) / 1e9

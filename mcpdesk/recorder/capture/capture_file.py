@@ -6,13 +6,10 @@ disk refuses stays queued, from the very byte it stopped at, so that a later att
 
 from __future__ import annotations
 
-import errno
 import os
-from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from threading import Lock
 from typing import TypeAlias
 
 from mcpdesk import private_files
@@ -23,9 +20,10 @@ from mcpdesk.recorder.capture.capture_lines import (
     log_line,
     lost_line,
     mark_line,
-    run_lines,
     same_line,
 )
+from mcpdesk.recorder.capture.capture_parts import part_path
+from mcpdesk.recorder.capture.places import Places
 from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark
 
 _PIECES = 1_000
@@ -41,10 +39,15 @@ class PartGone(OSError):
 class CaptureFile:
     """Queues lines and knows where they will begin. Only `write`, `close` and its making touch the disk."""
 
-    def __init__(self, path: Path, max_bytes: int | None, started: float) -> None:
-        """Open the first part. Raises: OSError."""
+    def __init__(
+        self, path: Path, max_bytes: int | None, started: float, most_places: int | None = None
+    ) -> None:
+        """Open the first part. At least the newest `most_places` frames can be read back; None: all.
+
+        Raises: OSError.
+        """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.places = Places()
+        self.places = Places(most_places)
         self._max_bytes = max_bytes
         self._started = started
         self._connections: dict[int, bytes] = {}
@@ -64,6 +67,16 @@ class CaptureFile:
         private_files.hold(self._handle)
         self.places.parts.append(self.path)
         self._begin()
+
+    @property
+    def part(self) -> Path:
+        """The part that is being written on disk."""
+        return self.places.parts[-1]
+
+    @property
+    def written(self) -> int:
+        """Bytes of that part."""
+        return self._written
 
     @property
     def waiting(self) -> int:
@@ -156,6 +169,19 @@ class CaptureFile:
             self._put(lost_line(start, stop, why))
         return further
 
+    def remove(self, path: Path) -> None:
+        """Remove a file; if it is an earlier part of this capture, its frames are not looked for any more.
+
+        Raises: OSError.
+        """
+        path.unlink()
+        places = self.places
+        if path in places.parts[:-1]:
+            places.gone.add(places.parts.index(path))
+            while (part := bisect_right(self._firsts, places.removed) - 1) in places.gone:
+                places.removed = self._firsts[part + 1]
+            places.drop(places.removed)
+
     def close(self) -> None:
         """Write what is left and close; reading back still works afterwards. Raises: OSError."""
         try:
@@ -240,187 +266,3 @@ def _created(path: Path) -> tuple[Path, int]:
         except FileExistsError:
             attempt = path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
     raise FileExistsError(f"too many captures are called {path.name}")
-
-
-_PART_BITS = 40
-_OFFSET_MASK = (1 << _PART_BITS) - 1
-_RUN = 1 << 63
-_FIRST_READ = 4 << 10
-_LARGEST_READ = 16 << 20
-_AT_ONCE = 1 << 20
-
-
-def part_path(path: Path, part: int) -> Path:
-    """Where part `part` (from 1) of a capture lies: `a.jsonl`, then `a.2.jsonl`, `a.3.jsonl` ..."""
-    return path if part == 1 else path.with_name(f"{path.stem}.{part}{path.suffix}")
-
-
-class Places:
-    """Where the lines of frames and notes are in the parts of a capture: 8 bytes for each frame."""
-
-    def __init__(self) -> None:
-        self.parts: list[Path] = []
-        """Parts that are on disk. Lines of a later part cannot be read yet."""
-        self.gone: set[int] = set()
-        """Indices of parts that were taken away while they were written: nothing is read from them."""
-        self._frames = array("Q")
-        self._notes = array("Q")
-        self._open: tuple[int, int] | None = None
-        self._group: tuple[int, int, list[bytes]] = (0, 0, [])
-        """Place, first frame and lines of the group read last: neighbours are read together."""
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._frames)
-
-    def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Remember where the lines of the next `count` frames begin; `part` counts from 0."""
-        place = part << _PART_BITS | offset | is_run * _RUN
-        self._frames.extend(array("Q", (place,)) * count)
-
-    def skip_frames(self, count: int) -> None:
-        """Remember that the next `count` frames are not in the file."""
-        self._frames.extend([0] * count)
-
-    def set_note(self, frame: int, part: int, offset: int) -> None:
-        """Remember where the note on a frame is; ignored for a frame that was never added."""
-        if 0 <= frame < len(self._frames):
-            if frame >= len(self._notes):
-                self._notes.frombytes(bytes(8 * (len(self._frames) - len(self._notes))))
-            self._notes[frame] = part << _PART_BITS | offset
-
-    def share_note(self, noted: int, frames: Sequence[int], part: int | None = None) -> bool:
-        """Use the note on `noted` for other frames; False when it is not in the file, or not in `part`."""
-        notes, count = self._notes, len(self._frames)
-        place = notes[noted] if 0 <= noted < len(notes) else 0
-        if not place or (part is not None and place >> _PART_BITS != part):
-            return False
-        notes.frombytes(bytes(8 * (count - len(notes))))
-        for frame in frames:
-            if 0 <= frame < count:
-                notes[frame] = place
-        return True
-
-    def frame_line(self, number: int) -> bytes | None:
-        """The line of a frame, or None when it is not on disk (any more)."""
-        place = self._frames[number] if 0 <= number < len(self._frames) else 0
-        if not place:
-            return None
-        with self._lock:
-            known, start, lines = self._group
-            if place != known:
-                try:
-                    start, lines = self._read_group(number, place)
-                except (OSError, ValueError):
-                    return None
-                if len(lines) > 1:
-                    self._group = (place, start, lines)
-            return lines[number - start]
-
-    def frame_lines(self, start: int, stop: int) -> list[bytes | None]:
-        """The lines of successive frames, None for those not on disk; neighbours are read at once."""
-        numbers = range(start, min(stop, len(self._frames)))
-        places = self._frames[start : numbers.stop]
-        if len(places) < 3 or not 0 < places[0] < places[-1] < min(places[0] + _AT_ONCE, _RUN):
-            return [self.frame_line(number) for number in numbers]
-        begin, found = places[0], list[bytes | None]()
-        with self._lock:
-            try:
-                handle = self._handle(begin >> _PART_BITS)
-                read = os.pread(handle, places[-1] - begin, begin & _OFFSET_MASK)
-                for at, after in pairwise(places):
-                    if not begin <= at < after:
-                        raise ValueError("frames that are not one after the other")
-                    # Lines of other kinds may stand between two frames.
-                    found.append(read[at - begin : read.index(b"\n", at - begin) + 1])
-            except (OSError, ValueError):
-                found.clear()
-        return found + [self.frame_line(number) for number in numbers[len(found) :]]
-
-    def piece(self, start: int, stop: int) -> bytes | None:
-        """What stands between the lines of two frames, the first included; None when they are not close."""
-        places = self._frames
-        if not 0 <= start < stop < len(places) or not (
-            0 < places[start] < places[stop] < min(places[start] + _AT_ONCE, _RUN)
-        ):
-            return None
-        begin = places[start]
-        with self._lock:
-            try:
-                handle = self._handle(begin >> _PART_BITS)
-                return os.pread(handle, places[stop] - begin, begin & _OFFSET_MASK)
-            except OSError:
-                return None
-
-    def note_line(self, number: int) -> bytes | None:
-        """The line of the note on a frame, or None."""
-        place = self._notes[number] if 0 <= number < len(self._notes) else 0
-        if not place:
-            return None
-        with self._lock:
-            try:
-                return self._read(place >> _PART_BITS, place & _OFFSET_MASK, 1)
-            except (OSError, ValueError):
-                return None
-
-    def close(self) -> None:
-        """Close the open file; reading opens it again."""
-        with self._lock:
-            if self._open is not None:
-                os.close(self._open[1])
-            self._open = None
-
-    def _read_group(self, number: int, place: int) -> tuple[int, list[bytes]]:
-        """The first frame and the lines of the group at a place, of which `number` is one.
-
-        Frames of a run have lines there, too. Raises: OSError; ValueError when the file is not what it was.
-        """
-        places = self._frames
-        start = stop = number
-        while start and places[start - 1] == place:
-            start -= 1
-        while stop < len(places) and places[stop] == place:
-            stop += 1
-        is_run, place = bool(place & _RUN), place & ~_RUN
-        read = self._read(place >> _PART_BITS, place & _OFFSET_MASK, stop - start + is_run)
-        if stop - start == 1 and not is_run:
-            return start, [read]
-        lines = read.split(b"\n")[:-1]
-        return start, run_lines(lines) if is_run else [line + b"\n" for line in lines]
-
-    def read(self, number: int, start: int, count: int) -> bytes:
-        """Bytes of the line of a frame, from `start` on; none when they are not on disk any more."""
-        place = self._frames[number] & ~_RUN
-        with self._lock:
-            try:
-                return os.pread(self._handle(place >> _PART_BITS), count, (place & _OFFSET_MASK) + start)
-            except OSError:
-                return b""
-
-    def _read(self, part: int, offset: int, count: int) -> bytes:
-        """Whole lines at a place. Raises: OSError; ValueError when the file ends before they do."""
-        handle = self._handle(part)
-        pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
-        while wanted:
-            piece = os.pread(handle, size, offset)
-            if not piece:
-                raise ValueError("the file ends within a line")
-            if (found := piece.count(b"\n")) >= wanted:
-                piece = b"\n".join(piece.split(b"\n", wanted)[:wanted]) + b"\n"
-                found = wanted
-            pieces.append(piece)
-            wanted -= found
-            offset += len(piece)
-            size = min(4 * size, _LARGEST_READ)
-        return b"".join(pieces)
-
-    def _handle(self, part: int) -> int:
-        """The open file of a part; one is kept open, since neighbours are read together."""
-        if part >= len(self.parts) or part in self.gone:
-            raise FileNotFoundError(errno.ENOENT, "this part was not begun, or is gone")
-        if self._open is None or self._open[0] != part:
-            fresh = os.open(self.parts[part], os.O_RDONLY | os.O_CLOEXEC)
-            if self._open is not None:
-                os.close(self._open[1])
-            self._open = (part, fresh)
-        return self._open[1]

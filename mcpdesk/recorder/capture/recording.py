@@ -8,9 +8,11 @@ and every turn of the thread tries again; the file states which frames had to be
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
@@ -20,9 +22,11 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
 from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
+from mcpdesk.recorder.capture.retention import UNLIMITED, RemovedFile, Retention, remove_old
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, held_bytes
 from mcpdesk.recorder.record import (
     KEPT_BYTES,
+    MOST_CONNECTIONS,
     CallLog,
     CaptureHealth,
     ConnectionInfo,
@@ -37,6 +41,7 @@ from mcpdesk.recorder.record import (
 if TYPE_CHECKING:
     from mcpdesk.recorder.index.traffic_index import Index
 
+_log = logging.getLogger(__name__)
 BATCH_S = 0.1
 """Seconds between two turns of the writer: with the time a turn takes, a killed process loses no more."""
 _TURN_SEGMENTS = 2
@@ -56,14 +61,16 @@ _WAKE_BYTES = 4 << 20
 """Bytes of frames that wait for the writer beyond which it begins at once."""
 _BACKLOG_BYTES = 128 << 20
 """Bytes of frames that may wait for the writer; beyond them the oldest go unwritten, and `error` says so."""
+_FRAMES = 500_000
+"""Frames that can be read back from the file while it is written; `mcpdesk open` reads all."""
+_RETENTION_S = 600.0
+"""Seconds between two looks for old captures, besides one for each new part."""
 _EXCHANGES = 100_000
 """Exchanges the index keeps at hand; the capture has all."""
 _MARK_BYTES = 16 << 20
 """Bytes of marks on held messages that are kept at hand."""
 _MOST_LOGS = 2_000
 """Log lines that wait for the file; the oldest are lost where the disk is that slow."""
-_CONNECTIONS = 20_000
-"""Connections remembered; the longest closed are forgotten first."""
 
 
 class Recording:
@@ -76,8 +83,12 @@ class Recording:
         max_file_bytes: int | None = None,
         secret_headers: frozenset[str] = frozenset(),
         body_bytes: int = 0,
+        retention: Retention = UNLIMITED,
     ) -> None:
-        """`body_bytes` of a client's frame are written, and never less than stay in memory; 0: all."""
+        """`body_bytes` of a client's frame are written, and never less than stay in memory; 0: all.
+
+        `retention` limits all captures in the folder of `path`.
+        """
         self.path = path
         """The file that is written; None while there is none."""
         self._wanted = path
@@ -85,7 +96,14 @@ class Recording:
         """Why the disk refused the last attempt to write."""
         self._ending = ""
         self._writing_since: float | None = None
-        self._max_file_bytes = max_file_bytes
+        self._retention = retention
+        self._max_file_bytes = max_file_bytes = retention.part_bytes(max_file_bytes or 0) or None
+        self._looked_at: tuple[float, Path | None] = (-inf, None)
+        """When old captures were looked for last, and the part that was being written then."""
+        self.removed_files = self.removed_bytes = 0
+        """Files of captures that were removed to keep the limits, and their bytes."""
+        self.on_removed: Callable[[RemovedFile], object] = lambda _: None
+        """Called with each of them, on the writer's thread."""
         self._store = Store(ring_bytes)
         self._bodies = PendingBodies(self._store.waiting, body_bytes)
         group_bytes = min(GROUP_BYTES, (max_file_bytes or GROUP_BYTES << 3) >> 3)
@@ -169,11 +187,11 @@ class Recording:
             else:
                 self._bodies.whole_connections.discard(info.number)
             self._new_connections[info.number] = info
-            if len(self._new_connections) > _CONNECTIONS:
+            if len(self._new_connections) > MOST_CONNECTIONS:
                 del self._new_connections[next(iter(self._new_connections))]
             if info.closed is not None:
                 self._closed.append(info.number)
-            if len(connections) > _CONNECTIONS:
+            if len(connections) > MOST_CONNECTIONS:
                 longest = self._closed.popleft() if self._closed else next(iter(connections))
                 connections.pop(longest, None)
 
@@ -316,6 +334,7 @@ class Recording:
             self._wake.wait(max(0.0, due - monotonic()))
             self._wake.clear()
             self._write_all()
+            self._remove_old()
             due = monotonic() + BATCH_S
         if self._is_late:
             self._finish()
@@ -339,7 +358,7 @@ class Recording:
         if self._wanted is None:
             return
         try:
-            file = CaptureFile(self._wanted, self._max_file_bytes, time())
+            file = CaptureFile(self._wanted, self._max_file_bytes, time(), _FRAMES)
         except OSError as error:
             self.path = None
             self._fail(error)
@@ -421,6 +440,23 @@ class Recording:
             self._writing_since = None
         self._disk_error = ""
         return True
+
+    def _remove_old(self) -> None:
+        """Remove old captures, if a new part was begun or it was done long ago."""
+        file, (before, part) = self._encoder.file, self._looked_at
+        if file is None or not self._retention.is_on:
+            return
+        if file.part == part and monotonic() - before < _RETENTION_S:
+            return
+        self._looked_at = monotonic(), file.part
+        reserve = max(0, (self._max_file_bytes or 0) - file.written)
+        try:
+            for removed in remove_old(file.part.parent, self._retention, file.part, reserve, file.remove):
+                self.removed_files += 1
+                self.removed_bytes += removed.size
+                self.on_removed(removed)
+        except OSError:
+            _log.warning("old captures could not be removed", exc_info=True)
 
     def _fail(self, error: OSError) -> None:
         """Go on in memory for the time being, and say why."""

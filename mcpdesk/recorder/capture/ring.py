@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from mcpdesk.recorder.capture.capture_file import Places
 from mcpdesk.recorder.capture.capture_lines import line_bytes, line_frame, read_back
+from mcpdesk.recorder.capture.places import Places
 from mcpdesk.recorder.record import (
     ConnectionInfo,
     Entry,
@@ -118,6 +118,11 @@ class Ring:
         return self.cost > self.budget and len(self.segments) > 1
 
     @property
+    def oldest(self) -> int:
+        """The number of the first frame of the oldest segment."""
+        return self._oldest << SEGMENT_BITS
+
+    @property
     def oldest_stop(self) -> int:
         """The number behind the last frame of the segment to go next."""
         return (self._oldest + 1) << SEGMENT_BITS
@@ -142,6 +147,16 @@ class Store:
         self.waiting: dict[int, bytes] = {}
         """Large frames not written yet, whole."""
         self.places: Places | None = None
+
+    @property
+    def first(self) -> int:
+        """The oldest frame that may be in memory or in the file."""
+        return self.ring.oldest if self.places is None else min(self.ring.oldest, self.places.first)
+
+    @property
+    def removed(self) -> int:
+        """Frames at the beginning that were removed from the disk."""
+        return 0 if self.places is None else self.places.removed
 
     def frame(self, number: int) -> Frame | None:
         """One frame from memory, else from the file."""

@@ -24,6 +24,7 @@ class _OneExchange:
 
     gaps: Sequence[Gap] = ()
     marks: Sequence[HeldMark] = ()
+    first = removed = 0
 
     def __init__(self, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> None:
         self._frames = frames

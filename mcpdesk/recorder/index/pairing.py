@@ -32,6 +32,8 @@ _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/re
 """Requests whose work may ask the client."""
 MOST_MOVED = 50
 """Requests without a response that stay in sight when their rows are dropped."""
+MOST_FLOWS = 10_000
+"""Connections and directions whose requests may still be answered, of connections that are forgotten."""
 _MANY = 8
 """Requests under way beyond which nobody tries to tell which one asks."""
 _LARGEST_READ = 4 << 20
@@ -206,6 +208,7 @@ class Pairing:
         self.first_frame = 0
         """Frames before this one were dropped."""
         self._source = source
+        self._is_rolling = rolling
         self._held_s = held_s
         self._batches: dict[int, tuple[int, ...]] = {}
         self._flows: dict[int, RequestFlow] = {}
@@ -224,6 +227,13 @@ class Pairing:
         """Pass over a frame that is gone."""
         self.row_of.append(NO_FRAME)
 
+    def skip_to(self, frame: int) -> None:
+        """Pass over all frames before `frame`, which are gone. Only for rolling columns."""
+        assert isinstance(self.row_of, RollingColumn)
+        self.row_of.drop(frame)
+        drop_before(frame, self._batches)
+        self.first_frame = max(self.first_frame, frame)
+
     def rows_of(self, frame: int) -> tuple[int, ...]:
         """The rows a frame belongs to."""
         if not self.first_frame <= frame < len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
@@ -240,10 +250,14 @@ class Pairing:
         """End the requests nobody can answer any more, since their connection is closed."""
         for key, flow in list(self._flows.items()):
             info = self._source.connections.get(key >> 1)
-            if info is None or info.closed is None:
+            if info is None and (len(self._flows) <= MOST_FLOWS or not self._is_rolling):
                 continue
+            if info is not None and info.closed is None:
+                continue
+            # Of a running core the connections that closed longest ago are forgotten.
+            closed = 0.0 if info is None or info.closed is None else info.closed
             for row in [row for rows in flow.waiting.values() for row in rows]:
-                self._stop(row, max(info.closed, self.table.started[row]), Status.LOST)
+                self._stop(row, max(closed, self.table.started[row]), Status.LOST)
             del self._flows[key]
 
     def drop(self, base: int) -> None:

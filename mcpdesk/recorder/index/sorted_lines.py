@@ -95,6 +95,8 @@ class SortedLines:
         self._coming.key = self._pieces.key = _KEYS[self.column](self._index)
         if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._is_told_otherwise():
             self._begin()
+        if self._moved < self._view.moved.base:
+            self._begin()  # some lines that came or went are forgotten
         while self._is_behind:
             self._deal()
             changed = True
@@ -140,7 +142,7 @@ class SortedLines:
         start, self._altered = self._altered, min(self._altered + _BLOCK, len(altered))
         came, self._moved = self._moved, min(self._moved + _BLOCK, len(moved))
         line_of = self._index.line_of
-        self._move({*map(line_of, altered.between(start, self._altered)), *moved[came : self._moved]})
+        self._move({*map(line_of, altered.between(start, self._altered)), *moved.between(came, self._moved)})
         return self._altered > start or self._moved > came
 
     def _move_pending(self) -> bool:

@@ -387,6 +387,8 @@ class CallStatistics:
         method, name = self._index.table.labels[label]
         is_tool = method in TOOL_CALLS
         if method == "tools/list":
+            if len(self._list_labels) >= MOST_TALLIES:
+                self._list_labels.intersection_update(self._index.table.labels)
             self._list_labels.add(label)
         caller = Caller(server, peer, "tools/call" if is_tool else canonical(method), name if is_tool else "")
         if caller not in self._tallies and len(self._tallies) >= MOST_TALLIES:

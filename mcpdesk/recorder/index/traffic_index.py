@@ -16,7 +16,7 @@ from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeK
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME
-from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, Source
+from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, Source, keep_gap
 
 STEPS = ("GET http", "POST http", "HTTP ")
 """How the HTTP of a login begins: a request names a whole address, an answer its status."""
@@ -113,9 +113,16 @@ class Index:
         return self._pairing.first_frame
 
     @property
+    def removed(self) -> int:
+        """Frames at the beginning that were removed from the disk to make room."""
+        return self._source.removed
+
+    @property
     def gone(self) -> int:
         """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
         known = self._known_gaps
+        if self._most is not None:  # few, of which some may have become one
+            return self._gone + sum(gap.frames for gap in known)
         while self._summed < len(known):
             self._gone += known[self._summed].frames
             self._summed += 1
@@ -136,6 +143,8 @@ class Index:
         try:
             before = self.paired, len(self.altered)
             until = perf_counter() + budget_s
+            if self._most is not None and self.paired < self._source.first:
+                self._skip_to(self._source.first)
             while self.paired < self._source.count:
                 self._pair_slice(min((self.paired | _SLICE - 1) + 1, self._source.count))
                 if perf_counter() > until:
@@ -346,21 +355,28 @@ class Index:
         now = int(time())
         return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
 
-    def _miss(self, number: int) -> None:
-        """Note that a frame is gone; those that follow each other are one gap."""
-        gaps = self._found_gaps
-        self._gone += 1
-        if gaps and gaps[-1].before == number:
-            gaps[-1] = Gap(number + 1, gaps[-1].frames + 1)
-        else:
-            gaps.append(Gap(number + 1, 1))
+    def _skip_to(self, first: int) -> None:
+        """Pass over frames that left memory, and what can be read of the disk, before they were paired."""
+        self._miss(self.paired, first)
+        self._pairing.skip_to(first)
+        self.paired = first
+
+    def _miss(self, start: int, stop: int) -> None:
+        """Note that frames from `start` up to `stop` are gone; those that follow each other are one gap."""
+        gaps, count = self._found_gaps, stop - start
+        self._gone += count
+        if gaps and gaps[-1].before == start:
+            gaps[-1] = Gap(stop, gaps[-1].frames + count)
+            return
+        keep_gap(gaps, Gap(stop, count))
 
     def _pair_slice(self, stop: int) -> None:
         """Pair the frames up to `stop` (excluded)."""
         seconds = []
         for frame in self._source.frames(self.paired, stop):
             if frame is None:
-                self._miss(len(self._pairing.row_of))
+                number = len(self._pairing.row_of)
+                self._miss(number, number + 1)
                 self._pairing.skip()
             else:
                 self._pairing.add(frame)

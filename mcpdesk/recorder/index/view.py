@@ -18,7 +18,7 @@ from time import perf_counter, time
 from mcpdesk.protocol.methods import TOOL_CALLS
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind
 from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Within, Word
-from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues
+from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues, RollingColumn
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
 
@@ -27,6 +27,8 @@ _BLOCK = 128
 """Frames searched at once; segments of a ring are a multiple of it."""
 _LATEST = 1_000
 """Rows, and lines, that are judged anew when others tell how long their kind takes."""
+_MOVED = 50_000
+"""Lines that came or went whose numbers are kept, and up to as many more."""
 _CLOCKS = 200
 """At most so many pending rows are judged anew by the clock each time."""
 
@@ -42,8 +44,8 @@ class View:
         self._is_all = node == EVERYTHING
         self._matcher = Matcher(index, node, raw=raw)
         self._lines: array[int] = array("q")
-        self.moved = array("q")
-        """Lines that came or went elsewhere than at the end, in the order they did."""
+        self.moved = RollingColumn[int]("q")
+        """Lines that came or went elsewhere than at the end, in the order they did: the newest of them."""
         self._held: tuple[array[int], int] | None = None
         self._rows = self._base = 0
         self._frames = 0
@@ -104,6 +106,8 @@ class View:
         if self._is_all:
             return False
         self._drop()
+        if len(self.moved) - self.moved.base > 2 * _MOVED:
+            self.moved.drop(len(self.moved) - _MOVED)
         before = len(self._lines), self._rows, self._altered
         until = perf_counter() + budget_s
         try:

@@ -255,6 +255,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         titles = [title if each is not self.subject else f"{title} {rows}" for each, title in TITLES.items()]
         if self._more:
             titles.append(f"counted {self._statistics.done:.0%}")
+        if gone := self.link.traffic.gone:
+            titles.append(f"{counted(gone, 'frame')} gone uncounted")
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:

@@ -573,6 +573,8 @@ def counts(listing: TrafficList) -> str:
         parts.append(f"{len(listing.marks)} marked")
     if index.table.base:
         parts.append(f"{index.table.base:,} older in the capture")
+    if index.removed:
+        parts.append(f"{counted(index.removed, 'frame')} removed from the capture")
     if index.gone:
         parts.append(f"{counted(index.gone, 'frame')} gone")
     return " · ".join(parts)

@@ -1,0 +1,108 @@
+"""Names of the parts of a capture, and the captures in a folder."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from glob import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from mcpdesk.recorder.capture.capture_lines import read_line
+
+_HEADER_BYTES = 4_096
+_PART = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,6})\.jsonl")
+
+
+class PartFile(NamedTuple):
+    """One file of a capture."""
+
+    path: Path
+    number: int
+    """From 1."""
+    size: int
+    """Bytes."""
+    changed: float
+    """Unix time in seconds of the last write."""
+
+
+class StoredCapture(NamedTuple):
+    """A capture on disk, as far as its parts still exist."""
+
+    files: tuple[PartFile, ...]
+    """Its parts, rising. The first ones may have been removed."""
+
+    @property
+    def path(self) -> Path:
+        """The first part that exists: `mcpdesk open` takes it."""
+        return self.files[0].path
+
+    @property
+    def size(self) -> int:
+        """Bytes of all parts."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def changed(self) -> float:
+        """Unix time in seconds of the last write."""
+        return max(file.changed for file in self.files)
+
+
+def part_path(path: Path, part: int) -> Path:
+    """Path of part `part` (from 1) of a capture: `a.jsonl`, then `a.2.jsonl`, `a.3.jsonl` ..."""
+    return path if part == 1 else path.with_name(f"{path.stem}.{part}{path.suffix}")
+
+
+def part_of(path: Path) -> tuple[Path, int]:
+    """Path of the first part of a capture and the number of this part.
+
+    A name such as `a.2.jsonl` alone does not tell: the first line of the file must say the same or, where
+    it says nothing, the first part must exist.
+    """
+    found = _PART.fullmatch(path.name)
+    if found is None:
+        return path, 1
+    first, number, stated = path.with_name(f"{found['stem']}.jsonl"), int(found["number"]), _stated(path)
+    return (first, number) if stated == number or (not stated and first.exists()) else (path, 1)
+
+
+def next_part(path: Path, number: int) -> tuple[Path, int] | None:
+    """The next part after part `number` that exists, and its number; `path` is that of the first one."""
+    further = part_path(path, number + 1)
+    if further.is_file():
+        return further, number + 1
+    parts = [(*part_of(each), each) for each in path.parent.glob(f"{escape(path.stem)}.*{path.suffix}")]
+    later = [(found, each) for first, found, each in parts if first == path and found > number]
+    return next(((each, found) for found, each in sorted(later)), None)
+
+
+def existing_part(path: Path) -> Path:
+    """`path`, or the next part that exists if that one was removed; `path` if there is none."""
+    if path.exists():
+        return path
+    found = _PART.fullmatch(path.name)
+    later = next_part(path, 1)
+    if later is None and found is not None:
+        later = next_part(path.with_name(f"{found['stem']}.jsonl"), int(found["number"]))
+    return path if later is None else later[0]
+
+
+def _stated(path: Path) -> int:
+    """Number of a part as its first line says; 0 when that is not one of a capture."""
+    try:
+        with path.open("rb") as file:
+            line = read_line(file.readline(_HEADER_BYTES))
+    except (OSError, ValueError):
+        return 0
+    return line.part if line.capture is not None else 0
+
+
+def stored_captures(folder: Path) -> list[StoredCapture]:
+    """Captures in a folder, the one written to last first."""
+    found: dict[Path, list[PartFile]] = {}
+    for path in folder.glob("*.jsonl"):
+        with suppress(FileNotFoundError):  # another process may remove old captures as well
+            status, (first, number) = path.stat(), part_of(path)
+            found.setdefault(first, []).append(PartFile(path, number, status.st_size, status.st_mtime))
+    captures = [StoredCapture(tuple(sorted(files, key=lambda file: file.number))) for files in found.values()]
+    return sorted(captures, key=lambda one: one.changed, reverse=True)

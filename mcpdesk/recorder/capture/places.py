@@ -1,0 +1,251 @@
+"""Positions of frames and notes in the parts of a capture."""
+
+from __future__ import annotations
+
+import errno
+import os
+from array import array
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+
+from mcpdesk.recorder.capture.capture_lines import run_lines
+
+_PART_BITS = 40
+_OFFSET_MASK = (1 << _PART_BITS) - 1
+_RUN = 1 << 63
+_FIRST_READ = 4 << 10
+_LARGEST_READ = 16 << 20
+_AT_ONCE = 1 << 20
+
+
+_DROP_AT = 4
+"""Places are dropped once there are more than the limit by this part of it: dropping copies the rest."""
+
+
+class Places:
+    """Where the lines of frames and notes are in the parts of a capture: 8 bytes for each frame.
+
+    One thread adds and drops, any thread reads.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        """At least the newest `most` frames can be found, and a quarter more at times; None: all."""
+        self.parts: list[Path] = []
+        """Parts that are on disk. Lines of a later part cannot be read yet."""
+        self.gone: set[int] = set()
+        """Indices of parts that were removed or replaced: nothing is read from them."""
+        self.removed = 0
+        """Frames at the beginning whose parts were removed to make room."""
+        self._most = most
+        self._frames = _Positions(0, array("Q"))
+        self._notes = _Positions(0, array("Q"))
+        self._open: tuple[int, int] | None = None
+        self._group: tuple[int, int, list[bytes]] = (0, 0, [])
+        """Place, first frame and lines of the group read last: neighbours are read together."""
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        """Frames added so far, dropped ones included."""
+        return len(self._frames)
+
+    @property
+    def first(self) -> int:
+        """The oldest frame that can be found."""
+        return self._frames.base
+
+    def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
+        """Remember where the lines of the next `count` frames begin; `part` counts from 0."""
+        place = part << _PART_BITS | offset | is_run * _RUN
+        self._frames.values.extend(array("Q", (place,)) * count)
+        if self._most is not None and len(self._frames.values) > self._most + self._most // _DROP_AT:
+            self.drop(len(self._frames) - self._most)
+
+    def skip_frames(self, count: int) -> None:
+        """Remember that the next `count` frames are not in the file."""
+        self._frames.values.frombytes(bytes(8 * count))
+
+    def drop(self, first: int) -> None:
+        """Forget the frames before `first`, but for those in one group with it."""
+        frames = self._frames
+        while first > frames.base and frames.at(first - 1) == frames.at(first) != 0:
+            first -= 1  # the lines of a group are counted from its beginning
+        if first > frames.base:
+            # A new value each: another thread that reads the old one sees all of it.
+            self._frames = self._frames.since(first)
+            self._notes = self._notes.since(first)
+
+    def set_note(self, frame: int, part: int, offset: int) -> None:
+        """Remember where the note on a frame is; ignored for a frame that was dropped or never added."""
+        if self._frames.base <= frame < len(self._frames):
+            self._notes.fill(frame + 1)
+            self._notes.put(frame, part << _PART_BITS | offset)
+
+    def share_note(self, noted: int, frames: Sequence[int], part: int | None = None) -> bool:
+        """Use the note on `noted` for other frames; False when it is not in the file, or not in `part`."""
+        notes, count = self._notes, len(self._frames)
+        place = notes.at(noted)
+        if not place or (part is not None and place >> _PART_BITS != part):
+            return False
+        notes.fill(count)
+        for frame in frames:
+            if notes.base <= frame < count:
+                notes.put(frame, place)
+        return True
+
+    def frame_line(self, number: int) -> bytes | None:
+        """The line of a frame, or None when it is not on disk (any more)."""
+        place = self._frames.at(number)
+        if not place:
+            return None
+        with self._lock:
+            known, start, lines = self._group
+            if place != known:
+                try:
+                    start, lines = self._read_group(number, place)
+                except (OSError, ValueError):
+                    return None
+                if len(lines) > 1:
+                    self._group = (place, start, lines)
+            return lines[number - start]
+
+    def frame_lines(self, start: int, stop: int) -> list[bytes | None]:
+        """The lines of successive frames, None for those not on disk; neighbours are read at once."""
+        frames = self._frames
+        numbers = range(start, min(stop, len(frames)))
+        places = frames.values[max(0, start - frames.base) : max(0, numbers.stop - frames.base)]
+        is_near = len(places) > 2 and 0 < places[0] < places[-1] < min(places[0] + _AT_ONCE, _RUN)
+        if start < frames.base or not is_near:
+            return [self.frame_line(number) for number in numbers]
+        begin, found = places[0], list[bytes | None]()
+        with self._lock:
+            try:
+                handle = self._handle(begin >> _PART_BITS)
+                read = os.pread(handle, places[-1] - begin, begin & _OFFSET_MASK)
+                for at, after in pairwise(places):
+                    if not begin <= at < after:
+                        raise ValueError("frames that are not one after the other")
+                    # Lines of other kinds may stand between two frames.
+                    found.append(read[at - begin : read.index(b"\n", at - begin) + 1])
+            except (OSError, ValueError):
+                found.clear()
+        return found + [self.frame_line(number) for number in numbers[len(found) :]]
+
+    def piece(self, start: int, stop: int) -> bytes | None:
+        """What stands between the lines of two frames, the first included; None when they are not close."""
+        frames = self._frames
+        begin, end = frames.at(start), frames.at(stop)
+        if start >= stop or not 0 < begin < end < min(begin + _AT_ONCE, _RUN):
+            return None
+        with self._lock:
+            try:
+                handle = self._handle(begin >> _PART_BITS)
+                return os.pread(handle, end - begin, begin & _OFFSET_MASK)
+            except OSError:
+                return None
+
+    def note_line(self, number: int) -> bytes | None:
+        """The line of the note on a frame, or None."""
+        place = self._notes.at(number)
+        if not place:
+            return None
+        with self._lock:
+            try:
+                return self._read(place >> _PART_BITS, place & _OFFSET_MASK, 1)
+            except (OSError, ValueError):
+                return None
+
+    def close(self) -> None:
+        """Close the open file; reading opens it again."""
+        with self._lock:
+            if self._open is not None:
+                os.close(self._open[1])
+            self._open = None
+
+    def _read_group(self, number: int, place: int) -> tuple[int, list[bytes]]:
+        """The first frame and the lines of the group at a place, of which `number` is one.
+
+        Frames of a run have lines there, too. Raises: OSError; ValueError when the file is not what it was.
+        """
+        places = self._frames
+        start = stop = number
+        while places.at(start - 1) == place:
+            start -= 1
+        while places.at(stop) == place:
+            stop += 1
+        is_run, place = bool(place & _RUN), place & ~_RUN
+        read = self._read(place >> _PART_BITS, place & _OFFSET_MASK, stop - start + is_run)
+        if stop - start == 1 and not is_run:
+            return start, [read]
+        lines = read.split(b"\n")[:-1]
+        return start, run_lines(lines) if is_run else [line + b"\n" for line in lines]
+
+    def read(self, number: int, start: int, count: int) -> bytes:
+        """Bytes of the line of a frame, from `start` on; none when they are not on disk any more."""
+        place = self._frames.at(number) & ~_RUN
+        with self._lock:
+            try:
+                return os.pread(self._handle(place >> _PART_BITS), count, (place & _OFFSET_MASK) + start)
+            except OSError:
+                return b""
+
+    def _read(self, part: int, offset: int, count: int) -> bytes:
+        """Whole lines at a place. Raises: OSError; ValueError when the file ends before they do."""
+        handle = self._handle(part)
+        pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
+        while wanted:
+            piece = os.pread(handle, size, offset)
+            if not piece:
+                raise ValueError("the file ends within a line")
+            if (found := piece.count(b"\n")) >= wanted:
+                piece = b"\n".join(piece.split(b"\n", wanted)[:wanted]) + b"\n"
+                found = wanted
+            pieces.append(piece)
+            wanted -= found
+            offset += len(piece)
+            size = min(4 * size, _LARGEST_READ)
+        return b"".join(pieces)
+
+    def _handle(self, part: int) -> int:
+        """The open file of a part; one is kept open, since neighbours are read together."""
+        if part >= len(self.parts) or part in self.gone:
+            raise FileNotFoundError(errno.ENOENT, "this part was not begun, or is gone")
+        if self._open is None or self._open[0] != part:
+            fresh = os.open(self.parts[part], os.O_RDONLY | os.O_CLOEXEC)
+            if self._open is not None:
+                os.close(self._open[1])
+            self._open = (part, fresh)
+        return self._open[1]
+
+
+class _Positions:
+    """Places by frame number, of which the oldest can be dropped. Its base never changes."""
+
+    __slots__ = ("base", "values")
+
+    def __init__(self, base: int, values: array[int]) -> None:
+        self.base = base
+        """The frame of the first value."""
+        self.values = values
+
+    def __len__(self) -> int:
+        return self.base + len(self.values)
+
+    def at(self, frame: int) -> int:
+        """The place of a frame; 0 when it is unknown."""
+        at = frame - self.base
+        return self.values[at] if 0 <= at < len(self.values) else 0
+
+    def put(self, frame: int, place: int) -> None:
+        """Set the place of a frame that there is."""
+        self.values[frame - self.base] = place
+
+    def fill(self, stop: int) -> None:
+        """Make room for frames up to `stop`, without a place."""
+        if (lacking := stop - len(self)) > 0:
+            self.values.frombytes(bytes(8 * lacking))
+
+    def since(self, first: int) -> _Positions:
+        """The places of the frames from `first` on."""
+        return _Positions(first, self.values[first - self.base :])
