@@ -171,6 +171,7 @@ def test_what_folders_may_not_set_is_what_opens_steers_or_watches_the_core() -> 
 VALID = {
     "request_state_secret": "s" * 32,
     "ask_order": "both",
+    "capture": "false",
     "web": "1",
     "log_format": "json",
     "shared": "redis://x",
@@ -179,7 +180,13 @@ VALID = {
     "otel_headers": "a=b",
     "otel_traces_percent": "10",
 }
-OF_KIND = {SettingKind.INTEGER: "200", SettingKind.SWITCH: "true", SettingKind.LIST: "/x"}
+OF_KIND = {
+    SettingKind.BYTES: "1M",
+    SettingKind.DURATION: "2d",
+    SettingKind.INTEGER: "200",
+    SettingKind.SWITCH: "true",
+    SettingKind.LIST: "/x",
+}
 
 
 @pytest.mark.parametrize("name", [each.name for each in SETTINGS if each.folder is FolderMay.NOT])

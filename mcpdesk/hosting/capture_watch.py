@@ -1,14 +1,31 @@
-"""Tells the person when the capture cannot be written, and when it can again."""
+"""The recording of a core, and notices when its capture cannot be written, and when it can again."""
 
 from __future__ import annotations
 
 import asyncio
 
+from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.capture.retention import Retention
 
 CHECK_S = 0.5
 """How often to check whether the capture is written."""
+
+
+def recording_for(plan: HostPlan, journal: Journal) -> Recording:
+    """Make the recording of a core; captures that it removes are logged."""
+    settings = plan.settings
+    recording = Recording(
+        plan.capture,
+        settings.capture_memory_bytes,
+        settings.capture_max_bytes,
+        frozenset({settings.api_key_header}),
+        settings.capture_body_bytes,
+        Retention(settings.capture_keep_bytes, settings.capture_keep_age),
+    )
+    recording.on_removed = lambda removed: journal.log("info", "server", str(removed))
+    return recording
 
 
 async def watch_capture(recording: Recording, journal: Journal) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcpdesk.auth.operator import Operator
 from mcpdesk.client.roots import DeskRoots
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
-from mcpdesk.hosting.capture_watch import watch_capture
+from mcpdesk.hosting.capture_watch import recording_for, watch_capture
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
@@ -29,8 +29,6 @@ from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
-from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.capture.retention import Retention
 from mcpdesk.recorder.record import CallLog
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.services import Services
@@ -73,15 +71,7 @@ class Host:
         self.plan = plan
         self.settings = settings = plan.settings
         self.journal = Journal()
-        self.recorder = self.recording = Recording(
-            plan.capture,
-            settings.capture_memory_bytes,
-            settings.capture_max_bytes,
-            frozenset({settings.api_key_header}),
-            settings.capture_body_bytes,
-            Retention(settings.capture_keep_bytes, settings.capture_keep_age),
-        )
-        self.recording.on_removed = lambda removed: self.journal.log("info", "server", str(removed))
+        self.recorder = self.recording = recording_for(plan, self.journal)
         self.journal.keep_for_call = self._record_log
         if settings.log_format == "json":
             self.journal.origin_of = self._origin_of
