@@ -112,13 +112,14 @@ def test_a_capture_without_its_first_parts_opens_and_says_how_many_frames_were_r
     path = recording.path
     assert path is not None and not path.exists()
     following = Archive(path)
-    assert following.is_live and following.path == existing_part(path) != path
+    assert following.is_live and following.path.exists()
     recording.close()
     for opened in (following, Archive(path)):
         opened.read_on()
-        first = recording._store.removed
+        (gap,) = opened.gaps
+        first = gap.frames
+        assert gap.before == 0 < first <= recording._store.removed
         assert opened.count == recording.frames - first
-        assert [(gap.before, gap.frames) for gap in opened.gaps] == [(0, first)]
         while opened.index.catch_up():
             pass
         assert f"{first:,} frames are missing in the capture: earlier parts were removed" in gaps_in_words(
@@ -128,7 +129,7 @@ def test_a_capture_without_its_first_parts_opens_and_says_how_many_frames_were_r
         assert (last.name, last.status) == ("tool 3999", "ok")
         opened.close()
     (stored,) = stored_captures(path.parent)
-    assert stored.path == following.path and [file.number for file in stored.files] == list(
+    assert stored.path == existing_part(path) and [file.number for file in stored.files] == list(
         range(stored.files[0].number, stored.files[-1].number + 1)
     )
 
