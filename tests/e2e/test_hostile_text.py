@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk.plain_text import harmless
 from tests.support.hostile import commands, foreign, hostile, letters, write_folder, write_state
 from tests.support.stdio_server import Server
 from tests.support.terminal import Desk
@@ -92,7 +93,7 @@ def assert_the_terminal_was_left_alone(desk: Desk, *, bells: int = 0, copied: st
         desk.see("Quit mcpdesk")
         desk.press("y")
     assert desk.end() == 0
-    copy = f"string ]52;c;{base64.b64encode(copied.encode()).decode()}"
+    copy = f"string ]52;c;{base64.b64encode(harmless(copied).encode()).decode()}"
     assert foreign(desk.raw) == [RING] * bool(bells) + [copy] * bool(copied)
     sent = commands(desk.raw)
     assert sent[RING] == bells and sent["csi ?1049h"] == 1

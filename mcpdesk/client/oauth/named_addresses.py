@@ -42,7 +42,7 @@ PRIVATE_NAMES = (
     "corp",
 )
 """Domains that no public DNS server answers for."""
-CLAUSE = "MCP basic/security_best_practices"
+CLAUSE = "MCP security best practices"
 
 
 class AddressRefused(OSError):
