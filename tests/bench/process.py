@@ -53,6 +53,9 @@ def memory_mib(pid: int) -> float:
     return float(sum(getattr(info, "pss", info.rss) for info in infos)) / (1 << 20)
 
 
+OPERATOR_KEY = "of-the-bench"
+
+
 def environment(state: Path) -> dict[str, str]:
     """For a child: our package can be imported, what it keeps goes to `state`, the terminal has colours.
 
@@ -62,6 +65,7 @@ def environment(state: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "MCPDESK_STATE_DIR": str(state),
         "MCPDESK_CONFIG_DIR": str(state),
+        "MCPDESK_OPERATOR_KEY": OPERATOR_KEY,
         "TERM": "xterm-256color",
         "COLORTERM": "truecolor",
     }
