@@ -12,26 +12,59 @@ from __future__ import annotations
 import json
 import re
 
-_INVISIBLE = "\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-"""DEL, C1 controls, marks that turn the direction of writing or take no room, halves of surrogate pairs."""
-_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_INVISIBLE}]")
+_ALWAYS = (
+    "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""DEL, C1 controls, marks that turn the direction of writing or take no room, fillers that are drawn as
+nothing, tags and variation selectors (which can spell hidden text), halves of surrogate pairs."""
+_JOINERS = "\u200c\u200d"
+"""Between two letters or pictures they belong to them; elsewhere they are hidden."""
+_PRESENTATION = "\ufe0e\ufe0f"
+"""After a picture they choose its look; elsewhere they are hidden."""
+_NO_JOINER = f"[^\x00-\x7f{_JOINERS}{_PRESENTATION}]"
+_HIDDEN = (
+    f"(?<!{_NO_JOINER})(?<![{_PRESENTATION}])[{_JOINERS}]|[{_JOINERS}](?!{_NO_JOINER})"
+    f"|(?<!{_NO_JOINER})(?<![0-9#*])[{_PRESENTATION}]"
+)
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
 """Everything but newline and tab, which a caller may want to keep."""
-_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_INVISIBLE}]")
+_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
 _FIRST_STAND_IN = 0x10_0000
-"""A stand-in is this plus the code of its character: private use, one cell wide."""
+"""A stand-in is this plus the code of its character, as `_FOLDED` changes it: private use, one cell wide."""
+_FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, 0xE800))
+"""Codes beyond 16 bits: first, last, and the code that the first one becomes. All are private use."""
 _QUOTE = "\U0010f8ff"
 """Stands before a character that looks like a stand-in and is none."""
 
 
 def _stand_ins(pattern: str) -> str:
     """The class of characters `pattern`, moved to where the stand-ins are."""
-    return "".join(each if each == "-" else chr(_FIRST_STAND_IN + ord(each)) for each in pattern)
+    return "".join(each if each == "-" else chr(_folded(ord(each))) for each in pattern)
 
 
-_STAND_IN = re.compile(f"[{_stand_ins(chr(0) + '-' + chr(0x1F) + _INVISIBLE)}]")
-_QUOTED_OR_STAND_IN = re.compile(f"{_QUOTE}(.)|{_STAND_IN.pattern}", re.DOTALL)
-_UNDRAWABLE = re.compile(_UNSAFE_IN_LINE.pattern[:-1] + _STAND_IN.pattern[1:])
-_LOOKS_HELD = re.compile(f"[{_QUOTE}{_STAND_IN.pattern[1:-1]}]")
+def _folded(code: int) -> int:
+    """The code of a character's stand-in."""
+    for first, last, start in _FOLDED:
+        if first <= code <= last:
+            return _FIRST_STAND_IN + start + code - first
+    return _FIRST_STAND_IN + code
+
+
+def _unfolded(code: int) -> int:
+    """The code of the character that a stand-in is for."""
+    code -= _FIRST_STAND_IN
+    for first, last, start in _FOLDED:
+        if start <= code <= start + last - first:
+            return first + code - start
+    return code
+
+
+_STAND_IN_CLASS = _stand_ins(f"\x00-\x1f{_ALWAYS}{_JOINERS}{_PRESENTATION}")
+_STAND_IN = re.compile(f"[{_STAND_IN_CLASS}]")
+_QUOTED_OR_STAND_IN = re.compile(f"{_QUOTE}(.)|[{_STAND_IN_CLASS}]", re.DOTALL)
+_UNDRAWABLE = re.compile(f"{_UNSAFE_IN_LINE.pattern}|[{_STAND_IN_CLASS}]")
+_LOOKS_HELD = re.compile(f"[{_QUOTE}{_STAND_IN_CLASS}]")
 
 
 def clean(text: str, *, newlines: bool = True) -> str:
@@ -50,7 +83,26 @@ def json_escaped(text: str) -> str:
     """JSON text with unsafe characters written as `\\u001b`, which means the same; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return _UNSAFE.sub(_escape, text)
+
+
+def hidden_characters(text: str) -> list[str]:
+    """The kinds of hidden characters in a text that a person is to read, newlines and tabs apart."""
+    found = {_kind(ord(match.group())) for match in _UNSAFE.finditer(text)}
+    return [name for name, _ in _KINDS if name in found]
+
+
+_KINDS = (
+    ("escape or other control characters", ((0, 0x1F), (0x7F, 0x9F))),
+    ("characters that reorder text", ((0x61C, 0x61C), (0x200E, 0x200F), (0x202A, 0x202E), (0x2066, 0x2069))),
+    ("invisible Unicode tags", ((0xE0000, 0xE0FFF),)),
+    ("other invisible characters", ((0, 0x10FFFF),)),
+)
+"""Kinds of hidden characters with their ranges of codes; the first that fits counts."""
+
+
+def _kind(code: int) -> str:
+    return next(name for name, ranges in _KINDS if any(low <= code <= high for low, high in ranges))
 
 
 def harmless(text: str) -> str:
@@ -98,6 +150,12 @@ def one_cell_each(text: str) -> str:
     return _UNSAFE_IN_LINE.sub(_narrow, _STAND_IN.sub(_drawn, text))
 
 
+def _escape(match: re.Match[str]) -> str:
+    """A character in JSON, as two escapes if it needs a surrogate pair."""
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def _visible(match: re.Match[str]) -> str:
     code = ord(match.group())
     return _picture(code) or f"‹{code:x}›"
@@ -109,15 +167,15 @@ def _picture(code: int) -> str:
 
 
 def _stand_in(match: re.Match[str]) -> str:
-    return chr(_FIRST_STAND_IN + ord(match.group()))
+    return chr(_folded(ord(match.group())))
 
 
 def _true(match: re.Match[str]) -> str:
-    return match.group(1) or chr(ord(match.group()) - _FIRST_STAND_IN)
+    return match.group(1) or chr(_unfolded(ord(match.group())))
 
 
 def _drawn(match: re.Match[str]) -> str:
-    return _picture(ord(match.group()) - _FIRST_STAND_IN) or "\ufffd"
+    return _picture(_unfolded(ord(match.group()))) or "\ufffd"
 
 
 def _narrow(match: re.Match[str]) -> str:

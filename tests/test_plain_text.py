@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mcpdesk.plain_text import clean, from_field, json_escaped, one_cell_each, stand_ins, to_field
+from mcpdesk.plain_text import (
+    clean,
+    from_field,
+    hidden_characters,
+    json_escaped,
+    one_cell_each,
+    stand_ins,
+    to_field,
+)
 
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 CHARACTERS = st.one_of(
@@ -58,3 +66,33 @@ def test_escaped_json_is_the_same_json(value: dict[str, str]) -> None:
     escaped = json_escaped(json.dumps(value, indent=1, ensure_ascii=False))
     assert json.loads(escaped) == value
     assert not UNSAFE.search(escaped.replace("\n", ""))
+
+
+KEPT = "👨\u200d👩\u200d👧 1\ufe0f\u20e3 \u2764\ufe0f \u0645\u06cc\u200c\u062e"
+"""Joiners and presentation selectors where they belong to a picture or a letter."""
+HIDDEN = (
+    "a󠁉b", "󠄀", "a\u200db", "\u200d\u200d", "x\ufe0f", "\ufe01", "\u00ad", "\u034f", "\u3164",
+    "\u2800", "\u180e", "𝅳", "\u115f", "\u202e", "\x1b[2J",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_hidden_characters_of_every_kind_are_shown_and_can_be_edited(text: str) -> None:
+    shown = clean(text)
+    assert shown != text and hidden_characters(shown) == [] and clean(shown) == shown
+    assert json.loads(f'"{json_escaped(text)}"') == text and hidden_characters(json_escaped(text)) == []
+    field = to_field(text)
+    assert hidden_characters(field) == [] and from_field(field) == text
+    assert hidden_characters(text)
+
+
+def test_joiners_stay_where_letters_and_pictures_need_them() -> None:
+    assert clean(KEPT) == json_escaped(KEPT) == to_field(KEPT) == KEPT and hidden_characters(KEPT) == []
+
+
+def test_hidden_characters_are_told_by_kind() -> None:
+    assert hidden_characters("a󠁁 \u202e \x1b") == [
+        "escape or other control characters",
+        "characters that reorder text",
+        "invisible Unicode tags",
+    ]

@@ -171,7 +171,7 @@ class CommandClient:
 
         async def read() -> tuple[Agreement, tuple[Offer, ...], tuple[str, ...]]:
             agreement = await self._connection.open()
-            return agreement, *await read_offers(self._connection, agreement.capabilities)
+            return agreement, *await read_offers(self._connection, agreement.capabilities, asks_all=True)
 
         return self._run(read(), "The lists", timeout_s)
 

@@ -6,6 +6,7 @@ Lists have pages; calls may be answered with questions, become tasks, or need he
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
@@ -97,12 +98,14 @@ class RequestFlows:
                 raise InvalidAnswer(f"{method}: the list has more than {MOST_LIST_BYTES >> 20} MiB")
             page = response.value()
             page = checked_result(method, page if faults is None else salvaged(method, page, faults))
-            items += page.get(key, [])
             cursor = page.get("nextCursor")
-            if cursor is None:
+            fresh = page.get(key, [])
+            is_repeated = cursor is not None and cursor in cursors
+            items += without_known(fresh, items) if is_repeated else fresh
+            if cursor is not None and is_repeated and faults is not None:
+                faults.append(f"the cursor {cursor[:80]!r} is repeated; the list was ended there")
+            if cursor is None or is_repeated:
                 break
-            if cursor in cursors:
-                raise InvalidAnswer(f"{method}: the pages have no end: {cursor[:80]!r} follows itself")
             if len(cursors) == MOST_PAGES or len(items) > MOST_ITEMS:
                 bounds = f"more than {MOST_PAGES:,} pages or {MOST_ITEMS:,} items"
                 raise InvalidAnswer(f"{method}: the pages have no end: {bounds}")
@@ -276,6 +279,12 @@ def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) ->
         for header, value in values.items()
         if value is not None
     }
+
+
+def without_known(fresh: list[JSONObject], items: list[JSONObject]) -> list[JSONObject]:
+    """The items of a page that are not listed yet: a server that ignores cursors repeats its first page."""
+    known = {json.dumps(each, sort_keys=True) for each in items}
+    return [each for each in fresh if json.dumps(each, sort_keys=True) not in known]
 
 
 def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:

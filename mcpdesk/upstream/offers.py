@@ -24,15 +24,24 @@ class OfferList(NamedTuple):
     named_by: str
     """The member of an item that tells it from others."""
     capability: str
+    is_optional: bool = False
+    """True if a server that declares the capability may lack the method."""
 
 
 LISTS = (
     OfferList("tool", "tools/list", "tools", "name", "tools"),
     OfferList("resource", "resources/list", "resources", "uri", "resources"),
-    OfferList("template", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
+    OfferList(
+        "template",
+        "resources/templates/list",
+        "resourceTemplates",
+        "uriTemplate",
+        "resources",
+        is_optional=True,
+    ),
     OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
 )
-SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions")
+SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions", True)
 """No capability of its own: the connection knows whether the server has the extension."""
 
 
@@ -48,16 +57,19 @@ class Offer(Struct, frozen=True):
 
 
 async def read_offers(
-    connection: ServerConnection, capabilities: Mapping[str, Any]
+    connection: ServerConnection, capabilities: Mapping[str, Any], *, asks_all: bool = False
 ) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
-    """The items of all lists the server declares, and what is wrong with whole lists, one sentence each.
+    """The items of the lists the server declares, and the faults of whole lists, one sentence each.
 
+    A list that is not declared is read if the server declares no list at all, or if `asks_all`.
     Raises: CallError when the connection is lost.
     """
     offers: list[Offer] = []
     problems: list[str] = []
+    asks_all = asks_all or not any(each.capability in capabilities for each in LISTS)
     for each in (*LISTS, SKILLS):
-        if each.capability not in capabilities:
+        is_declared = each.capability in capabilities
+        if not is_declared and (each is SKILLS or not asks_all):
             continue
         faults: list[str] = []
         try:
@@ -66,12 +78,17 @@ async def read_offers(
             else:
                 items = await connection.list_all(each.method, each.key, faults)
         except RpcError as error:
-            if error.code != ErrorCode.METHOD_NOT_FOUND:
-                problems.append(f"{each.method}: {error.message}")
+            if is_declared and (error.code != ErrorCode.METHOD_NOT_FOUND or not each.is_optional):
+                declared = f"; the server declares the capability {each.capability!r}"
+                problems.append(f"{each.method}: {error.message} ({error.code}){declared}")
             continue
         except InvalidAnswer as error:
-            problems.append(error.message)
+            if is_declared:
+                problems.append(error.message)
             continue
+        if items and not is_declared:
+            missing = f"the server does not declare the capability {each.capability!r}"
+            problems.append(f"{each.method}: {missing}, so most clients do not ask for this list")
         problems += [f"{each.method}: {fault}" for fault in faults]
         offers += _offers(each, items, problems)
     return tuple(offers), tuple(problems)

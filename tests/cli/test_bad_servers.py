@@ -49,7 +49,6 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
 HABITS = {
     "another id": "said['id'] = 99",
     "refuses": "said = {'jsonrpc': '2.0', 'id': None, 'error': {'code': -32000, 'message': 'not today'}}",
-    "same cursor": "said.get('result', {})['nextCursor'] = 'again'",
     "other cursors": "said.get('result', {})['nextCursor'] = cursor + 'x'",
     "large pages": "said.get('result', {}).update(nextCursor=cursor + 'x', filling='x' * 9_000_000)",
     "no list": "said['result'] = about if method == 'initialize' else {'tools': 3}",
@@ -74,7 +73,6 @@ PROGRAMS: list[Any] = [
     ([sys.executable, "-c", LEAVES], 3, "ended with exit code 0", hints.ENDED),
     (["another id"], 4, "the answer is to request 99, not to", hints.NO_PROTOCOL),
     (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
-    (["same cursor"], 4, "the pages have no end: 'again' follows itself", hints.TOO_MUCH),
     slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
     slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
     (["no list"], 4, "tools/list: the result has no list called tools", hints.NO_PROTOCOL),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -157,6 +157,84 @@ def test_what_another_server_offers_is_checked_and_what_is_malformed_is_named(
     assert mcpdesk("check", "sample_servers/hello", "--era", "handshake").returncode == 2
     unreachable = mcpdesk("check", "http://127.0.0.1:9/mcp", "--json")
     assert unreachable.returncode == json.loads(unreachable.stdout)["error"]["code"] == 3
+
+
+LISTED = """
+import json, sys
+CAPABILITIES, LISTS = json.loads(sys.argv[1])
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {"jsonrpc": "2.0", "id": asked.get("id")}
+    if asked["method"] == "initialize":
+        about = {"serverInfo": {"name": "x", "version": "1"}, "capabilities": CAPABILITIES}
+        said["result"] = {"protocolVersion": "2025-06-18", **about}
+    elif asked["method"] in LISTS:
+        said["result"] = LISTS[asked["method"]]
+    else:
+        said["error"] = {"code": -32601, "message": "Method not found"}
+    if "id" in asked:
+        print(json.dumps(said), flush=True)
+"""
+TOOL = {"name": "t", "description": "Does it.", "inputSchema": {"type": "object"}}
+
+
+def check_lists(run: Run, folder: Path, capabilities: dict[str, Any], **lists: Any) -> str:
+    """Output of `check` about a server with these capabilities; `tools` is what tools/list answers."""
+    program = folder / "listed.py"
+    program.write_text(LISTED)
+    answers = {f"{key}/list": {key: items} for key, items in lists.items()}
+    return run("check", "--", sys.executable, str(program), json.dumps([capabilities, answers])).stdout
+
+
+def test_a_declared_list_that_is_missing_is_an_error(mcpdesk: Run, tmp_path: Path) -> None:
+    told = check_lists(mcpdesk, tmp_path, {"tools": {}, "prompts": {}}, tools=[TOOL])
+    assert (
+        "prompts/list: error: Method not found (-32601); the server declares the capability 'prompts'" in told
+    )
+    assert "tool    t" in told
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"prompts": {}}])
+def test_a_list_that_is_not_declared_is_named(
+    mcpdesk: Run, tmp_path: Path, capabilities: dict[str, Any]
+) -> None:
+    told = check_lists(mcpdesk, tmp_path, capabilities, tools=[TOOL], prompts=[])
+    assert "tools/list: error: the server does not declare the capability 'tools'" in told
+    assert "resources/list" not in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"description": "Adds.\u202e"},
+            "description has hidden text (characters that reorder text): Adds.‹202e›",
+        ),
+        ({"title": "\x1b[2J"}, "title has hidden text (escape or other control characters): ␛[2J"),
+        (
+            {"inputSchema": {"properties": {"a": {"description": "\U000e0041"}}}},
+            "inputSchema.properties.a.description",
+        ),
+        ({"inputSchema": {"properties": {"a\u200b": {}}}}, "inputSchema.properties.a‹200b› has hidden text"),
+    ],
+)
+def test_hidden_text_in_definitions_is_named(
+    mcpdesk: Run, tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    assert f"tool t: {said}" in check_lists(mcpdesk, tmp_path, {"tools": {}}, tools=[TOOL | changes])
+
+
+def test_hidden_text_of_a_folder_is_named_with_its_place(mcpdesk: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "hiding"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "mcp.json").write_text('{"name": "hiding"}')
+    (folder / "tools" / "add.py").write_text(
+        'async def add(a: int) -> int:\n    """Add\u200b it."""\n    return a\n'
+    )
+    told = mcpdesk("check", str(folder)).stdout
+    assert (
+        "tools/add.py:1: warning: tool add: description has hidden text (other invisible characters)" in told
+    )
 
 
 ADDED = """

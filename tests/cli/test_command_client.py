@@ -223,7 +223,6 @@ def lying(results: dict[str, Any]) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("command", "method", "result", "told"),
     [
-        (["list"], "tools/list", {"tools": [], "nextCursor": "again"}, "have no end"),
         (["list"], "resources/list", {}, "no list called"),
         (["read", "x://y"], "resources/read", {"contents": [{"text": 5}]}, "text is wrong"),
         (["read", "x://y"], "resources/read", {"contents": [{"blob": "%"}]}, "no Base64"),

@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
 from mcpdesk.hosting.folder.manifest import Manifest
+from mcpdesk.plain_text import clean, hidden_characters
 from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints
 from mcpdesk.protocol.headers import mirrored
+from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import ResourceTemplate
@@ -34,6 +37,11 @@ MANY_TOOLS = 80
 """Cursor warns of more, of all servers together."""
 BUILT_IN = "built-in"
 LARGE_RESOURCE = 1 << 20
+MOST_TEXTS = 5_000
+"""Texts of one definition that are searched for hidden characters."""
+DEEPEST = 32
+SHOWN = 120
+"""Characters of a text with hidden characters that a message shows."""
 
 
 def lint(
@@ -55,8 +63,44 @@ def lint(
             for each in _template(template)
         ),
         *_resources(server),
+        *(each for tool in server.tools for each in _hidden(_texts(tool), f"tool {tool.name}", tool.source)),
+        *(
+            each
+            for prompt in server.prompts
+            for each in _hidden(_texts(prompt), f"prompt {prompt.name}", prompt.source)
+        ),
     ]
     return sorted(found, key=lambda each: list(Level).index(each.level))
+
+
+def _texts(item: Tool | Prompt) -> JSONObject:
+    texts: JSONObject = {"title": item.title, "description": item.description}
+    if isinstance(item, Tool):
+        return texts | {"inputSchema": item.input_schema}
+    return texts | {"arguments": {each.name: each.description for each in item.arguments}}
+
+
+def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
+    """Texts of a definition that a person cannot see as a model reads them, the first ones."""
+    for path, text in islice(_strings(value), MOST_TEXTS):
+        if kinds := hidden_characters(text):
+            shown = clean(text, newlines=False)
+            message = f"{path} has hidden text ({', '.join(kinds)}): {shown[:SHOWN]}"
+            yield Finding(Level.WARNING, message, source, subject)
+
+
+def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Every text in a JSON value with its path, keys included."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping) and depth < DEEPEST:
+        for key, each in value.items():
+            inner = f"{path}.{key}" if path else str(key)
+            yield clean(inner, newlines=False), str(key)
+            yield from _strings(each, clean(inner, newlines=False), depth + 1)
+    elif isinstance(value, list) and depth < DEEPEST:
+        for index, each in enumerate(value):
+            yield from _strings(each, f"{path}[{index}]", depth + 1)
 
 
 def _shelves(server: Server) -> tuple[Registry[Any], ...]:
@@ -171,6 +215,12 @@ def lint_offers(
         *(from_text(Level.ERROR, text) for text in problems),
         *_extent(instructions, sum(offer.kind == "tool" for offer in offers)),
         *(finding for offer in offers for finding in _offer(server, offer)),
+        *(
+            finding
+            for offer in offers
+            for finding in _hidden(offer.definition, f"{offer.kind} {clean(offer.name, newlines=False)}")
+        ),
+        *_hidden({"instructions": instructions}, "server"),
     ]
     if not offers:
         found.append(Finding(Level.WARNING, "nothing is offered"))
