@@ -187,7 +187,9 @@ def main() -> int:
     parser.add_argument("program", choices=("serve", "desk"))
     parser.add_argument("--calls", type=int, default=2 * MILLION)
     parser.add_argument("--every", type=int, default=50_000, help="calls between two lines")
-    parser.add_argument("--warm", type=int, default=600_000, help="calls after which all rings are full")
+    parser.add_argument(
+        "--warm", type=int, default=MILLION, help="calls until rings are full and the allocator is settled"
+    )
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--keep", default="256M", help="capture_keep_bytes")
     given = parser.parse_args()
