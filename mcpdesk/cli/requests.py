@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,9 @@ from mcpdesk.cli.printing import (
 )
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.client.hints import CLOSED
-from mcpdesk.errors import DeskUserError, InvalidAnswer
+from mcpdesk.errors import DeskError, DeskUserError, InvalidAnswer
 from mcpdesk.plain_text import clean, json_escaped
+from mcpdesk.protocol.catalogue.result_faults import result_faults
 from mcpdesk.protocol.catalogue.schema_shapes import (
     MOST_SHAPES,
     flat,
@@ -119,14 +121,20 @@ def call_command(
     from mcpdesk.cli.command_client import client
 
     given, texts = parse_arguments(arguments, whole)
+    tools = list[dict[str, Any]]()
     with client(target, reach) as server:
-        if texts:
+        with suppress(DeskError) if not texts else nullcontext():  # then only the result's check needs it
             tools = server.request_all("tools/list", "tools", timeout_s)
-            schemas = [each["inputSchema"] for each in tools if each.get("name") == tool]
-            given = fitted(given, texts, schemas[0] if schemas else {})
+        definition = next((each for each in tools if each.get("name") == tool), {})
+        given = fitted(given, texts, definition.get("inputSchema") or {})
         result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
+    faults = result_faults(result, definition, schema_failures)
+    for fault in faults:
+        print_message(f"warning: {clean(fault, newlines=False)}")
     if as_json:
-        print_json(result)
+        print_json(
+            {**result, "remarks": [{"kind": "result", "text": each} for each in faults]} if faults else result
+        )
     else:
         print_text(result_text(result))
     return TOOL_ERROR if result.get("isError") else OK
@@ -333,6 +341,19 @@ def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str,
     An allowed text stays one. A text that cannot be converted is sent as it is; the server reports the fault.
     """
     return arguments | {key: _converted(arguments[key], _shapes(dict(schema), key)) for key in texts}
+
+
+def schema_failures(schema: Any, value: Any) -> list[str]:
+    """Where and why a value does not fit a schema; nothing for a schema that cannot be compiled."""
+    from mcpdesk.server.schemas.validation import SchemaError, compile_schema
+
+    try:
+        found = compile_schema(schema).failures(value)
+    except SchemaError:
+        return []
+    return [
+        f"{'.'.join(map(str, each.path))}: {each.message}" if each.path else each.message for each in found
+    ]
 
 
 def _shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -199,3 +199,47 @@ def test_texts_become_what_the_schema_says_and_nothing_else_changes() -> None:
         assert fitted(*parse_arguments(["exact=yes", "id=5"]), composed) == {"exact": True, "id": "5"}
     wrong, texts = parse_arguments(["loudly=maybe", "count=3.5", "tags=a,b"])
     assert fitted(wrong, texts, schema) == wrong
+
+
+IMAGE = {"type": "image", "data": "%", "mimeType": "image/png"}
+ODD_RESULTS = """
+import json, sys
+TOOL = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": json.loads(sys.argv[1])}
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {"tools": [TOOL]}
+    if asked["method"] == "initialize":
+        about = {"serverInfo": {"name": "x", "version": "1"}, "capabilities": {"tools": {}}}
+        result = {"protocolVersion": "2025-06-18", **about}
+    elif asked["method"] == "tools/call":
+        result = json.loads(sys.argv[2])
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"content": []}, "the tool declares an output schema, but its result has no structuredContent"),
+        (
+            {"content": [], "structuredContent": {"n": "1"}},
+            "structuredContent breaks the output schema: n: ",
+        ),
+        (
+            {"content": [IMAGE], "structuredContent": {}},
+            "content 0: the data of the image",
+        ),
+    ],
+)
+def test_a_result_that_breaks_the_protocol_is_printed_with_its_fault(
+    mcpdesk: Run, tmp_path: Path, result: dict[str, Any], said: str
+) -> None:
+    program = tmp_path / "odd.py"
+    program.write_text(ODD_RESULTS)
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    words = ["--", sys.executable, str(program), json.dumps(schema), json.dumps(result)]
+    done = mcpdesk("call", "t", *words)
+    assert done.returncode == 0 and f"warning: {said}" in done.stderr
+    told = json.loads(mcpdesk("call", "t", "--json", *words).stdout)
+    assert told["content"] == result["content"] and told["remarks"][0]["text"].startswith(said)

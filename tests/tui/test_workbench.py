@@ -376,6 +376,7 @@ async def test_violations_of_the_output_schema_are_marked() -> None:
     async with bench(link_with(tool("user-profile", {}, outputSchema=schema))) as it:
         await it.pilot.press("ctrl+r")
         await it.until(lambda: "Structured ✗1" in it.shown())
+        assert "⚠ structuredContent breaks the output schema: name: " in it.shown()
         it.pane.query_one(ResultView).content.focus()
         await it.pilot.press("right_square_bracket")
         await it.until(lambda: '✗ name: "Ada" is not of type "integer"' in it.shown())

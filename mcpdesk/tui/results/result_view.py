@@ -230,6 +230,7 @@ class ResultView(Vertical):
     ResultView .note { color: $text-muted; }
     ResultView .role { text-style: bold; color: $text-accent; margin-top: 1; }
     ResultView .error { color: $text-error; }
+    ResultView .fault { color: $text-warning; }
     ResultView MarkdownH1 { margin: 0; content-align: left middle; }
     ResultView Markdown { padding: 0; margin: 0; background: transparent; }
     ResultView JsonTree.block { height: auto; max-height: 100%; }
@@ -291,15 +292,19 @@ class ResultView(Vertical):
         marks: Mapping[Path, str],
         logged: Sequence[LogLine] = (),
         before: CallOutcome | None = None,
+        faults: Sequence[str] = (),
     ) -> None:
         """Show an outcome; `marks` says at which paths structured content does not fit its schema.
+
+        `faults` are sentences about the result that stand above it.
 
         Below it stand what the call logged, and in what it differs from the call `before` it.
         """
         result = outcome.result
         found = [] if result is None else blocks(result)
         drawn = _error_lines(outcome) if result is None else _widgets(result, found)
-        await self._put([*drawn, *logged_lines(logged), *differences(before, outcome)])
+        named = [Static(Content(f"⚠ {one_line(each)}"), classes="fault") for each in faults]
+        await self._put([*named, *drawn, *logged_lines(logged), *differences(before, outcome)])
         structured = None if result is None else result.get("structuredContent")
         self._load(structured, marks, outcome, table_of(structured, found))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.cells import cell_len
 from textual import events
@@ -17,9 +17,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ServerView
+from mcpdesk.protocol.catalogue.result_faults import result_faults
 from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
+from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.screens.server_page import server_text
@@ -189,7 +191,8 @@ class ItemPane(KnowsFirstSize, Vertical):
                 schema = draft.item.definition.get("outputSchema")
                 is_small = len(draft.outcome.raw) <= _MAX_CHECKED
                 marks = schema_marks(schema, structured) if is_small else {}
-                await self.result.show(draft.outcome, marks, draft.logged, draft.before)
+                faults = _faults(draft, marks) if is_small else []
+                await self.result.show(draft.outcome, marks, draft.logged, draft.before, faults)
             else:
                 await self.result.show_lines(*_hint(draft))
         self.show_title()
@@ -202,6 +205,15 @@ class ItemPane(KnowsFirstSize, Vertical):
             self.result.border_title = Content.styled(title, style)
             self._is_fresh = title == "Result"
             self._divide()
+
+
+def _faults(draft: Draft, marks: Mapping[Path, str]) -> list[str]:
+    """Faults of a tool's result, those of the structured content by their marks."""
+    result = draft.outcome.result if draft.outcome is not None else None
+    if result is None or draft.item.kind is not ItemKind.TOOL:
+        return []
+    told = [f"{path_text(path)}: {why}" if path else why for path, why in marks.items()]
+    return result_faults(result, draft.item.definition, lambda schema, value: told)
 
 
 def _hint(draft: Draft | None) -> Iterator[Content]:

@@ -1,0 +1,76 @@
+"""Faults of a tool's result: content that clients cannot show, and data that breaks the output schema.
+
+Source: MCP server/tools, server/resources.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+MOST_FAULTS = 20
+"""Faults of one result that are listed."""
+LARGEST_CHECKED = 16 << 20
+"""Characters of base64 above which data is not decoded to check it."""
+_BINARY = ("image", "audio")
+_KNOWN = ("text", "resource", "resource_link", *_BINARY)
+SchemaCheck = Callable[[Any, Any], Iterable[str]]
+"""Schema and value -> where and why the value does not fit; nothing for a schema that cannot be compiled."""
+
+
+def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> list[str]:
+    """Faults of a result of `tools/call`, one sentence each. `definition` is the tool's; empty if unknown."""
+    return list(islice(_faults(result, definition, check), MOST_FAULTS))
+
+
+def _faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> Iterator[str]:
+    content = result.get("content")
+    for index, block in enumerate(content if isinstance(content, list) else ()):
+        if isinstance(block, Mapping) and (fault := block_fault(block)):
+            yield f"content {index}: {fault}"
+    schema = definition.get("outputSchema")
+    if not isinstance(schema, dict) or result.get("isError") is True:
+        return
+    if "structuredContent" not in result:
+        yield "the tool declares an output schema, but its result has no structuredContent"
+        return
+    for failure in check(schema, result["structuredContent"]):
+        yield f"structuredContent breaks the output schema: {failure}"
+
+
+def block_fault(block: Mapping[str, Any]) -> str:
+    """Fault of one content block; empty without one."""
+    kind = block.get("type")
+    if kind in _BINARY:
+        return _data_fault(f"the data of the {kind}", block.get("data"))
+    if kind == "resource":
+        return contents_fault(block.get("resource"))
+    if kind not in _KNOWN:
+        return f"the protocol has no content of type {str(kind)[:40]!r}"
+    return ""
+
+
+def contents_fault(contents: Any) -> str:
+    """Fault of a resource's contents; empty without one."""
+    if not isinstance(contents, Mapping):
+        return "the resource is not an object"
+    if "text" not in contents and "blob" not in contents:
+        return "the resource has neither text nor blob"
+    return _data_fault("the blob of the resource", contents["blob"]) if "blob" in contents else ""
+
+
+def _data_fault(name: str, data: Any) -> str:
+    if not isinstance(data, str):
+        return f"{name} is not a text"
+    if data.startswith("data:"):
+        return f"{name} is a data: URL; base64 alone is allowed"
+    if len(data) > LARGEST_CHECKED:
+        return ""
+    try:
+        base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return f"{name} is not base64"
+    return ""

@@ -1,0 +1,74 @@
+"""Faults of results: what a client cannot show, and what breaks the output schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.catalogue.result_faults import MOST_FAULTS, result_faults
+
+NUMBER = {"outputSchema": {"type": "object"}}
+
+
+def check(schema: Any, value: Any) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield "must be an object"
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        (
+            {"type": "image", "data": "not base64!"},
+            "the data of the image is not base64",
+        ),
+        ({"type": "audio", "data": "abc", "mimeType": "audio/wav"}, "the data of the audio is not base64"),
+        ({"type": "image", "data": "data:image/png;base64,aGk="}, "the data of the image is a data: URL"),
+        ({"type": "image", "data": 5}, "the data of the image is not a text"),
+        ({"type": "video", "url": "https://example.com/v"}, "the protocol has no content of type 'video'"),
+        ({"type": "resource", "resource": {"uri": "a://b"}}, "the resource has neither text nor blob"),
+        (
+            {"type": "resource", "resource": {"uri": "a://b", "blob": "%"}},
+            "the blob of the resource is",
+        ),
+        ({"type": "resource", "resource": "a://b"}, "the resource is not an object"),
+    ],
+)
+def test_content_that_cannot_be_shown_is_named_with_its_place(block: Any, told: str) -> None:
+    fine = {"type": "text", "text": "x"}
+    faults = result_faults({"content": [fine, block]}, {}, check)
+    assert len(faults) == 1 and faults[0].startswith(f"content 1: {told}")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": "x"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "resource_link", "uri": "a://b", "name": "b"},
+        {"type": "resource", "resource": {"uri": "a://b", "text": ""}},
+    ],
+)
+def test_content_of_the_protocol_has_no_fault(block: Any) -> None:
+    assert result_faults({"content": [block]}, {}, check) == []
+
+
+@pytest.mark.parametrize(
+    ("result", "faults"),
+    [
+        ({"content": []}, ["the tool declares an output schema, but its result has no structuredContent"]),
+        ({"structuredContent": [1]}, ["structuredContent breaks the output schema: must be an object"]),
+        ({"structuredContent": {}}, []),
+        ({"content": [], "isError": True}, []),
+        ({"content": [], "isError": True, "structuredContent": [1]}, []),
+    ],
+)
+def test_structured_content_is_checked_unless_the_tool_failed(result: Any, faults: list[str]) -> None:
+    assert result_faults(result, NUMBER, check) == faults
+    assert result_faults(result, {}, check) == []
+
+
+def test_only_the_first_faults_are_listed() -> None:
+    assert len(result_faults({"content": [{"type": "x"}] * 1000}, {}, check)) == MOST_FAULTS
