@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.http_transports import MAX_BYTES, StreamableHttp, checked_url, credential_headers
+from mcpdesk.client.credentials import credential_headers
+from mcpdesk.client.http_transports import MAX_BYTES, StreamableHttp, checked_url
 from mcpdesk.client.in_memory import InMemory
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.timing import CallDeadline
@@ -303,6 +304,9 @@ class Unrecorded:
     def frame(self, *_: Any, **__: Any) -> int:
         """Keep nothing."""
         return 0
+
+    def remark(self, *_: Any, **__: Any) -> None:
+        """Keep nothing."""
 
     def together(self, *_: Any, **__: Any) -> int:
         """Keep nothing."""

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
-from mcpdesk.cli.reach import ProgramLines, agreement, ask_input, can_ask, transport_to, with_hint
+from mcpdesk.cli.reach import (
+    ProgramLines,
+    RemarkLines,
+    agreement,
+    ask_input,
+    can_ask,
+    transport_to,
+    with_hint,
+)
 from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.client.hints import NO_PROTOCOL
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_client import HostedDesk
     from mcpdesk.link.values import CatalogueItem
+    from mcpdesk.protocol.reading.remark import Remark
     from mcpdesk.upstream.offers import Offer
 
 T = TypeVar("T")
@@ -107,12 +116,25 @@ class CommandClient:
         """`questions` asks the person at the terminal; None when there is none."""
         self.unavailable = unavailable
         """Returns what the server would offer, and does not."""
+        self._remarks = RemarkLines()
+        connection.remark_listeners.append(self._remarks.add)
         self._connection = connection
         self._loop = loop
         self.output_fd = 1
         """Where results can be written meanwhile: a hosted folder does not get at the descriptor."""
         self._questions = questions
         self._heard: SimpleQueue[Notification] = SimpleQueue()
+
+    def remarks(self) -> list[dict[str, Any]]:
+        """Return what was wrong so far with what the server sent, as JSON values."""
+        return [
+            {"kind": str(each.kind), "text": each.text} | ({} if each.at is None else {"at": each.at})
+            for each in list(self._remarks.remarks)
+        ]
+
+    def remark(self, remark: Remark) -> None:
+        """Print what is wrong with what the server sent, and keep it for `remarks`."""
+        self._remarks.add(remark)
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Return the result of one request.

@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from mcpdesk.client.config_files import ConfigFile, InputVariable
     from mcpdesk.client.transport import ClientTransport
     from mcpdesk.client.trust import Agree, UntrustedFile
+    from mcpdesk.protocol.jsonrpc import Id
+    from mcpdesk.protocol.reading.remark import Remark
     from mcpdesk.settings import Settings
 
 ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 """Era -> the newest revision of it."""
 MOST_HELD_LINES = 200
 MOST_STRAY_LINES = 20
+MOST_REMARKS = 50
 _ACCOUNT = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
@@ -121,6 +124,25 @@ def secret(variable: str | None, flag: str) -> str | None:
         hint = f"Set it: {variable}=..."
         raise DeskUserError(f"{flag}: the environment variable {variable} is not set.", hint)
     return value
+
+
+class RemarkLines:
+    """Prints what is wrong with what a server sent, each fault once; the first ones."""
+
+    def __init__(self) -> None:
+        self.remarks: list[Remark] = []
+        """Those that were printed."""
+        self._seen = set[str]()
+
+    def add(self, remark: Remark, request: Id | None = None) -> None:
+        """Print a remark as one line, unless it was printed before."""
+        if remark.text in self._seen or len(self._seen) == MOST_REMARKS:
+            return
+        self._seen.add(remark.text)
+        self.remarks.append(remark)
+        print_message(f"warning: {clean(remark.text, newlines=False)}")
+        if len(self._seen) == MOST_REMARKS:
+            print_message("warning: further remarks are not printed")
 
 
 class ProgramLines:

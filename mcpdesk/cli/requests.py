@@ -119,6 +119,7 @@ def call_command(
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client
+    from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     given, texts = parse_arguments(arguments, whole)
     tools = list[dict[str, Any]]()
@@ -128,16 +129,19 @@ def call_command(
         definition = next((each for each in tools if each.get("name") == tool), {})
         given = fitted(given, texts, definition.get("inputSchema") or {})
         result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
-    faults = result_faults(result, definition, schema_failures)
-    for fault in faults:
-        print_message(f"warning: {clean(fault, newlines=False)}")
+        for fault in result_faults(result, definition, schema_failures):
+            server.remark(Remark(RemarkKind.RESULT, fault))
+        remarks = server.remarks()
     if as_json:
-        print_json(
-            {**result, "remarks": [{"kind": "result", "text": each} for each in faults]} if faults else result
-        )
+        print_json(with_remarks(result, remarks))
     else:
         print_text(result_text(result))
     return TOOL_ERROR if result.get("isError") else OK
+
+
+def with_remarks(result: dict[str, Any], remarks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a result as `--json` prints it, with what is wrong with what the server sent."""
+    return {**result, "remarks": remarks} if remarks else result
 
 
 LISTS: dict[str, tuple[str, str, str]] = {
@@ -165,12 +169,12 @@ def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> 
             key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
         }
         found["skills"] = server.skills(timeout_s, faults)
-        unavailable = server.unavailable()
+        unavailable, remarks = server.unavailable(), server.remarks()
     for fault in faults:
         print_message(f"mcpdesk: malformed: {fault}")
     if as_json:
         missing = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in unavailable]
-        print_json(found | {"unavailable": missing})
+        print_json(with_remarks(found | {"unavailable": missing}, remarks))
         return
     sections = {
         heading: [(str(item.get(name)), summary(item)) for item in found[key]]
@@ -203,8 +207,9 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, reach: 
         for fault in server.verify_skill(uri, timeout_s):
             print_message(f"mcpdesk: malformed: {fault}")
         result = server.request("resources/read", {"uri": uri}, timeout_s)
+        remarks = server.remarks()
     if as_json:
-        print_json(result)
+        print_json(with_remarks(result, remarks))
         return
     found = result.get("contents", ())
     for contents in found:
@@ -237,8 +242,9 @@ def prompt_command(
         raise DeskUserError(f"{key}: a prompt's arguments are texts.", f"Write {key}=value.")
     with client(target, reach) as server:
         result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
+        remarks = server.remarks()
     if as_json:
-        print_json(result)
+        print_json(with_remarks(result, remarks))
         return
     messages = result.get("messages", [])
     for message in messages:
@@ -272,8 +278,9 @@ def complete_command(
     with client(target, reach) as server:
         context = {"context": {"arguments": known}} if known else {}
         result = server.request("completion/complete", params | context, timeout_s)
+        remarks = server.remarks()
     if as_json:
-        print_json(result)
+        print_json(with_remarks(result, remarks))
         return
     found = result.get("completion")
     if not isinstance(found, dict) or not isinstance(found.get("values"), list):

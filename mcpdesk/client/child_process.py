@@ -16,9 +16,10 @@ from typing import Self
 
 from msgspec import Struct, field
 
+from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.transport import (
     ClientTransport,
-    PendingReplies,
+    Incoming,
     Receive,
     ServerReply,
     excerpt,
@@ -27,12 +28,19 @@ from mcpdesk.errors import InvalidAnswer, Unreachable
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.reading.message_framer import MessageFramer
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.protocol.revisions import Revision
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 LONGEST_LINE = 256 << 20
 LONGEST_LOG_LINE = 64 << 10
 LAST_LINES = 20
 """Lines of stderr that are kept to explain why a program ended."""
+SHOWN_TEXT = 80
+"""Characters that a remark quotes of it."""
+INCOMPLETE_S = 2.0
+"""How long the next line of a message may take that is spread over several."""
 LINGER_S = 0.5
 """How long the output of a program that has ended is read: what it started may hold it open."""
 PATIENCE_S = 2.0
@@ -79,8 +87,9 @@ class ChildProcess(ClientTransport):
         self._program = program
         self._on_log, self._on_stray = on_log, on_stray
         self._on_started, self._on_ended = on_started, on_ended
-        self._replies = PendingReplies()
-        self._receive: Receive = lambda message: None
+        self._replies = PendingReplies(is_pipe=True)
+        self._receive: Receive = lambda incoming: None
+        self._has_strayed = False
         self._run: ProgramRun | None = None
         self._end: ProgramEnded | None = None
 
@@ -118,6 +127,10 @@ class ChildProcess(ClientTransport):
             raise self._end or Unreachable("the program does not run")
         await self._run.write(codec.encode(message) + b"\n")
 
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """The revision is settled."""
+        self._replies.has_batches = revision.has_batches
+
     async def until_ended(self) -> None:
         """Wait until it ends."""
         await self._replies.until_ended()
@@ -137,8 +150,18 @@ class ChildProcess(ClientTransport):
         self._replies.fail(InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes"))
 
     def _received(self, line: bytes) -> None:
-        if not self._replies.deliver(line, self._receive):
-            self._on_stray(line)
+        if self._replies.deliver(line, self._receive):
+            return
+        self._on_stray(line)
+        if not self._has_strayed:
+            self._has_strayed = True
+            self._receive(Incoming(None, b"", (stdout_remark(line),)))
+
+
+def stdout_remark(line: bytes) -> Remark:
+    """The remark on a program that prints text where only messages belong."""
+    told = f"the server printed text on stdout that is not a message: {excerpt(line)[:SHOWN_TEXT]!r}"
+    return Remark(RemarkKind.STDOUT, f"{told}; it must log to stderr")
 
 
 class ProgramRun(asyncio.SubprocessProtocol):
@@ -152,10 +175,10 @@ class ProgramRun(asyncio.SubprocessProtocol):
         on_end: Callable[[int, Sequence[str]], None],
     ) -> None:
         self._on_line, self._on_long_line, self._on_log, self._on_end = on_line, on_long_line, on_log, on_end
-        self._framers = {
-            STDOUT: LineFramer(LONGEST_LINE),
-            STDERR: LineFramer(LONGEST_LOG_LINE, keeps_indent=True),
-        }
+        self._output = MessageFramer(LONGEST_LINE)
+        self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
+        self._patience: asyncio.TimerHandle | None = None
+        """Gives up a message that does not go on."""
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -229,16 +252,24 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """The program wrote something."""
-        framer = self._framers[fd]
-        for line in framer.feed(data):
-            self._take(fd, line)
+        if fd == STDERR:
+            self._logged(self._log.feed(data))
+            return
+        self._hand_on(self._output.feed(data))
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        if self._output.is_within_message:
+            self._patience = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """One of its pipes was closed."""
         if fd == STDIN:
             self._may_write.set()
-        elif rest := self._framers[fd].close():
-            self._take(fd, rest)
+        elif fd == STDOUT:
+            self._hand_on(self._output.close())
+        else:
+            self._logged([self._log.close()])
 
     def process_exited(self) -> None:
         """The program ended. Something it started may go on, and hold its pipes open."""
@@ -247,25 +278,31 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The program and its output have ended."""
-        if self._lingering is not None:
-            self._lingering.cancel()
+        for timer in (self._lingering, self._patience):
+            if timer is not None:
+                timer.cancel()
         self._may_write.set()
         self.is_over.set()
         code = self._transport.get_returncode()
         self._transport.close()
         self._on_end(-signal.SIGKILL if code is None else code, list(self._last_lines))
 
-    def _take(self, fd: int, line: bytes) -> None:
-        if fd == STDOUT:
-            if line:
-                self._on_line(line)
+    def _give_up(self) -> None:
+        self._patience = None
+        self._hand_on(self._output.give_up())
+
+    def _hand_on(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            if frame:
+                self._on_line(frame)
             else:
                 self._on_long_line()
-            return
-        text = line.decode("utf-8", "replace").rstrip()
-        if text:
-            self._last_lines.append(text)
-            self._on_log(text)
+
+    def _logged(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            if text := line.decode("utf-8", "replace").rstrip():
+                self._last_lines.append(text)
+                self._on_log(text)
 
 
 def _cannot_start(program: ProgramCommand, error: Exception) -> str:

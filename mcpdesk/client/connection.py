@@ -15,12 +15,21 @@ from mcpdesk.client.flows import RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.published_skills import PublishedSkills
 from mcpdesk.client.timing import CallDeadline, Farewells
-from mcpdesk.client.transport import ClientTransport, ServerReply, ServerResponse, SessionGone, excerpt
+from mcpdesk.client.transport import (
+    ClientTransport,
+    Incoming,
+    Receive,
+    ServerReply,
+    ServerResponse,
+    SessionGone,
+    excerpt,
+)
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_questions import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
 from mcpdesk.protocol.methods import CALLS
+from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
@@ -148,6 +157,8 @@ class ServerConnection:
         """Set once notifications are received, or it is known that there is no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
         """Called with the method and parameters of every notification."""
+        self.remark_listeners: list[Callable[[Remark, Id | None], None]] = []
+        """Called with every remark on what the server sent, and the id of the request it is about."""
 
     @property
     def target(self) -> str:
@@ -278,6 +289,24 @@ class ServerConnection:
         if agreement is not None and not agreement.revision.is_stateless and self._transport.is_open:
             await self._transport.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
 
+    def remark(self, remark: Remark, request: Id | None = None) -> None:
+        """Remark on what the server sent, or on its answer to a request. The recorder gets it as well."""
+        self._transport.remarked(remark, request)
+        self._tell((remark,), request)
+
+    def _tell(self, remarks: Sequence[Remark], request: Id | None) -> None:
+        for remark in remarks:
+            for listener in self.remark_listeners:
+                listener(remark, request)
+
+    async def _ask(
+        self, transport: ClientTransport, message: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """One exchange; what is wrong with the reply is remarked."""
+        reply = await transport.exchange(message, headers, receive)
+        self._tell(reply.remarks, message["id"])
+        return reply
+
     async def close(self) -> None:
         """End the connection; what is under way fails."""
         for task in [self._listening, *self._unrelated.questions.values()]:
@@ -344,9 +373,8 @@ class ServerConnection:
         return agreement
 
     async def _discover(self) -> ServerReply:
-        return await self._transport.exchange(
-            self._message(LATEST, Send("server/discover", {}), None), {}, self._receive
-        )
+        message = self._message(LATEST, Send("server/discover", {}), None)
+        return await self._ask(self._transport, message, {}, self._receive)
 
     async def _shake_hands(self, revision: Revision) -> Agreement:
         transport = self._transport
@@ -356,13 +384,13 @@ class ServerConnection:
             "clientInfo": self._identity,
         }
         message = self._message(revision, Send("initialize", opening), None)
-        reply = await transport.exchange(message, {}, self._receive)
+        reply = await self._ask(transport, message, {}, self._receive)
         agreement = shaken(reply.response(message["id"]).value())
         transport.agreed(agreement.revision, reply)
         await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         if self._log_level is not None and "logging" in agreement.capabilities:
             level = Send("logging/setLevel", {"level": self._log_level})
-            await transport.exchange(self._message(agreement.revision, level, None), {}, self._receive)
+            await self._ask(transport, self._message(agreement.revision, level, None), {}, self._receive)
         return agreement
 
     def _capabilities(self, has_changes: bool = False) -> JSONObject:
@@ -403,7 +431,8 @@ class ServerConnection:
         try:
             async with asyncio.TaskGroup() as call.group:
                 # Reading goes on while a question is answered: the server may withdraw it.
-                reply = await transport.exchange(message, step.headers, partial(self._receive, call=call))
+                receive = partial(self._receive, call=call)
+                reply = await self._ask(transport, message, step.headers, receive)
                 for task in call.questions.values():
                     task.cancel()
         except BaseExceptionGroup as several:
@@ -486,8 +515,11 @@ class ServerConnection:
         answer = {"error": codec.error_object(refusal)}
         self._farewells.begin(lambda: self._respond(identifier, answer))
 
-    def _receive(self, message: JSONObject, call: _RunningCall | None = None) -> None:
+    def _receive(self, incoming: Incoming, call: _RunningCall | None = None) -> None:
         """Handle a request or notification of the server. `call` is the call it came with, if known."""
+        self._tell(incoming.remarks, incoming.request)
+        if (message := incoming.message) is None:
+            return
         method, params = message.get("method"), message.get("params")
         params = params if isinstance(params, dict) else {}
         if not isinstance(method, str):
@@ -603,74 +635,3 @@ async def _answering_alone(work: Coroutine[Any, Any, None]) -> None:
         await work
     except Exception:
         _LOG.exception("a question of a server could not be answered")
-
-
-class ResourceWatch:
-    """The watched resources of one connection. Used on its loop, but `updates` is for any thread."""
-
-    def __init__(self, connection: ServerConnection) -> None:
-        self.updates: Mapping[str, int] = {}
-        """URI -> how often the server said that it changed. Replaced as a whole."""
-        self._connection = connection
-        self._listen: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        connection.listeners.append(self._notified)
-
-    def add(self, uri: str) -> None:
-        """Follow a resource from now on."""
-        if uri not in self.updates:
-            self.updates = {**self.updates, uri: 0}
-            self._begin(self._ask("resources/subscribe", uri))
-
-    def remove(self, uri: str) -> None:
-        """Follow it no more."""
-        if uri in self.updates:
-            self._forget(uri)
-            self._begin(self._ask("resources/unsubscribe", uri))
-
-    def close(self) -> None:
-        """Follow nothing more."""
-        for task in self._tasks:
-            task.cancel()
-
-    def _notified(self, method: str, params: JSONObject) -> None:
-        uri = params.get("uri")
-        if method == "notifications/resources/updated" and isinstance(uri, str) and uri in self.updates:
-            self.updates = {**self.updates, uri: self.updates[uri] + 1}
-
-    async def _ask(self, method: str, uri: str) -> None:
-        agreement = await self._connection.open()
-        if not agreement.revision.is_stateless:
-            self._connection.listen()
-            if not await self._succeeds(self._connection.request(method, {"uri": uri})):
-                self._forget(uri)
-            return
-        # The next one is opened before the last one ends, so that nothing is missed in between.
-        last, self._listen = self._listen, None
-        if self.updates:
-            self._listen = self._begin(self._follow(list(self.updates)))
-            await asyncio.sleep(0)
-        if last is not None:
-            last.cancel()
-
-    async def _follow(self, uris: list[str]) -> None:
-        """Listen until the server ends it, refuses or the connection breaks: then nothing is followed."""
-        wanted = {"notifications": {"resourceSubscriptions": uris}}
-        await self._succeeds(self._connection.request("subscriptions/listen", wanted))
-        if self._listen is asyncio.current_task():
-            self._listen, self.updates = None, {}
-
-    async def _succeeds(self, request: Coroutine[Any, Any, ServerResponse]) -> bool:
-        try:
-            return (await request).error is None
-        except CallError:
-            return False
-
-    def _forget(self, uri: str) -> None:
-        self.updates = {key: count for key, count in self.updates.items() if key != uri}
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

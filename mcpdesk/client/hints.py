@@ -16,6 +16,7 @@ REDIRECT = "Name the URL it redirects to, if you trust it; one that leads to a l
 FAILED = "The server itself failed: its own log says why."
 PAGE = "This is a page for people. Most servers answer at /mcp, older ones at /sse."
 TOO_MUCH = "The bound protects this machine's memory: the server must send less."
+OTHER_ID = "A server must answer with the id of the request, as it was sent: its own log may say more."
 NO_PROTOCOL = "Is it an MCP server? --era handshake and --revision speak an older revision to it."
 
 
@@ -42,6 +43,8 @@ def hint(error: CallError) -> str:
             return PAGE
         case InvalidAnswer() if "no end" in error.message or "more than" in error.message:
             return TOO_MUCH
+        case InvalidAnswer() if "the answer is to request" in error.message:
+            return OTHER_ID
         case InvalidAnswer():
             return NO_PROTOCOL
     return ""

@@ -10,21 +10,22 @@ import io
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
+from mcpdesk.client.answers.http_answers import own_answer, read_event
+from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
 from mcpdesk.client.timing import FAREWELL_S, within
 from mcpdesk.client.transport import (
     REFUSED,
     ClientTransport,
-    PendingReplies,
+    Incoming,
     Receive,
     ServerReply,
     SessionGone,
     excerpt,
-    is_response,
     without_query,
 )
 from mcpdesk.errors import (
@@ -40,6 +41,8 @@ from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.reading.message import is_answer, read_frame
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import VERSION_KEY, is_stateless
 
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 
 CONNECT_S = 10.0
 CHUNK = 64 << 10
+OWN_ANSWER_S = 2.0
+"""How long a response is waited for on a stream that brought one to another request."""
 RETRY_S = 1.0
 """How long to wait before a stream is resumed, where it does not say."""
 MOST_FAILURES = 30
@@ -89,6 +94,8 @@ class HttpRequests:
         self._addresses = ServerAddresses(self.url) if authorizer is None else authorizer.addresses
         self._metadata_sessions: set[aiohttp.ClientSession] = set()
         self._is_closed = False
+        self.has_batches = False
+        """Whether the revision has arrays of messages."""
 
     async def close(self) -> None:
         """Close its connections; no others are opened."""
@@ -269,8 +276,8 @@ class HttpRequests:
         headers = _lower(answer)
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if media_type == EVENT_STREAM and answer.status == 200:
-            message, data = await self._read_events(answer, identifier, receive, framer)
-            return ServerReply(message, data, answer.status, headers)
+            message, data, remarks = await self._read_events(answer, identifier, receive, framer)
+            return ServerReply(message, data, answer.status, headers, remarks)
         body = bytearray()
         async for piece in answer.content.iter_chunked(CHUNK):
             body += piece
@@ -279,13 +286,19 @@ class HttpRequests:
         data = bytes(body)
         if media_type != "application/json" or not data.strip():
             return ServerReply(None, data, answer.status, headers)
+        read = read_frame(data)
+        if read.is_message:
+            if answer.status < 300 and read.fault is not None:
+                raise InvalidAnswer(read.fault.text, excerpt=excerpt(data))
+            message, remarks = own_answer(read, identifier, self.has_batches, receive)
+            return ServerReply(message, data, answer.status, headers, remarks)
         try:
-            message = codec.decode(data)
+            other = codec.decode(data)
         except ProtocolError as error:
             if answer.status >= 300:
                 return ServerReply(None, data, answer.status, headers)
             raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
-        return ServerReply(message if is_response(message) else None, data, answer.status, headers)
+        return ServerReply(other if is_answer(other) else None, data, answer.status, headers)
 
     async def _read_events(
         self,
@@ -293,16 +306,28 @@ class HttpRequests:
         identifier: Id | None,
         receive: Receive | None,
         framer: EventFramer,
-    ) -> tuple[Any, bytes]:
-        """The response among the events, and its bytes; None when the stream ends without it."""
-        async for piece in answer.content.iter_any():
-            for event in self._framed(framer, piece):
-                message = _decoded_event(event.data)
-                if is_response(message) and message.get("id") in (identifier, None):
-                    return message, event.data
-                if receive is not None and isinstance(message, dict) and "method" in message:
-                    receive(message)
-        return None, b""
+    ) -> tuple[Any, bytes, tuple[Remark, ...]]:
+        """The response among the events, its bytes and remarks; None when the stream ends without it.
+
+        A response to another request is returned if none to this one follows soon.
+        """
+        other: tuple[Any, bytes, tuple[Remark, ...]] = None, b"", ()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as limit:
+                async for piece in answer.content.iter_any():
+                    for event in self._framed(framer, piece):
+                        read = read_event(event.data)
+                        if read.fault is not None and receive is not None:
+                            receive(Incoming(None, event.data, (read.fault,)))
+                        message, remarks = own_answer(read, identifier, self.has_batches, receive, event.data)
+                        if message is not None and message.get("id") in (identifier, None):
+                            if other[0] is not None and receive is not None:
+                                receive(Incoming(*other))
+                            return message, event.data, remarks
+                        if message is not None and other[0] is None:
+                            other = message, event.data, remarks
+                            limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
+        return other
 
     def _framed(self, framer: EventFramer, piece: bytes) -> list[Event]:
         try:
@@ -335,7 +360,7 @@ class StreamableHttp(ClientTransport):
         self._is_stateless = True
         self._session: dict[str, str] = {}
         """The headers of the session."""
-        self._receive: Receive = lambda message: None
+        self._receive: Receive = lambda incoming: None
 
     @property
     def mirrors_arguments(self) -> bool:
@@ -371,6 +396,7 @@ class StreamableHttp(ClientTransport):
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
         """Remember the headers of the session."""
         self._is_stateless, self._session = revision.is_stateless, {}
+        self._requests.has_batches = revision.has_batches
         if revision.is_stateless:
             return
         if session := reply.headers.get(SESSION.lower()):
@@ -394,9 +420,7 @@ class StreamableHttp(ClientTransport):
         while not self._is_stateless:
             try:
                 async for event in self._requests.events(self._session, framer, begun):
-                    message = _decoded_event(event.data)
-                    if isinstance(message, dict):
-                        self._receive(message)
+                    self._heard(event.data)
             except HttpError as error:
                 failures += 1
                 if error.status:
@@ -405,6 +429,16 @@ class StreamableHttp(ClientTransport):
                     raise
             await asyncio.sleep(_pause_s(framer))
             framer = _next_framer(framer)
+
+    def _heard(self, data: bytes) -> None:
+        """Take an event that belongs to no request."""
+        read = read_frame(data)
+        for each in read.messages:
+            frame = codec.encode(each) if isinstance(read.value, list) else data
+            self._receive(Incoming(each, frame, read.remarks))
+        if read.value is None:
+            told = f"an event is not a message: {excerpt(data)[:80]!r}"
+            self._receive(Incoming(None, data, (read.fault or Remark(RemarkKind.UNREADABLE, told),)))
 
     async def close(self) -> None:
         """End the session; a server that does not answer soon is left alone."""
@@ -523,11 +557,8 @@ class HttpSse(ClientTransport):
         """Open the stream and learn where to post. Raises: CallError when the server has no such stream."""
 
         def received(data: bytes) -> None:
-            message = _decoded_event(data)
-            if is_response(message):
-                self._replies.arrived(message, data)
-            elif isinstance(message, dict):
-                receive(message)
+            if not self._replies.deliver(data, receive):
+                read_event(data)
 
         self._channel = SseChannel(self._requests, {}, received, self._replies.fail)
         await self._channel.opened()
@@ -603,15 +634,6 @@ def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
     return {name.lower(): value for name, value in answer.headers.items()}
 
 
-def _decoded_event(data: bytes) -> Any:
-    """The message an event holds. Raises: InvalidAnswer when it is no JSON."""
-    try:
-        return codec.decode(data)
-    except ProtocolError as error:
-        reason = f"an event is not JSON: {error.message}"
-        raise InvalidAnswer(reason, excerpt=excerpt(data)) from None
-
-
 def _next_framer(framer: EventFramer) -> EventFramer:
     """A framer for the next connection of a stream: an event that was cut off is sent again as a whole."""
     fresh = EventFramer(framer.limit)
@@ -639,30 +661,6 @@ def checked_url(url: str) -> str:
     if not url.isprintable() or " " in url:
         raise DeskUserError("A URL has no blanks and no control characters.", hint)
     return url
-
-
-def credential_headers(
-    token: str | None, api_key: str | None, api_key_header: str, more: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """The headers of every request: a bearer token, an API key and others.
-
-    Raises: DeskUserError for a token or key that no header can carry.
-    """
-    headers = dict(more or {})
-    if api_key:
-        headers[api_key_header] = _sendable(api_key, "key")
-    if token:
-        headers["Authorization"] = f"Bearer {_sendable(token, 'token')}"
-    return headers
-
-
-def _sendable(secret: str, what: str) -> str:
-    """Raises: DeskUserError for what no header can carry; it does not repeat it."""
-    if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
-        raise DeskUserError(
-            f"The {what} has characters no header can carry.", "Is it complete, and nothing else?"
-        )
-    return secret
 
 
 def _resuming(framer: EventFramer) -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply
+from mcpdesk.client.answers.pending_replies import PendingReplies
+from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
 from mcpdesk.errors import CallError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -40,7 +41,7 @@ class InMemory(ClientTransport):
         """
         self.target = target
         self._replies = PendingReplies()
-        self._receive: Receive = lambda message: None
+        self._receive: Receive = lambda incoming: None
         self._channel = connect(self._received)
         self._before_send = before_send
         self._on_close = on_close

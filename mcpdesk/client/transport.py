@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
+from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from mcpdesk.plain_text import clean
-from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.reading.message import is_answer
+from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import Revision
 
 EXCERPT = 300
@@ -22,10 +21,22 @@ EXCERPT = 300
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
 
-NEVER_SENT = -1
-"""An id that no request of ours has."""
-Receive: TypeAlias = Callable[[JSONObject], None]
-"""Takes a request or notification of the server. Raises: CallError, which ends the exchange it came with."""
+
+class Incoming(Struct, frozen=True):
+    """What a server sent besides the answers that are waited for."""
+
+    message: JSONObject | None
+    """A request, a notification, or a response that is not waited for; None for what cannot be used."""
+    frame: bytes = b""
+    """Its bytes as they came; empty for remarks alone."""
+    remarks: tuple[Remark, ...] = ()
+    """What is wrong with it."""
+    request: Id | None = None
+    """The request it was meant for, if that is known."""
+
+
+Receive: TypeAlias = Callable[[Incoming], None]
+"""Takes what the server sends by itself. Raises: CallError, which ends the exchange it came with."""
 
 
 def excerpt(data: bytes | str) -> str:
@@ -41,13 +52,6 @@ def without_query(url: str) -> str:
         return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
     except ValueError:
         return ""
-
-
-def is_response(message: Any) -> bool:
-    """Whether a decoded message answers a request, well or badly made."""
-    return (
-        isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
-    )
 
 
 def is_error(message: Any) -> bool:
@@ -97,6 +101,8 @@ class ServerReply(Struct, frozen=True):
     """The status of HTTP; other transports have none."""
     headers: Mapping[str, str] = {}
     """The headers of HTTP, with lower-case names."""
+    remarks: tuple[Remark, ...] = ()
+    """What is wrong with the response, though it could be read."""
 
     @property
     def code(self) -> int | None:
@@ -111,7 +117,7 @@ class ServerReply(Struct, frozen=True):
         """
         if self.status in REFUSED or self.status in REDIRECTS:
             raise self.failure()
-        if not is_response(self.message):
+        if not is_answer(self.message):
             if self.status >= 300:
                 raise self.failure()
             media_type = self.headers.get("content-type", "") or "no content type"
@@ -185,6 +191,10 @@ class ClientTransport(ABC):
         """The revision is settled; `reply` is what the server answered to the first request."""
         return
 
+    def remarked(self, remark: Remark, request: Id | None) -> None:
+        """The client remarks on an answer that this transport brought."""
+        return
+
     def older(self) -> ClientTransport | None:
         """The transport to try when the server knows no handshake over this one."""
         return None
@@ -203,69 +213,6 @@ class ClientTransport(ABC):
 
 class SessionGone(HttpError):
     """The server does not know the session any more. It did nothing of the request."""
-
-
-class PendingReplies:
-    """Requests whose responses come on one shared channel, by id."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
-        self._latest = 0
-        """The id of the latest request; they rise from 1."""
-
-    async def until_ended(self) -> None:
-        """Wait until the channel ends. Raises: CallError saying why."""
-        with self.expecting(NEVER_SENT) as end:
-            await end
-
-    @contextmanager
-    def expecting(self, identifier: int) -> Iterator[asyncio.Future[ServerReply]]:
-        """A future for the reply to a request, while the block runs."""
-        self._latest = max(self._latest, identifier)
-        self._waiting[identifier] = future = asyncio.get_running_loop().create_future()
-        try:
-            yield future
-        finally:
-            del self._waiting[identifier]
-
-    def arrived(self, message: Any, frame: bytes) -> None:
-        """Hand a response to the exchange that waits for it; one that comes too late is ignored.
-
-        A response to a request that was never sent goes to the only exchange that waits, which then fails.
-        """
-        identifier = message.get("id")
-        waiting = self._waiting.get(identifier) if is_id(identifier) else None
-        if waiting is None and not (isinstance(identifier, int) and 0 < identifier <= self._latest):
-            others = [future for key, future in self._waiting.items() if key != NEVER_SENT]
-            waiting = others[0] if len(others) == 1 else None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(ServerReply(message, frame))
-
-    def deliver(self, frame: bytes, receive: Receive) -> bool:
-        """Hand a frame to who waits for it, else to `receive`; False: it is no message, or one of several.
-
-        A frame of 2025-03-26 may hold a batch of them.
-        """
-        try:
-            message = codec.decode(frame)
-        except ProtocolError:
-            return False
-        messages = message if isinstance(message, list) else [message]
-        for each in messages:
-            if is_response(each):
-                self.arrived(each, frame if each is message else codec.encode(each))
-            elif isinstance(each, dict) and "method" in each:
-                with suppress(CallError):
-                    receive(each)
-            else:
-                return False
-        return True
-
-    def fail(self, error: CallError) -> None:
-        """End everything that waits."""
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(error)
 
 
 def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str]) -> str:

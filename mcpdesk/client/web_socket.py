@@ -8,18 +8,14 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Self
 
+from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.http_transports import CONNECT_S, checked_url, connection_errors
-from mcpdesk.client.transport import (
-    ClientTransport,
-    PendingReplies,
-    Receive,
-    ServerReply,
-    excerpt,
-    without_query,
-)
+from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, excerpt, without_query
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.protocol.revisions import Revision
 
 if TYPE_CHECKING:
     import aiohttp
@@ -27,6 +23,8 @@ if TYPE_CHECKING:
 SUBPROTOCOL = "mcp"
 LARGEST = 256 << 20
 """Bytes of one message."""
+QUOTED = 80
+"""Characters that a remark quotes of a frame."""
 HEARTBEAT_S = 30.0
 PROBE_S = 8.0
 
@@ -144,7 +142,9 @@ class WebSocket(ClientTransport):
         await self.close()
 
         def received(data: bytes) -> None:
-            self._replies.deliver(data, receive)
+            if not self._replies.deliver(data, receive):
+                told = f"the server sent a frame that is not a message: {excerpt(data)[:QUOTED]!r}"
+                receive(Incoming(None, data, (Remark(RemarkKind.UNREADABLE, told),)))
 
         self._channel = await SocketChannel.open(self._url, self._headers, received, self._replies.fail)
 
@@ -161,6 +161,10 @@ class WebSocket(ClientTransport):
         if self._channel is None:
             raise HttpError("the connection has ended")
         await self._channel.send(codec.encode(message))
+
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """The revision is settled."""
+        self._replies.has_batches = revision.has_batches
 
     async def until_ended(self) -> None:
         """Wait until it ends."""

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, LogLine, Notice, Progress
-from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, RecordedRemark
 
 HEAD: Final = 4
 """Bytes of a message's length."""
@@ -103,6 +103,7 @@ class TrafficBatch(Struct, frozen=True, tag=True):
     """Frames before these that are left out."""
     why: str = ""
     marks: tuple[HeldMark, ...] = ()
+    remarks: tuple[RecordedRemark, ...] = ()
 
 
 FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from mcpdesk.client.connection import CallObserver, ResourceWatch, ServerConnection
+from mcpdesk.client.connection import CallObserver, ServerConnection
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.person_answers import PersonAnswers, Roots
+from mcpdesk.client.resource_watch import ResourceWatch
 from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint

@@ -35,6 +35,7 @@ from mcpdesk.link.values import (
     ServerView,
     connected,
 )
+from mcpdesk.protocol import codec
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.export import curl
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
@@ -153,7 +154,7 @@ def _awaited(exchange: Exchange) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    return codec.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode()
 
 
 def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:

@@ -309,7 +309,7 @@ class CoreNews:
         self._next_frame = max(0, count - past)
         self._missed, self._why = self._next_frame, "they passed before this screen was attached"
         self._next_line = -1
-        self._next_mark = 0
+        self._next_mark = self._next_remark = 0
         notices = link.notices()
         self._next_notice = notices[-1].number if notices else -1
 
@@ -321,7 +321,8 @@ class CoreNews:
     def send_past(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
         """Send, to somebody who has just come, the newest of what was sent already."""
         index, stop = self._link.traffic, self._next_frame
-        send(TrafficBatch(tuple(index.connections.values()), marks=tuple(index.marks[: self._next_mark])))
+        marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
+        send(TrafficBatch(tuple(index.connections.values()), marks=marks, remarks=remarks))
         why = "they passed before this screen was attached"
         for start in range(max(0, stop - frames), stop, SLICE):
             found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
@@ -397,9 +398,11 @@ class CoreNews:
     def send_traffic(self) -> None:
         """Send the frames that came since, as many as fit between two looks at everything else."""
         index = self._link.traffic
-        if marks := tuple(index.marks[self._next_mark :]):
+        marks, remarks = tuple(index.marks[self._next_mark :]), tuple(index.remarks[self._next_remark :])
+        if marks or remarks:
             self._next_mark += len(marks)
-            self._send(TrafficBatch((), marks=marks))
+            self._next_remark += len(remarks)
+            self._send(TrafficBatch((), marks=marks, remarks=remarks))
         for _ in range(BATCHES):
             count = index.frame_count
             if count - self._next_frame > BEHIND:

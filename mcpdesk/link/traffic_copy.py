@@ -12,7 +12,7 @@ from msgspec import structs
 from mcpdesk.link.attach_messages import TrafficBatch
 from mcpdesk.link.values import OWN_BITS
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Store
-from mcpdesk.recorder.record import MOST_CONNECTIONS, Gap, keep_gap
+from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, keep_gap
 
 HELD_BYTES = 64 << 20
 """Bytes of frames that stay in memory."""
@@ -42,6 +42,10 @@ class TrafficCopy(Store):
             self.connections[number] = structs.replace(info, number=number, replica=replica)
         self._forget_connections()
         self.marks += (structs.replace(mark, connection=mark.connection + above) for mark in news.marks)
+        room = MOST_REMARKS - len(self.remarks)
+        self.remarks += (
+            structs.replace(each, connection=each.connection + above) for each in news.remarks[:room]
+        )
         due = self._next.get(epoch, 0)
         frames = [frame for frame in news.frames if frame.number >= due]
         missing = frames[0].number - due if frames else 0

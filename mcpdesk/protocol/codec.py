@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -95,9 +96,34 @@ def encode_part(value: Any) -> bytes:
     Raises: LocalProtocolError (-32603) for values JSON cannot carry.
     """
     try:
-        return orjson.dumps(value)
+        return dumps(value)
     except TypeError as error:
         raise LocalProtocolError(ErrorCode.INTERNAL_ERROR, f"Not expressible as JSON: {error}") from None
+
+
+def dumps(value: Any, option: int = 0, default: Callable[[Any], Any] | None = None) -> bytes:
+    """`orjson.dumps`, but integers may have any size. Raises: TypeError for values JSON cannot carry."""
+    try:
+        return orjson.dumps(value, default, option)
+    except TypeError as error:
+        if "64-bit" not in str(error):
+            raise
+    from json import dumps as dump
+
+    indent = 2 if option & orjson.OPT_INDENT_2 else None
+    try:
+        text = dump(
+            value,
+            default=default,
+            ensure_ascii=False,
+            allow_nan=False,
+            indent=indent,
+            separators=(",", ": " if indent else ":"),
+            sort_keys=bool(option & orjson.OPT_SORT_KEYS),
+        )
+    except (ValueError, RecursionError) as error:
+        raise TypeError(str(error)) from None
+    return text.encode("utf-8", "replace") + b"\n" * bool(option & orjson.OPT_APPEND_NEWLINE)
 
 
 def result_frame(identifier: Id, result: bytes) -> bytes:
@@ -107,10 +133,7 @@ def result_frame(identifier: Id, result: bytes) -> bytes:
 
 def response(identifier: Id, result: JSONObject) -> bytes:
     """Serialise a result response. Raises: LocalProtocolError (-32603) for a result JSON cannot carry."""
-    try:
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), orjson.dumps(result))
-    except TypeError as error:
-        raise LocalProtocolError(ErrorCode.INTERNAL_ERROR, f"Not expressible as JSON: {error}") from None
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), encode_part(result))
 
 
 def error_object(error: ProtocolError) -> JSONObject:

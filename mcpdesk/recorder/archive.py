@@ -37,12 +37,14 @@ from mcpdesk.recorder.capture.places import Places
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import (
     END_BYTES,
+    MOST_REMARKS,
     CallLog,
     ConnectionInfo,
     Frame,
     Gap,
     HeldMark,
     HttpNote,
+    RecordedRemark,
     up_to_most,
 )
 
@@ -105,6 +107,7 @@ class Archive:
         self._places.parts.append(path)
         self._gaps: list[Gap] = []
         self.marks: list[HeldMark] = []
+        self.remarks: list[RecordedRemark] = []
         self.call_logs: list[CallLog] = []
         """What the code of calls said, as far as it is kept: the first lines."""
         """What became of messages that were held."""
@@ -280,6 +283,9 @@ class Archive:
             self._places.share_note(noted, others)
         elif line.mark is not None:
             self.marks.append(line.mark)
+        elif line.remark is not None:
+            if len(self.remarks) < MOST_REMARKS:
+                self.remarks.append(line.remark)
         elif line.log is not None:
             if len(self.call_logs) < MOST_LOGS:
                 self.call_logs.append(line.log)

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from mcpdesk.protocol import codec
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_text
@@ -137,7 +138,7 @@ def _paired_by_arguments(
 
 
 def _key(call: RecordedCall) -> bytes:
-    return orjson.dumps(call.content["arguments"], option=orjson.OPT_SORT_KEYS, default=str)
+    return codec.dumps(call.content["arguments"], option=orjson.OPT_SORT_KEYS, default=str)
 
 
 def _differences(a: Any, b: Any, path: str = "") -> Iterator[CallDifference]:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 
 from mcpdesk.plain_text import clean, harmless, json_escaped
+from mcpdesk.protocol import codec
 from mcpdesk.recorder import exchange_summary
 from mcpdesk.recorder.index.call_lookup import SaidLine
 from mcpdesk.recorder.index.exchange import FAILED, Exchange, ExchangeKind
@@ -110,7 +111,7 @@ def json_lines(index: Index, numbers: Iterable[int], logged: Logged = nothing_lo
     """One line per exchange and per gap, newline included."""
     for one in with_gaps(index, numbers):
         record = _gap(one) if isinstance(one, Gap) else as_dict(index, one, logged)
-        yield _escaped(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
+        yield _escaped(codec.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
 
 
 def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
@@ -118,7 +119,7 @@ def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
     record = as_dict(index, number, logged)
     if parts := index.exchange(number).parts:
         record["parts"] = [as_dict(index, part, logged) for part in parts]
-    return _escaped(orjson.dumps(record, option=_PRETTY, default=str)).decode()
+    return _escaped(codec.dumps(record, option=_PRETTY, default=str)).decode()
 
 
 def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
@@ -403,7 +404,7 @@ def _time_text(moment: float) -> str:
 
 def _pretty(value: Any) -> str:
     """A message as text: JSON has unsafe characters as escapes, other text shows them."""
-    text = value if isinstance(value, str) else orjson.dumps(value, option=_PRETTY).decode()
+    text = value if isinstance(value, str) else codec.dumps(value, option=_PRETTY).decode()
     return harmless(text)
 
 
@@ -437,7 +438,7 @@ def _command(method: str, url: str, headers: Iterable[tuple[str, str]], body: An
     lines = [f"curl -X {shlex.quote(clean(method))} {shlex.quote(clean(url, newlines=False))}"]
     lines += [f"  -H {shlex.quote(clean(f'{name}: {value}', newlines=False))}" for name, value in headers]
     if body not in ("", None):
-        text = body if isinstance(body, str) else orjson.dumps(body).decode()
+        text = body if isinstance(body, str) else codec.dumps(body).decode()
         lines.append(f"  --data {shlex.quote(harmless(text))}")
     return " \\\n".join(lines)
 
@@ -455,11 +456,11 @@ def posted(index: Index, numbers: Iterable[int]) -> list[int]:
 
 def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     """The archive in pieces: one entry for each exchange that passed over HTTP."""
-    yield _HAR_START % (__version__.encode(), _escaped(orjson.dumps(gaps_in_words(index))))
+    yield _HAR_START % (__version__.encode(), _escaped(codec.dumps(gaps_in_words(index))))
     comma = b"\n"
     for number in posted(index, numbers):
         exchange = index.exchange(number)
-        yield comma + _escaped(orjson.dumps(_har_entry(index, exchange), default=str))
+        yield comma + _escaped(codec.dumps(_har_entry(index, exchange), default=str))
         comma = b",\n"
     yield b"\n]}}\n"
 
@@ -531,7 +532,7 @@ def _har_common(headers: Pairs, body: str, comment: str) -> dict[str, Any]:
 def _har_body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
     """The body as far as it was kept, and what there is to say about that."""
     value, problem = message(index, exchange, frame)
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode(), problem
+    return value if isinstance(value, str) else codec.dumps(value, default=str).decode(), problem
 
 
 def _header(headers: Pairs, wanted: str) -> str:

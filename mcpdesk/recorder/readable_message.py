@@ -5,7 +5,7 @@ The headers of an HTTP request are compared with its body by the checks the serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
+from msgspec.structs import replace
 
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.protocol.codec import decode
@@ -24,12 +25,24 @@ from mcpdesk.protocol.headers import (
     mirrored,
 )
 from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.reading.message import (
+    batch_remark,
+    id_remark,
+    read_frame,
+    same_id,
+    second_answer,
+    strange_id,
+)
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.table import NO_FRAME
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message, mask_text
 from mcpdesk.recorder.record import BY_MOCK, Direction
 
+LOOKED_THROUGH = 10_000
+"""Exchanges in which the request of an unexpected response is looked for."""
 LARGEST = 2 << 20
 """Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
 _BEGINNING = 16 << 10
@@ -56,6 +69,52 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
         data = kept.data[:_BEGINNING] if kept is not None else b""
         text = data.decode("utf-8", "replace")
         return Legible(text if index.reveals_secrets else mask_text(text), str(problem))
+
+
+def remarks(index: Index, exchange: Exchange) -> list[Remark]:
+    """What is wrong with the messages of an exchange: what reading them shows, and what was recorded."""
+    found = dict[str, Remark]()
+    if index.is_remarked(exchange.number) or exchange.kind is not ExchangeKind.REQUEST:
+        for frame in (exchange.request, exchange.response):
+            if frame is not None:
+                found.update((each.text, each) for each in _frame_remarks(index, exchange, frame))
+    found.update((each.remark.text, each.remark) for each in index.recorded_remarks(exchange))
+    shown = list(found.values())
+    return shown if index.reveals_secrets else [replace(each, text=mask_text(each.text)) for each in shown]
+
+
+def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Remark]:
+    """What is wrong with one message of an exchange."""
+    kept = index.frame(frame)
+    if kept is None or kept.size > LARGEST:
+        return
+    info = index.connections.get(exchange.connection)
+    read = read_frame(index.whole(frame), is_line=info is not None and info.transport == "stdio")
+    yield from read.remarks
+    if read.fault is not None:
+        yield read.fault
+    revision = BY_NAME.get(info.revision) if info is not None else None
+    has_several = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in read.remarks)
+    if isinstance(read.value, list) and not has_several and revision is not None and not revision.has_batches:
+        yield batch_remark(len(read.value))
+    given = [each.get("id") for each in read.messages]
+    asked = exchange.id
+    if frame == exchange.response and exchange.request is not None and isinstance(asked, int | str):
+        other = next((each for each in given if same_id(each, asked) and type(each) is not type(asked)), None)
+        if other is not None:
+            yield id_remark(other, asked)
+    elif exchange.kind is ExchangeKind.RESPONSE and asked is not None:
+        yield _unexpected(index, exchange)
+
+
+def _unexpected(index: Index, exchange: Exchange) -> Remark:
+    """The remark on a response that no request waited for."""
+    table, number = index.table, exchange.number
+    for row in range(number - 1, max(table.base, number - LOOKED_THROUGH) - 1, -1):
+        is_same = table.connection[row] == exchange.connection and table.id[row] == exchange.id
+        if is_same and table.request[row] != NO_FRAME:
+            return second_answer(exchange.id)
+    return strange_id(exchange.id)
 
 
 class HoldOutcome(NamedTuple):
@@ -154,13 +213,18 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     if kept.size > LARGEST:
         raise ValueError(f"a frame of {kept.size:,} bytes is too large to decode")
     whole = index.whole(frame)
-    try:
-        value = decode(whole)
-    except ProtocolError as error:
+    read = read_frame(whole)
+    value = read.value
+    if value is None:
         if len(whole) < kept.size:
             kept_of = f"only {len(whole):,} of {kept.size:,} bytes were kept"
-            raise ValueError(f"{kept_of} (capture_body_bytes)") from None
-        raise ValueError(error.message) from None
+            raise ValueError(f"{kept_of} (capture_body_bytes)")
+        if read.fault is not None:
+            raise ValueError(read.fault.text)
+        try:
+            value = decode(whole)
+        except ProtocolError as error:
+            raise ValueError(error.message) from None
     if is_deep(whole, value):
         raise ValueError(f"the message is nested more than {DEEPEST} levels deep")
     part = index.part_of(exchange.number, frame)

@@ -14,11 +14,14 @@ import msgspec
 
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.phases import Phases
+from mcpdesk.protocol.reading.remark import Remark
 
 KEPT_BYTES = 64 << 10
 """At most so many bytes of a frame stay in memory."""
 END_BYTES = 1 << 10
 """Bytes of the end of a larger frame that stay beside them."""
+MOST_REMARKS: Final = 20_000
+"""Remarks that are kept in memory, or read from a capture; the first ones."""
 TAPPED = 1
 """The number of the one connection that a tap records."""
 
@@ -193,6 +196,17 @@ class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
         return self.connection, self.id
 
 
+class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
+    """A remark on what a server sent: on its answer to a request, or on its output."""
+
+    connection: Count
+    id: int | str | float | None
+    """That of the request; None if the remark is about no request."""
+    time: Moment
+    """Unix time in seconds."""
+    remark: Remark
+
+
 class Gap(msgspec.Struct, gc=False, frozen=True):
     """Frames that are missing in a capture."""
 
@@ -258,6 +272,9 @@ class Recorder(Protocol):
         of Unix time, None: now; `phases` where the time until this answer went. Of one that passed without
         being held, `data` is the beginning, `size` all its bytes, and `end` the last ones.
         """
+
+    def remark(self, remark: RecordedRemark) -> None:
+        """Record a remark on what a server sent."""
 
     def together(
         self,
@@ -429,6 +446,10 @@ class Source(Protocol):
     @property
     def marks(self) -> Sequence[HeldMark]:
         """What became of messages that were held; it only ever grows."""
+
+    @property
+    def remarks(self) -> Sequence[RecordedRemark]:
+        """Remarks on what servers sent, oldest first; it only ever grows."""
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:

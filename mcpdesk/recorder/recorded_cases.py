@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from mcpdesk.plain_text import json_escaped
+from mcpdesk.protocol import codec
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, is_round, last_round
 from mcpdesk.recorder.masking import MASK
@@ -52,9 +53,9 @@ def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call
     found: dict[bytes, bytes] = {}
     for number in recordable(index, numbers):
         if case := _case(index, index.exchange(number), answered):
-            asked = orjson.dumps({key: case[key] for key in case if key != "expect"})
+            asked = codec.dumps({key: case[key] for key in case if key != "expect"})
             found.pop(asked, None)  # the last one stands where it was made: later calls may build on it
-            found[asked] = json_escaped(orjson.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
+            found[asked] = json_escaped(codec.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
     return list(found.values())
 
 

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 import orjson
 from msgspec.structs import replace
 
+from mcpdesk.protocol import codec
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.recorder.capture.capture_lines import (
     connection_line,
@@ -27,6 +28,7 @@ from mcpdesk.recorder.capture.capture_lines import (
     lost_line,
     mark_line,
     note_line,
+    remark_line,
 )
 from mcpdesk.recorder.index.call_lookup import logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange
@@ -41,7 +43,7 @@ from mcpdesk.recorder.masking import (
     mask_text,
 )
 from mcpdesk.recorder.readable_message import is_deep
-from mcpdesk.recorder.record import CallLog, Frame, HeldMark, HttpNote
+from mcpdesk.recorder.record import CallLog, Frame, HeldMark, HttpNote, RecordedRemark
 
 SHORTEST: Final = 6
 """Characters of a secret that is looked for elsewhere: shorter ones are parts of too many words."""
@@ -85,7 +87,7 @@ class Redactor:
         if not isinstance(value, dict | list) or is_deep(data, value):
             return self.text(data.decode("utf-8", "replace")).encode()
         parts = [self._message(part) for part in value] if isinstance(value, list) else self._message(value)
-        return orjson.dumps(parts)
+        return codec.dumps(parts)
 
     def beginning(self, data: bytes) -> bytes:
         """The bytes of a frame that was cut off, perhaps in the middle of a secret."""
@@ -112,6 +114,10 @@ class Redactor:
         was, now = (text and self.message(text.encode()).decode() for text in (mark.was, mark.now))
         return replace(mark, how=self.text(mark.how), was=was, now=now)
 
+    def remark(self, remark: RecordedRemark) -> RecordedRemark:
+        """A remark on what a server sent, which may quote it."""
+        return replace(remark, remark=replace(remark.remark, text=self.text(remark.remark.text)))
+
     def log(self, log: CallLog) -> CallLog:
         """What the code of a call said."""
         return replace(log, text=self.text(log.text), source=self.text(log.source))
@@ -125,7 +131,7 @@ class Redactor:
                 value = None
             if isinstance(value, dict | list) and not is_deep(text.encode("utf-8", "replace"), value):
                 masked = self._value(value)
-                return text if masked == value else orjson.dumps(masked).decode()
+                return text if masked == value else codec.dumps(masked).decode()
         shown = mask_text(text)
         self._learn_hidden(text, shown)
         shown = self._pattern.sub(MASK, shown) if self._pattern is not None else shown
@@ -220,6 +226,7 @@ def redacted(
     All of it is read for secrets first. Frames are numbered anew where others are left out.
     """
     marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
+    remarks = list(index.remarks)
     for at in range(index.frame_count):
         redactor.message(index.whole(at))
         if (note := index.note(at)) is not None:
@@ -228,6 +235,8 @@ def redacted(
         redactor.mark(mark)
     for log in logs:
         redactor.log(log)
+    for remark in remarks:
+        redactor.remark(remark)
     redactor.settle()
     chosen: Sequence[int] = range(index.frame_count)
     gaps = {gap.before: gap for gap in index.gaps}
@@ -235,6 +244,7 @@ def redacted(
         exchanges = [index.exchange(number) for number in numbers]
         chosen = sorted({at for one in exchanges for at in _frames_of(one)})
         marks = list(dict.fromkeys(mark for one in exchanges for mark in index.marks_of(one)))
+        remarks = list(dict.fromkeys(each for one in exchanges for each in index.recorded_remarks(one)))
         said = logs_by_call(logs)
         logs = list(dict.fromkeys(line for one in exchanges for line in said(one)))
         used, gaps = {one.connection for one in exchanges}, {}
@@ -256,6 +266,7 @@ def redacted(
             yield note_line(number, encoded(redactor.note(note)))
         number += 1
     yield from (mark_line(redactor.mark(mark)) for mark in marks)
+    yield from (remark_line(redactor.remark(remark)) for remark in remarks)
     yield from (log_line(redactor.log(log)) for log in logs)
 
 
@@ -298,4 +309,4 @@ def _decoded(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return orjson.dumps(text).decode()[1:-1]
+    return codec.dumps(text).decode()[1:-1]

@@ -92,7 +92,8 @@ async def hosted(host: Host, mode: str = "", token: str | None = None) -> AsyncI
     `token` is a bearer token of the caller. Raises: DeskError.
     """
     from mcpdesk.bridge.client import caller, connect_to_endpoint
-    from mcpdesk.client.http_transports import StreamableHttp, credential_headers
+    from mcpdesk.client.credentials import credential_headers
+    from mcpdesk.client.http_transports import StreamableHttp
 
     answers, logged = ScriptedAnswers(), HostLog(host)
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from mcpdesk.client.http_transports import HttpRequests, credential_headers
+from mcpdesk.client.credentials import credential_headers
+from mcpdesk.client.http_transports import HttpRequests
 from mcpdesk.client.oauth.authorizer import Authorizer
 from mcpdesk.client.oauth.grants import ClientSetup
 from mcpdesk.client.oauth.stored_grants import open_grants

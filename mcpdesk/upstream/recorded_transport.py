@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import time
 
 from msgspec.structs import replace
 
 from mcpdesk.client.oauth.values import Fetch, Fetched
-from mcpdesk.client.transport import ClientTransport, Receive, ServerReply, SessionGone
+from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, SessionGone
 from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.record import (
     ConnectionInfo,
@@ -22,6 +23,7 @@ from mcpdesk.recorder.record import (
     ExchangeWatch,
     HttpNote,
     MessageLine,
+    RecordedRemark,
     Recorder,
 )
 
@@ -112,11 +114,12 @@ class RecordedTransport(ClientTransport):
             reply = await self._held_exchange(request, headers, receive)
         else:
             reply = await self._inner.exchange(request, headers, self._recording(receive, request["id"]))
+        self._note(reply.remarks, request["id"])
         said = None
         if reply.status != 200:
             said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         if reply.body or said is not None:
-            is_json = reply.message is not None
+            is_json = reply.message is not None and not reply.remarks
             self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, said)
         self._on_reply(request["method"], reply)
         return reply
@@ -156,18 +159,25 @@ class RecordedTransport(ClientTransport):
         """Send a request and wait for its reply, and until what came before that was let go."""
         failures: list[CallError] = []
 
-        def received(message: JSONObject) -> None:
+        def received(incoming: Incoming) -> None:
             try:
-                receive(message)
+                receive(incoming)
             except CallError as error:
                 failures.append(error)
 
         identifier = request["id"]
         line = self._lines[identifier] = self._line(received, identifier)
         try:
-            reply = await self._inner.exchange(
-                request, headers, lambda message: line.put(codec.encode(message))
-            )
+
+            def put(incoming: Incoming) -> None:
+                if incoming.message is None or "method" not in incoming.message:
+                    self._record_unused(incoming)
+                    received(incoming)
+                else:
+                    self._note(incoming.remarks, incoming.request)
+                    line.put(_holdable(incoming))
+
+            reply = await self._inner.exchange(request, headers, put)
             await line.all_gone()
         finally:
             del self._lines[identifier]
@@ -238,23 +248,43 @@ class RecordedTransport(ClientTransport):
         """What takes messages about the request `of`, or about none: from a program all of them are."""
         own: list[MessageLine] = []
 
-        def delivered(message: JSONObject) -> None:
+        def delivered(incoming: Incoming) -> None:
             with suppress(CallError):
-                receive(message)
+                receive(incoming)
 
-        def received(message: JSONObject) -> None:
-            data = codec.encode(message)
+        def received(incoming: Incoming) -> None:
+            message = incoming.message
+            if message is None or "method" not in message:
+                self._record_unused(incoming)
+                receive(incoming)
+                return
+            self._note(incoming.remarks, incoming.request)
             if (watch := self._watch()) is not None:
                 watch.came_back(self._info, message)
             if self._holds.is_on or (own and own[0].is_moving):
                 own[:] = own or [self._line(delivered, of)]
                 line = self._line_of(message) if of is None else None
-                (line or own[0]).put(data)
+                (line or own[0]).put(_holdable(incoming))
             else:
-                self._record(Direction.OUT, data)
-                receive(message)
+                data = incoming.frame or codec.encode(message)
+                self._record(Direction.OUT, data, not incoming.remarks)
+                receive(incoming)
 
         return received
+
+    def _record_unused(self, incoming: Incoming) -> None:
+        """Record what answers no request that waits, or cannot be used."""
+        if incoming.frame:
+            self._record(Direction.OUT, incoming.frame, is_json=False)
+        self._note(incoming.remarks, incoming.request)
+
+    def _note(self, remarks: Sequence[Remark], request: Id | None) -> None:
+        for remark in remarks:
+            self.remarked(remark, request)
+
+    def remarked(self, remark: Remark, request: Id | None) -> None:
+        """Record a remark on an answer of the server."""
+        self._recorder.remark(RecordedRemark(self._info.number, request, time(), remark))
 
     def _line_of(self, message: JSONObject) -> MessageLine | None:
         """The line of the request a message belongs to: the one it names, or the only one there is."""
@@ -269,7 +299,7 @@ class RecordedTransport(ClientTransport):
 
         def deliver(data: bytes) -> None:
             self._record(Direction.OUT, data)
-            receive(codec.decode(data))
+            receive(Incoming(codec.decode(data), data))
 
         async def answer(message: JSONObject) -> None:
             with suppress(CallError):
@@ -277,5 +307,11 @@ class RecordedTransport(ClientTransport):
 
         return self._holds.line(self._info.number, deliver, answer, of)
 
-    def _record(self, direction: Direction, data: bytes) -> None:
-        self._recorder.frame(self._info.number, direction, data, is_json=True)
+    def _record(self, direction: Direction, data: bytes, is_json: bool = True) -> None:
+        self._recorder.frame(self._info.number, direction, data, is_json)
+
+
+def _holdable(incoming: Incoming) -> bytes:
+    """A message as a person can look at it while it is held."""
+    is_plain = incoming.frame and not incoming.remarks
+    return incoming.frame if is_plain else codec.encode(incoming.message)

@@ -99,7 +99,8 @@ def target_transport(
 
 def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport:
     """The transport to a server behind a URL; tokens of an earlier login are used."""
-    from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp, credential_headers
+    from mcpdesk.client.credentials import credential_headers
+    from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp
     from mcpdesk.client.oauth.authorizer import Authorizer
     from mcpdesk.client.oauth.grants import ClientSetup
     from mcpdesk.client.oauth.stored_grants import open_grants

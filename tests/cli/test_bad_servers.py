@@ -71,7 +71,7 @@ PROGRAMS: list[Any] = [
     ),
     slow([sys.executable, "-c", FLOOD], 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
     ([sys.executable, "-c", LEAVES], 3, "ended with exit code 0", hints.ENDED),
-    (["another id"], 4, "the answer is to request 99, not to", hints.NO_PROTOCOL),
+    (["another id"], 4, "the answer is to request 99, not to", hints.OTHER_ID),
     (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
     slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
     slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mcpdesk.bridge.client import IDENTITY
-from mcpdesk.client.connection import ResourceWatch, ServerConnection
+from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.client.resource_watch import ResourceWatch
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from tests.support.desk import until
 from tests.support.patience import WITHIN_S

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.connection import CallObserver, Questions, ServerConnection
 from mcpdesk.client.flows import MOST_PAGES, argument_headers, without_invalid_headers
 from mcpdesk.client.negotiation import Agreement
-from mcpdesk.client.transport import ClientTransport, PendingReplies, Receive, ServerReply
+from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply
 from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol.headers import check_parameters, mirrored
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
@@ -29,7 +30,7 @@ class Script(ClientTransport):
         self.sent: list[dict[str, Any]] = []
         self.listens = 0
         self._replies = PendingReplies()
-        self._receive: Receive = lambda message: None
+        self._receive: Receive = lambda incoming: None
 
     async def open(self, receive: Receive) -> None:
         self._receive = receive
@@ -57,7 +58,7 @@ class Script(ClientTransport):
 
     def say(self, method: str, params: Any, **more: Any) -> None:
         """Send a request or notification of the server."""
-        self._receive({"jsonrpc": "2.0", "method": method, "params": params, **more})
+        self._receive(Incoming({"jsonrpc": "2.0", "method": method, "params": params, **more}))
 
 
 def connected(revision: Revision, questions: Questions | None = None) -> tuple[Script, ServerConnection]:

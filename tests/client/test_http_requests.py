@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.client.http_transports import HttpRequests, checked_url
-from mcpdesk.client.transport import ServerReply
+from mcpdesk.client.transport import Incoming, ServerReply
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, RpcError
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Scripted, Seen, event, http, json, result, scripted, stream
@@ -53,7 +53,7 @@ async def test_nothing_is_asked_once_it_is_closed() -> None:
 
 async def test_answer_among_events_is_found_and_the_rest_handed_on() -> None:
     note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}
-    came: list[Any] = []
+    came: list[Incoming] = []
 
     def answer(seen: Seen) -> bytes:
         other = result(seen, {}) | {"id": 8}
@@ -62,7 +62,7 @@ async def test_answer_among_events_is_found_and_the_rest_handed_on() -> None:
     async with scripted(answer) as server:
         reply = await ask(server, came.append)
     assert reply.response(7).value() == {"b": 2}
-    assert came == [note]
+    assert [each.message for each in came] == [note, {"jsonrpc": "2.0", "id": 8, "result": {}}]
 
 
 async def test_stream_the_server_let_go_of_is_taken_up_after_its_delay() -> None:

@@ -78,7 +78,6 @@ def test_notifications_tell_token_and_cancelled_id() -> None:
         b'{"id":{},"result":{}}',
         b'{"id":1,"method":3}',
         b'\xff{"id":1,"method":"ping"}',
-        b'{"id":1,"method":"ping","params":{"x":"\xff"}}',
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b'{"id":1,"method":"ping","params":' + b'{"a":' * 100_000,
@@ -92,8 +91,8 @@ def test_members_of_wrong_types_are_left_out_and_the_rest_is_taken() -> None:
     odd = head(b'{"id":1,"method":"tools/call","params":{"name":5,"uri":"u","_meta":{"progressToken":[]}}}')
     assert (odd.method, odd.name, odd.token) == ("tools/call", "u", None)
     assert head(b'{"id":1,"method":"m","params":[1,2]}').method == "m"
-    assert head(b'{"id":1,"result":{"isError":"yes"}}') == Head(ExchangeKind.RESPONSE, 1)
-    assert head(b'{"id":1,"result":5}') == Head(ExchangeKind.RESPONSE, 1)
+    assert head(b'{"id":1,"result":{"isError":"yes"}}') == Head(ExchangeKind.RESPONSE, 1, is_remarked=True)
+    assert head(b'{"jsonrpc":"2.0","id":1,"result":5}') == Head(ExchangeKind.RESPONSE, 1)
 
 
 def test_a_batch_has_a_head_for_every_message() -> None:
@@ -131,4 +130,4 @@ def test_what_links_rounds_and_tasks_is_in_the_head() -> None:
     related = {"io.modelcontextprotocol/related-task": {"taskId": "t"}}
     assert head(request(1, "elicitation/create", {"_meta": related})).task == "t"
     odd = head(b'{"id":1,"result":{"resultType":[],"requestState":5,"taskId":{},"task":"t","isError":true}}')
-    assert odd == Head(ExchangeKind.RESPONSE, 1, tool_failed=True)
+    assert odd == Head(ExchangeKind.RESPONSE, 1, tool_failed=True, is_remarked=True)

@@ -24,7 +24,7 @@ def test_what_is_no_json_is_text_with_the_reason() -> None:
     broken = next(one for one in index.exchanges if one.status == "malformed")
     assert broken.request is not None
     value, problem = readable_message.message(index, broken, broken.request)
-    assert value.startswith('{"jsonrpc"') and "Parse error" in problem
+    assert value.startswith('{"jsonrpc"') and "cannot be read" in problem
 
 
 def test_the_message_of_a_batch_is_taken_out_of_it() -> None:

@@ -21,7 +21,14 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, ExchangeWatch, HttpNote
+from mcpdesk.recorder.record import (
+    CaptureHealth,
+    ConnectionInfo,
+    Direction,
+    ExchangeWatch,
+    HttpNote,
+    RecordedRemark,
+)
 from mcpdesk.transports.base import PassThrough, Replicas, Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.dashboard.dashboard_data import Board
@@ -37,6 +44,7 @@ class Frames:
         self.seen: list[tuple[Direction, bytes]] = []
         self.connections: dict[int, ConnectionInfo] = {}
         self.notes: list[HttpNote] = []
+        self.remarks: list[RecordedRemark] = []
 
     def connect(self, info: ConnectionInfo) -> None:
         self.connections[info.number] = info
@@ -57,6 +65,9 @@ class Frames:
         if note is not None:
             self.notes.append(note)
         return len(self.seen) - 1
+
+    def remark(self, remark: RecordedRemark) -> None:
+        self.remarks.append(remark)
 
     def together(
         self,

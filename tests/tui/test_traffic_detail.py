@@ -237,7 +237,7 @@ async def test_a_malformed_frame_is_text_with_the_reason() -> None:
     async with app.run_test(size=(100, 40)) as pilot:
         app.show("malformed")
         await pilot.pause()
-        assert "Parse error" in app.text(".request .problem")
+        assert "cannot be read" in app.text(".request .problem")
         assert app.query_one(".request .problem").display
 
 

@@ -562,7 +562,7 @@ class Holds:
         if len(self._held) >= MOST_HELD:
             return _Decision(Verdict.GO_ON)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
-        text = orjson.dumps(message, option=orjson.OPT_INDENT_2).decode()
+        text = codec.dumps(message, option=orjson.OPT_INDENT_2).decode()
         shown = HeldMessage(
             number,
             connection,

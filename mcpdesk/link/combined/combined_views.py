@@ -8,7 +8,6 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, TypeVar
 
-import orjson
 from msgspec import structs
 
 from mcpdesk.inbox.question import Question, QuestionState
@@ -28,6 +27,7 @@ from mcpdesk.link.values import (
     TodoView,
     WorkView,
 )
+from mcpdesk.protocol import codec
 
 _GRAVEST: Final = (
     Protection.OPEN,
@@ -143,7 +143,7 @@ class Offer:
         """`folder` is a digest of its files; empty where that is not known."""
         self.version = version
         self.items = len(catalogue.items)
-        told = sorted((item.kind.value, item.name, orjson.dumps(item.definition)) for item in catalogue.items)
+        told = sorted((item.kind.value, item.name, codec.dumps(item.definition)) for item in catalogue.items)
         self.digest = blake2b(repr((version, told, folder)).encode(), digest_size=4).hexdigest()
 
     def __str__(self) -> str:

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from mcpdesk.inbox.question import Question, as_masked
 from mcpdesk.link.attach_messages import CallNews, Reply, State, TrafficBatch, pack
 from mcpdesk.link.values import CallOutcome
+from mcpdesk.protocol import codec
 from mcpdesk.recorder.masking import mask_headers, mask_json, mask_message, mask_text
-from mcpdesk.recorder.record import Frame, HeldMark, HttpNote
+from mcpdesk.recorder.record import Frame, HeldMark, HttpNote, RecordedRemark
 
 _KEY = "api_key"
 _HELD = "held"
@@ -41,6 +42,7 @@ class SourceMask:
                     frames=tuple(map(_frame, message.frames)),
                     notes={number: self._note(note) for number, note in message.notes.items()},
                     marks=tuple(map(_mark, message.marks)),
+                    remarks=tuple(map(_remark, message.remarks)),
                 )
             case State():
                 value = _texts(msgspec.msgpack.decode(message.value))
@@ -78,6 +80,10 @@ def _mark(mark: HeldMark) -> HeldMark:
     return replace(mark, was=mask_text(mark.was), now=mask_text(mark.now))
 
 
+def _remark(remark: RecordedRemark) -> RecordedRemark:
+    return replace(remark, remark=replace(remark.remark, text=mask_text(remark.remark.text)))
+
+
 def _bytes(data: bytes) -> bytes:
     """A message, or a piece of one, with its secrets masked; the very bytes where there are none."""
     text = data.decode("utf-8", "replace")
@@ -87,7 +93,7 @@ def _bytes(data: bytes) -> bytes:
         masked = mask_text(text)
         return data if masked == text else masked.encode()
     masked_value = mask_message(value)
-    return data if masked_value == value else orjson.dumps(masked_value)
+    return data if masked_value == value else codec.dumps(masked_value)
 
 
 def _texts(value: Any) -> Any:

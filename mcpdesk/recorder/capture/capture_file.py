@@ -20,11 +20,12 @@ from mcpdesk.recorder.capture.capture_lines import (
     log_line,
     lost_line,
     mark_line,
+    remark_line,
     same_line,
 )
 from mcpdesk.recorder.capture.capture_parts import part_path
 from mcpdesk.recorder.capture.places import Places
-from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark
+from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedRemark
 
 _PIECES = 1_000
 """Handed over at once; the operating system takes 1,024."""
@@ -94,6 +95,10 @@ class CaptureFile:
     def add_mark(self, mark: HeldMark) -> None:
         """Append what became of a held message."""
         self._put(mark_line(mark))
+
+    def add_remark(self, remark: RecordedRemark) -> None:
+        """Append a remark on what a server sent."""
+        self._put(remark_line(remark))
 
     def add_log(self, log: CallLog) -> None:
         """Append what the code of a call said."""

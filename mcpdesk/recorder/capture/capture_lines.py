@@ -14,6 +14,7 @@
     {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
     {"mark":{"connection":1,"direction":0,"id":7,"how":"changed",...}}    what became of a held message
     {"log":{"connection":1,"id":7,"level":"error","text":"...",...}}    what the code of a call said
+    {"remark":{"connection":1,"id":7,"time":...,"remark":{"kind":"number","text":"...","at":93}}}
     {"lost":[7,9],"missing":2,"why":"No space left on device"}     frames 7 and 8 were never written
 
 Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
@@ -47,6 +48,7 @@ from mcpdesk.recorder.record import (
     HeldMark,
     HttpNote,
     Moment,
+    RecordedRemark,
     beginning,
 )
 
@@ -95,6 +97,7 @@ class Line(msgspec.Struct, gc=False):
     same: list[int] | None = None
     mark: HeldMark | None = None
     log: CallLog | None = None
+    remark: RecordedRemark | None = None
     lost: tuple[int, int] | None = None
     why: str = ""
 
@@ -232,7 +235,12 @@ def log_line(log: CallLog) -> bytes:
     return b'{"log":%b}\n' % encoded(log)
 
 
-def encoded(value: ConnectionInfo | HttpNote | HeldMark | CallLog) -> bytes:
+def remark_line(remark: RecordedRemark) -> bytes:
+    """The line of a remark on what a server sent."""
+    return b'{"remark":%b}\n' % encoded(remark)
+
+
+def encoded(value: ConnectionInfo | HttpNote | HeldMark | CallLog | RecordedRemark) -> bytes:
     """A value as JSON. Header bytes that were no UTF-8, which arrive as lone surrogates, become `�`."""
     try:
         return msgspec.json.encode(value)

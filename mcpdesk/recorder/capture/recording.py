@@ -27,6 +27,7 @@ from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK
 from mcpdesk.recorder.record import (
     KEPT_BYTES,
     MOST_CONNECTIONS,
+    MOST_REMARKS,
     CallLog,
     CaptureHealth,
     ConnectionInfo,
@@ -36,6 +37,7 @@ from mcpdesk.recorder.record import (
     FrameRun,
     HeldMark,
     HttpNote,
+    RecordedRemark,
 )
 
 if TYPE_CHECKING:
@@ -123,6 +125,7 @@ class Recording:
         """Connections that ended, in this order."""
         self._new_marks: list[HeldMark] = []
         self._mark_bytes = 0
+        self._new_remarks: deque[RecordedRemark] = deque(maxlen=MOST_REMARKS)
         self._new_logs: deque[CallLog] = deque(maxlen=_MOST_LOGS)
         self._wake = Event()
         self._missing = 0
@@ -270,6 +273,14 @@ class Recording:
             if self._mark_bytes <= _MARK_BYTES:
                 self._store.marks.append(mark)
 
+    def remark(self, remark: RecordedRemark) -> None:
+        """Record a remark on what a server sent; memory keeps the first, the file all."""
+        with self._lock:
+            if len(self._store.remarks) < MOST_REMARKS:
+                self._store.remarks.append(remark)
+            if self._wanted is not None:
+                self._new_remarks.append(remark)
+
     def log(self, log: CallLog) -> None:
         """Keep in the file what the code of a call said. From any thread."""
         if self._wanted is not None:
@@ -392,6 +403,8 @@ class Recording:
         if file is not None:
             for mark in marks:
                 file.add_mark(mark)
+            while self._new_remarks:
+                file.add_remark(self._new_remarks.popleft())
             while self._new_logs:
                 file.add_log(self._new_logs.popleft())
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)

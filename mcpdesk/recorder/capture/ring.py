@@ -22,6 +22,7 @@ from mcpdesk.recorder.record import (
     Gap,
     HeldMark,
     HttpNote,
+    RecordedRemark,
     up_to_most,
 )
 
@@ -144,6 +145,7 @@ class Store:
         self.count = 0
         self.connections: dict[int, ConnectionInfo] = {}
         self.marks: list[HeldMark] = []
+        self.remarks: list[RecordedRemark] = []
         self.waiting: dict[int, bytes] = {}
         """Large frames not written yet, whole."""
         self.places: Places | None = None

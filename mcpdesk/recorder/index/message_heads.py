@@ -12,8 +12,10 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from mcpdesk.protocol.catalogue.token_cost import result_tokens
+from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63
@@ -49,6 +51,10 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     """The task a response creates or describes, or a request belongs to by its `_meta`."""
     tokens: int = 0
     """About what a model pays for the content of the result; 0 for a response that has none."""
+    is_remarked: bool = False
+    """Something is wrong with the message."""
+    is_faulty: bool = False
+    """It cannot be used because of that."""
 
 
 MALFORMED = Head(ExchangeKind.MALFORMED)
@@ -92,6 +98,7 @@ class _Result(msgspec.Struct, gc=False):
 
 
 class _Message(msgspec.Struct, gc=False):
+    jsonrpc: str | None = None
     id: _Maybe | msgspec.UnsetType = msgspec.UNSET
     method: str | None = None
     params: _Params | None = None
@@ -111,20 +118,39 @@ def read_heads(data: bytes) -> list[Head]:
     try:
         if not data.isascii():
             data.decode()
+        if b"\\u" in data and has_lone_surrogate(data):
+            return _lenient(data)
         if data[:1] != b"{" and data.lstrip()[:1] == b"[":
             batch = _any.decode(data)
             return [loose_head(item) for item in batch] if 0 < len(batch) <= MOST_HEADS else [MALFORMED]
         return [_single(data)]
     except UNREADABLE:
+        return _lenient(data)
+
+
+def _lenient(data: bytes) -> list[Head]:
+    """The heads of a frame that is almost JSON-RPC."""
+    read = read_frame(data)
+    if read.fault is not None:
+        if not read.is_response or read.id is None:
+            return [MALFORMED]
+        return [Head(ExchangeKind.RESPONSE, _key(read.id), is_remarked=True, is_faulty=True)]
+    if not 0 < len(read.messages) <= MOST_HEADS:
         return [MALFORMED]
+    return [replace(loose_head(message), is_remarked=bool(read.remarks)) for message in read.messages]
 
 
 def _single(data: bytes) -> Head:
     """The head of a frame that is no batch; raises what is in `UNREADABLE`."""
     try:
-        return _strict(_one.decode(data))
+        message = _one.decode(data)
     except msgspec.ValidationError:
-        return loose_head(_any.decode(data))
+        found = _any.decode(data)
+        head = loose_head(found)
+        is_odd = isinstance(found, dict) and found.get("jsonrpc") != "2.0"
+        return replace(head, is_remarked=True) if is_odd and head is not MALFORMED else head
+    head = _strict(message)
+    return head if message.jsonrpc == "2.0" or head is MALFORMED else replace(head, is_remarked=True)
 
 
 def _short(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mcpdesk.recorder.index.query import Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
-from mcpdesk.recorder.record import ConnectionInfo, Frame, Gap, HeldMark, HttpNote
+from mcpdesk.recorder.record import ConnectionInfo, Frame, Gap, HeldMark, HttpNote, RecordedRemark
 
 
 def is_let_pass(node: Node, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> bool:
@@ -25,6 +25,7 @@ class _OneExchange:
     gaps: Sequence[Gap] = ()
     marks: Sequence[HeldMark] = ()
     first = removed = 0
+    remarks: Sequence[RecordedRemark] = ()
 
     def __init__(self, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> None:
         self._frames = frames

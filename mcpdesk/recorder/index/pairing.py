@@ -18,6 +18,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mcpdesk.protocol.catalogue.token_cost import cost_of, has_base64
+from mcpdesk.protocol.reading.message import same_id
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
 from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues, RollingColumn, Table, column_of
@@ -213,11 +214,15 @@ class Pairing:
         self._batches: dict[int, tuple[int, ...]] = {}
         self._flows: dict[int, RequestFlow] = {}
         self.slow_calls = SlowCallDetector()
+        self.remarked: set[int] = set()
+        """Rows with a message that something is wrong with."""
 
     def add(self, frame: Frame) -> None:
         """Take the next frame."""
         heads = read_heads(frame.data) if frame.size == len(frame.data) else self._large(frame)
         rows = [self._enter(head, frame) for head in heads]
+        if heads[0].is_remarked or (b"\n" in frame.data and self._is_pipe(frame.connection)):
+            self.remarked.update(rows)
         self.row_of.append(rows[0])
         if len(rows) > 1 or frame.data[:1] == b"[":
             self._batches[frame.number] = tuple(rows)
@@ -286,6 +291,7 @@ class Pairing:
         drop_before(self.first_frame, self._batches)
         for part in [part for part in self.parts if part[0] < base]:
             del self.parts[part]
+        self.remarked = {row for row in self.remarked if row >= base}
         self.slow_calls.forget(self.table.drop(base))
         if isinstance(self.row_of, RollingColumn):
             self.row_of.drop(self.first_frame)
@@ -344,6 +350,10 @@ class Pairing:
         if head.kind is ExchangeKind.MALFORMED:
             self._flow(frame.connection, frame.direction).malformed = row
         return row
+
+    def _is_pipe(self, connection: int) -> bool:
+        info = self._source.connections.get(connection)
+        return info is not None and info.transport == "stdio"
 
     def _server(self, connection: int) -> str:
         info = self._source.connections.get(connection)
@@ -404,18 +414,21 @@ class Pairing:
     def _answered(self, head: Head, frame: Frame) -> int | None:
         """The row a response ends, or None when nothing waits for it."""
         flow = self._flow(frame.connection, 1 - frame.direction)
-        if head.id is None:
+        if (identifier := head.id) is None:
             return self._answer_malformed(flow, frame)
-        rows = flow.waiting.get(head.id)
+        rows = flow.waiting.get(identifier)
+        if not rows and (same := _same_id(identifier, flow.waiting)) is not None:
+            identifier, rows = same, flow.waiting[same]
+            self.remarked.add(rows[0])
         if not rows:
-            row = flow.cancelled.pop(head.id, None)
+            row = flow.cancelled.pop(identifier, None)
             if row is not None:
                 self.table.answer(row, frame, Status.LATE)
                 self.altered.append(row)
             return row
         row = rows.popleft()
         if not rows:
-            del flow.waiting[head.id]
+            del flow.waiting[identifier]
         self._end(row, head, frame, flow)
         self._update_operation(row, head, frame)
         return row
@@ -519,7 +532,16 @@ def _only(flow: RequestFlow) -> int | None:
     return rows[0]
 
 
+def _same_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
+    """The id of a request that a response means which has it in another type; None if there is none."""
+    if len(waiting) > _MANY:
+        return None
+    return next((key for key in waiting if not isinstance(key, float) and same_id(identifier, key)), None)
+
+
 def _status(head: Head) -> Status:
+    if head.is_faulty:
+        return Status.MALFORMED
     if head.failed:
         return Status.ERROR
     if head.asks:

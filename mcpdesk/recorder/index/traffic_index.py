@@ -12,11 +12,11 @@ from math import inf
 from threading import Lock
 from time import perf_counter, time
 
-from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, Id, dropped
+from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, Id, Status, dropped
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME
-from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, Source, keep_gap
+from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, keep_gap
 
 STEPS = ("GET http", "POST http", "HTTP ")
 """How the HTTP of a login begins: a request names a whole address, an answer its status."""
@@ -25,6 +25,10 @@ _SLICE = 64
 _RATE_S = 600
 _TOLD = "notifications/"
 """How the mark of a notification begins that was held on its own."""
+_REMARK_S = 60.0
+"""How long after its answer an exchange may be remarked on."""
+_REMARKED_ROWS = 10_000
+"""Rows in which the exchange of a new remark is looked for; the newest."""
 _CLOSE_S = 0.1
 """How far the times of a message and of what is noted about it may be apart."""
 
@@ -97,6 +101,10 @@ class Index:
         self._marks_lock = Lock()
         self._marked = 0
         """Marks of the source that are in there."""
+        self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
+        """By connection and id of the request."""
+        self._remarks_taken = 0
+        """Remarks of the source that are in there."""
         self._known_gaps = source.gaps
         self._found_gaps: list[Gap] = []
         """Frames that have numbers, and were gone before anybody looked."""
@@ -150,6 +158,7 @@ class Index:
                 if perf_counter() > until:
                     break
             else:
+                self._take_remarks()
                 self._pairing.give_up_closed()
             changed = (self.paired, len(self.altered)) != before
             if changed and self._most is not None:
@@ -314,6 +323,44 @@ class Index:
         )
         of_connection = (row for row in range(start, stop) if table.connection[row] == mark.connection)
         return [row for row in of_connection if mark.id in (table.id[row], table.labels[table.label[row]][0])]
+
+    @property
+    def remarks(self) -> Sequence[RecordedRemark]:
+        """Remarks on what servers sent that were recorded, oldest first."""
+        return self._source.remarks
+
+    def is_remarked(self, row: int) -> bool:
+        """Whether something is wrong with a message of an exchange."""
+        return row in self._pairing.remarked
+
+    def recorded_remarks(self, exchange: Exchange) -> list[RecordedRemark]:
+        """The remarks on an exchange that were recorded."""
+        found = self._remarks.get((exchange.connection, exchange.id), ())
+        ended = inf if exchange.ended is None else exchange.ended + _REMARK_S
+        return [each for each in found if exchange.started - _CLOSE_S < each.time < ended]
+
+    def _take_remarks(self) -> None:
+        """Mark the exchanges that new remarks are about; one that has a fault is malformed."""
+        remarks, table = self._source.remarks, self.table
+        while self._remarks_taken < len(remarks):
+            one = remarks[self._remarks_taken]
+            self._remarks_taken += 1
+            if one.id is None:
+                continue
+            self._remarks.setdefault((one.connection, one.id), []).append(one)
+            start = max(table.base, len(table) - _REMARKED_ROWS)
+            rows = (
+                row for row in range(len(table) - 1, start - 1, -1) if table.connection[row] == one.connection
+            )
+            row = next(
+                (row for row in rows if table.id[row] == one.id and table.started[row] < one.time + _CLOSE_S),
+                -1,
+            )
+            if row >= 0:
+                self._pairing.remarked.add(row)
+                self.altered.append(row)
+                if one.remark.is_fault:
+                    table.end(row, one.time, Status.MALFORMED)
 
     def held_s(self, row: int) -> float:
         """Seconds for which a person held the rounds of an operation, and its answer, at the desk.

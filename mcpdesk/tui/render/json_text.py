@@ -9,6 +9,8 @@ from typing import Any
 
 import orjson
 
+from mcpdesk.protocol import codec
+
 Path = tuple[str | int, ...]
 """The place of a value inside another: keys and indices from the outside in."""
 
@@ -18,7 +20,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def pretty(value: Any) -> str:
     """Indented by two, keys in their order. Values JSON cannot carry appear as their `str`."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        return codec.dumps(value, option=orjson.OPT_INDENT_2).decode()
     except TypeError:
         return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
@@ -26,7 +28,7 @@ def pretty(value: Any) -> str:
 def compact(value: Any) -> str:
     """On one line, without spaces."""
     try:
-        return orjson.dumps(value).decode()
+        return codec.dumps(value).decode()
     except TypeError:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
 

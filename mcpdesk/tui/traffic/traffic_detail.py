@@ -25,7 +25,7 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.readable_message import changed_request, end_at_desk, message
+from mcpdesk.recorder.readable_message import changed_request, end_at_desk, message, remarks
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration, size_text
@@ -77,6 +77,8 @@ LOOK_S = 0.5
 """Seconds after which it is looked anew which line an exchange awaits."""
 LATE_S = 2.0
 """Seconds after its end for which the log of a failed call is looked for."""
+_REMARKS = 5
+"""Remarks on an exchange that are shown; the first."""
 _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
 
@@ -167,6 +169,8 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         """The line among them that says where it failed."""
         self._heading = Content("")
         self._awaited = (0.0, -1, "")
+        self._remarked: tuple[object, list[str]] = (None, [])
+        """What was remarked on last, and in which words."""
         """When it was looked which line an exchange awaits, of which one, and that line."""
         self._rules = rules
         self._tab = "messages"
@@ -480,6 +484,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         facts.append(phases_in_words(self.index, exchange, time()))
         if exchange.status is Status.PENDING and (line := self._awaited_line(exchange)):
             facts.insert(0 if self.has_class("-short") else 2, [f"at {one_line(line)}"])
+        facts += [[f"! {one_line(text)}"] for text in self._remarks_on(exchange)]
         if self._rules is not None and (rule := self._rules.rule_of(exchange)) is not None:
             facts.append([f"coloured by line {rule.number} of the rules: {one_line(rule.filter, 80)}"])
         if self.has_class("-short"):
@@ -493,6 +498,15 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         strip = self.query_one(TabStrip)
         strip.show([f"{tab}{counts.get(tab, '')}" for tab in self._tabs])
         strip.current = self._tabs.index(self._tab)
+
+    def _remarks_on(self, exchange: Exchange) -> list[str]:
+        """What is wrong with its messages, in words; read again when something came."""
+        key = (exchange.number, exchange.response, len(self.index.remarks), self.index.reveals_secrets)
+        if self._remarked[0] != key:
+            found = [each.text for each in remarks(self.index, exchange)]
+            more = [f"{len(found) - _REMARKS} more remarks"] if len(found) > _REMARKS else []
+            self._remarked = key, found[:_REMARKS] + more
+        return self._remarked[1]
 
     def _show_heading(self, heading: Content) -> None:
         """The title, which is part of the border where that is above."""

@@ -90,6 +90,12 @@ _BY_HAND: Cell = ("✎", "traffic--warn")
 _BY_RULE: Cell = ("↯", "traffic--warn")
 _BY_MOCK: Cell = ("M", "traffic--warn")
 """Stands in the first cell of an exchange of which a message was changed at the desk, or answered there."""
+_REMARKED: Cell = ("!", "traffic--warn")
+"""First cell of an exchange with a message that something is wrong with."""
+
+
+def _changed_cell(how: str) -> Cell:
+    return _BY_RULE if FAULT in how else _BY_MOCK if BY_MOCK in how else _BY_HAND
 
 
 _REPLICA_BEFORE_PEER = 9
@@ -493,7 +499,9 @@ class TrafficStrips:
         how = "" if marked else changed
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
         former = self._index.former_replicas
-        look = (exchange, said, cursor, marked, fold, how, rule, self.zero, exchange.replica in former)
+        is_remarked = not marked and self._index.is_remarked(number)
+        is_former = exchange.replica in former
+        look = (exchange, said, cursor, marked, fold, how, is_remarked, rule, self.zero, is_former)
         kept = self._drawn.get(number)
         if kept is not None and kept[0] == look:
             return kept[1]
@@ -509,9 +517,9 @@ class TrafficStrips:
             former=former,
             is_held=is_running and (exchange.connection, exchange.id) in self.held,
         )
-        if how:
+        if how or is_remarked:
             cells[0] = (cells[0][0][1:], cells[0][1])
-            cells.insert(0, _BY_RULE if FAULT in how else _BY_MOCK if BY_MOCK in how else _BY_HAND)
+            cells.insert(0, _changed_cell(how) if how else _REMARKED)
         if self._has_bars:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         strip = self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from mcpdesk import private_files
+from mcpdesk.protocol import codec
 
 MAX_PER_ITEM = 100
 """Calls of one item that are kept."""
@@ -102,7 +103,7 @@ class History:
 def _line(call: PastCall) -> bytes:
     """The line of the file; empty for arguments that orjson cannot write, such as huge numbers."""
     try:
-        return orjson.dumps(asdict(call), option=orjson.OPT_APPEND_NEWLINE)
+        return codec.dumps(asdict(call), option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
         return b""
 

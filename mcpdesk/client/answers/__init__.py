@@ -1,0 +1,1 @@
+"""Answers of servers: which request each is for, and what is wrong with it."""

@@ -1,0 +1,177 @@
+"""Requests whose responses come on one shared channel, and what comes there that answers none of them.
+
+A response belongs to the request whose id it has. One with the id in another type (`"1"` for `1`) does as
+well, with a remark. One without a usable id may be meant for any request that waits: then all of them fail
+with that reason. If only the oldest failed, a server that does not answer in order would leave the right one
+waiting for an answer that has come already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from mcpdesk.client.transport import Incoming, Receive, ServerReply, excerpt
+from mcpdesk.errors import CallError, InvalidAnswer
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.reading.message import (
+    ReadFrame,
+    batch_remark,
+    id_remark,
+    is_answer,
+    read_frame,
+    same_id,
+    second_answer,
+    strange_id,
+)
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+
+NEVER_SENT = -1
+"""An id that no request of ours has."""
+MOST_ANSWERED = 1_000
+"""Ids of answered requests that are remembered."""
+_members = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class PendingReplies:
+    """Requests that wait, by id. Used on one loop."""
+
+    def __init__(self, *, is_pipe: bool = False) -> None:
+        """`is_pipe`: each message has to be a line of its own."""
+        self.has_batches = False
+        """Whether the revision has arrays of messages."""
+        self._is_pipe = is_pipe
+        self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
+        self._latest = 0
+        """The id of the latest request; they rise from 1."""
+        self._answered: dict[Id, None] = {}
+        """Ids of requests that were answered, the oldest first."""
+
+    async def until_ended(self) -> None:
+        """Wait until the channel ends. Raises: CallError saying why."""
+        with self.expecting(NEVER_SENT) as end:
+            await end
+
+    @contextmanager
+    def expecting(self, identifier: int) -> Iterator[asyncio.Future[ServerReply]]:
+        """A future for the reply to a request, while the block runs."""
+        self._latest = max(self._latest, identifier)
+        self._waiting[identifier] = future = asyncio.get_running_loop().create_future()
+        try:
+            yield future
+        finally:
+            del self._waiting[identifier]
+
+    def deliver(self, frame: bytes, receive: Receive) -> bool:
+        """Hand a frame to the request it answers, else to `receive`; False if it is not a message."""
+        read = read_frame(frame, is_line=self._is_pipe)
+        if type(read.value) is dict:
+            self._deliver(read.value, frame, read.remarks, receive)
+        elif read.fault is not None:
+            self._refuse(read.fault, read, frame, receive)
+        elif read.value is None:
+            return False
+        else:
+            self._deliver_all(read, frame, receive)
+        return True
+
+    def arrived(
+        self,
+        message: JSONObject,
+        frame: bytes,
+        remarks: tuple[Remark, ...] = (),
+        receive: Receive = lambda incoming: None,
+    ) -> None:
+        """Hand a response to the exchange that waits for it, else to `receive`."""
+        identifier = message.get("id")
+        key = self._key(identifier)
+        if key is not None:
+            if type(key) is not type(identifier):
+                remarks, message = (*remarks, id_remark(identifier, key)), {**message, "id": key}
+            self._answer(key, ServerReply(message, frame, remarks=remarks))
+            return
+        if isinstance(identifier, int) and 0 < identifier <= self._latest:
+            if identifier in self._answered:
+                remarks = (*remarks, second_answer(identifier))
+            receive(Incoming(message, frame, remarks, identifier))
+            return
+        remarks = (*remarks, strange_id(identifier))
+        waiting = self._in_question()
+        if not waiting:
+            receive(Incoming(message, frame, remarks))
+        for place, each in enumerate(waiting):  # the frame is recorded once
+            self._answer(each, ServerReply(message, b"" if place else frame, remarks=remarks))
+
+    def fail(self, error: CallError) -> None:
+        """End everything that waits."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(error)
+
+    def _deliver_all(self, read: ReadFrame, frame: bytes, receive: Receive) -> None:
+        """Hand on each message of a frame that has several."""
+        messages, remarks = read.messages, read.remarks
+        parts = [codec.encode(each) for each in messages]
+        if not any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks):
+            with suppress(msgspec.DecodeError, RecursionError):
+                parts = [bytes(each) for each in _members(frame)]
+            if not self.has_batches:
+                remarks = (*remarks, batch_remark(len(messages)))
+        for place, (each, part) in enumerate(zip(messages, parts, strict=True)):
+            self._deliver(each, part, () if place else remarks, receive)
+
+    def _deliver(
+        self, message: JSONObject, frame: bytes, remarks: tuple[Remark, ...], receive: Receive
+    ) -> None:
+        if is_answer(message):
+            self.arrived(message, frame, remarks, receive)
+        elif "method" in message:
+            with suppress(CallError):
+                receive(Incoming(message, frame, remarks))
+        else:
+            told = "a message has neither a method nor a result nor an error"
+            fault = Remark(RemarkKind.UNREADABLE, told, is_fault=True)
+            identifier = message.get("id")
+            about = identifier if is_id(identifier) else None
+            self._refuse(fault, ReadFrame(None, remarks, fault, about, True), frame, receive)
+
+    def _refuse(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
+        """Fail the request that a message was meant to answer which cannot be used, or all it may mean."""
+        key = self._key(read.id)
+        if read.is_response and key is None and self._is_past(read.id):
+            read = ReadFrame()
+        waiting = [] if not read.is_response else self._in_question() if key is None else [key]
+        receive(Incoming(None, frame, (*read.remarks, fault), key))
+        for each in waiting:
+            future = self._waiting[each]
+            if not future.done():
+                future.set_exception(InvalidAnswer(fault.text, excerpt=excerpt(frame)))
+
+    def _answer(self, key: Id, reply: ServerReply) -> None:
+        self._waiting[key].set_result(reply)
+        self._answered[key] = None
+        if len(self._answered) > MOST_ANSWERED:
+            del self._answered[next(iter(self._answered))]
+
+    def _key(self, identifier: Any) -> Id | None:
+        """The id of the waiting request that an id means, also in another type; None if there is none."""
+        if (
+            is_id(identifier)
+            and (waiting := self._waiting.get(identifier)) is not None
+            and not waiting.done()
+        ):
+            return identifier
+        return next((key for key in self._in_question() if same_id(identifier, key)), None)
+
+    def _is_past(self, identifier: Id | None) -> bool:
+        """Whether an id is that of a request that waits no longer."""
+        return isinstance(identifier, int) and 0 < identifier <= self._latest
+
+    def _in_question(self) -> list[Id]:
+        """Ids of the requests that wait."""
+        return [key for key, waiting in self._waiting.items() if key != NEVER_SENT and not waiting.done()]

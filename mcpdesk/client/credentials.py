@@ -1,0 +1,31 @@
+"""Tokens and keys as headers of HTTP requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mcpdesk.errors import DeskUserError
+
+
+def credential_headers(
+    token: str | None, api_key: str | None, api_key_header: str, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The headers of every request: a bearer token, an API key and others.
+
+    Raises: DeskUserError for a token or key that no header can carry.
+    """
+    headers = dict(more or {})
+    if api_key:
+        headers[api_key_header] = _sendable(api_key, "key")
+    if token:
+        headers["Authorization"] = f"Bearer {_sendable(token, 'token')}"
+    return headers
+
+
+def _sendable(secret: str, what: str) -> str:
+    """Raises: DeskUserError for what no header can carry; it does not repeat it."""
+    if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
+        raise DeskUserError(
+            f"The {what} has characters no header can carry.", "Is it complete, and nothing else?"
+        )
+    return secret

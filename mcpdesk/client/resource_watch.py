@@ -1,0 +1,83 @@
+"""The resources that one connection follows, and how often each of them changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.transport import ServerResponse
+from mcpdesk.errors import CallError
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+
+class ResourceWatch:
+    """The watched resources of one connection. Used on its loop, but `updates` is for any thread."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.updates: Mapping[str, int] = {}
+        """URI -> how often the server said that it changed. Replaced as a whole."""
+        self._connection = connection
+        self._listen: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        connection.listeners.append(self._notified)
+
+    def add(self, uri: str) -> None:
+        """Follow a resource from now on."""
+        if uri not in self.updates:
+            self.updates = {**self.updates, uri: 0}
+            self._begin(self._ask("resources/subscribe", uri))
+
+    def remove(self, uri: str) -> None:
+        """Follow it no more."""
+        if uri in self.updates:
+            self._forget(uri)
+            self._begin(self._ask("resources/unsubscribe", uri))
+
+    def close(self) -> None:
+        """Follow nothing more."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _notified(self, method: str, params: JSONObject) -> None:
+        uri = params.get("uri")
+        if method == "notifications/resources/updated" and isinstance(uri, str) and uri in self.updates:
+            self.updates = {**self.updates, uri: self.updates[uri] + 1}
+
+    async def _ask(self, method: str, uri: str) -> None:
+        agreement = await self._connection.open()
+        if not agreement.revision.is_stateless:
+            self._connection.listen()
+            if not await self._succeeds(self._connection.request(method, {"uri": uri})):
+                self._forget(uri)
+            return
+        # The next one is opened before the last one ends, so that nothing is missed in between.
+        last, self._listen = self._listen, None
+        if self.updates:
+            self._listen = self._begin(self._follow(list(self.updates)))
+            await asyncio.sleep(0)
+        if last is not None:
+            last.cancel()
+
+    async def _follow(self, uris: list[str]) -> None:
+        """Listen until the server ends it, refuses or the connection breaks: then nothing is followed."""
+        wanted = {"notifications": {"resourceSubscriptions": uris}}
+        await self._succeeds(self._connection.request("subscriptions/listen", wanted))
+        if self._listen is asyncio.current_task():
+            self._listen, self.updates = None, {}
+
+    async def _succeeds(self, request: Coroutine[Any, Any, ServerResponse]) -> bool:
+        try:
+            return (await request).error is None
+        except CallError:
+            return False
+
+    def _forget(self, uri: str) -> None:
+        self.updates = {key: count for key, count in self.updates.items() if key != uri}
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

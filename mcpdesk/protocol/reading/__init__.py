@@ -1,0 +1,1 @@
+"""Reading messages of other people's servers: strictly first, leniently where that fails, with remarks."""

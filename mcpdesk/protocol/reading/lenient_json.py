@@ -1,0 +1,340 @@
+"""JSON that is almost JSON: values are read where their meaning is clear, each deviation with a remark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from math import isfinite
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.protocol.codec import sendable
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+
+MOST_VALUES = 1_000
+"""Values in a row that are read; a longer text is no frame of messages."""
+_NAME = 60
+"""Characters of a key that a remark quotes."""
+_TOKEN = re.compile(
+    r"""
+    (?P<string>"(?:[^"\\]|\\.)*")
+  | (?P<single>'(?:[^'\\]|\\.)*')
+  | (?P<comment>//[^\n]*|/\*.*?\*/)
+  | (?P<trailing>,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}]))
+  | (?P<word>[-+]?[A-Za-z_][A-Za-z_0-9]*|[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
+  | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NO_NUMBERS = frozenset({"NaN", "nan", "Infinity", "-Infinity", "+Infinity", "inf", "-inf", "-nan"})
+_CONSTANTS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
+_JSON_WORD = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_KEY_FOLLOWS = re.compile(r"\s*:")
+_OTHER_NUMBER = re.compile(r"-?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,3})?")
+_ESCAPE = re.compile(r'\\x([0-9a-fA-F]{2})|\\(.)|"', re.DOTALL)
+_MOST_NUMBERS = 3
+"""Numbers that JSON does not have with a remark of their own."""
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]|[\t\n\r]")
+
+
+class NotJson(ValueError):
+    """A text that is no JSON even when it is read leniently."""
+
+    def __init__(self, reason: str, at: int, kind: RemarkKind = RemarkKind.UNREADABLE) -> None:
+        super().__init__(reason)
+        self.at, self.kind = at, kind
+
+
+class Values(Struct):
+    """The values that follow each other in a text, and what is wrong with it."""
+
+    found: list[Any]
+    remarks: list[Remark]
+    end: int
+    """Position behind the last value."""
+
+
+class _Reader:
+    """Reads values with the decoder of the standard library, and remembers what that would let pass."""
+
+    def __init__(self) -> None:
+        self.repeated: list[tuple[str, bool]] = []
+        """Keys that were given twice, and whether both values are the same."""
+        self.not_finite = 0
+        self.decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
+            strict=False,
+            object_pairs_hook=self._object,
+            parse_constant=self._not_finite,
+            parse_float=self._float,
+            parse_int=self._int,
+        ).raw_decode
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            first: dict[str, Any] = {}
+            for key, value in pairs:
+                if key in first:
+                    self.repeated.append((key, first[key] == value))
+                first.setdefault(key, value)
+        return found
+
+    def _not_finite(self, word: str) -> None:
+        self.not_finite += 1
+
+    def _float(self, text: str) -> float | None:
+        value = float(text)
+        if isfinite(value):
+            return value
+        self.not_finite += 1
+        return None
+
+    def _int(self, text: str) -> int | float | None:
+        # The limit of Python on digits is a bound for us as well.
+        return int(text) if len(text) <= 4_000 else self._float(text)
+
+
+def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Values:
+    """Read the values from `start` on, up to what is none; `offset` gives the place of a position in bytes.
+
+    Raises: NotJson when the first of them is none.
+    """
+    reader, remarks = _Reader(), list[Remark]()
+    try:
+        found, end = _in_a_row(reader, text, start)
+    except (json.JSONDecodeError, RecursionError, ValueError) as first:
+        if isinstance(first, RecursionError):
+            raise NotJson("it is nested too deeply", offset(start)) from None
+        reader, repairs = _Reader(), _Repairs(offset)
+        repaired, back = _repaired(text, start, repairs)
+        try:
+            found, end = _in_a_row(reader, repaired, 0)
+        except (RecursionError, ValueError):
+            at = first.pos if isinstance(first, json.JSONDecodeError) else start
+            reason = first.msg if isinstance(first, json.JSONDecodeError) else str(first)
+            raise NotJson(f"{reason} at byte {offset(at)}", offset(at)) from None
+        end = start + back(end)
+        remarks += repairs.remarks
+    for key, is_same in reader.repeated:
+        remarks.append(_repeated(key, is_same, text, start, offset))
+    if reader.not_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
+        remarks += _numbers(text[start:end], start, offset)
+    if ("\\u" in text and _SURROGATE_ESCAPE.search(text)) or _SURROGATE.search(text):
+        halves = _Halves()
+        found = [halves.joined(value) for value in found]
+        if halves.count:
+            remarks.append(_surrogates(text, start, offset, halves.count))
+    if control := _control_in_string(text[start:end]):
+        at = offset(start + control.start())
+        told = f"a control character (0x{ord(control[0]):02X}) stands unescaped in a string at byte {at}"
+        remarks.append(Remark(RemarkKind.CONTROL, told, at))
+    return Values(found, remarks, end)
+
+
+def _in_a_row(reader: _Reader, text: str, start: int) -> tuple[list[Any], int]:
+    """The values that follow each other, and where the last one ends. Raises: ValueError, RecursionError."""
+    place = _after_blanks(text, start)
+    value, end = reader.decode(text, place)
+    found = [value]
+    while (
+        (place := _after_blanks(text, end)) < len(text) and text[place] in "{[" and len(found) < MOST_VALUES
+    ):
+        try:
+            value, end = reader.decode(text, place)
+        except ValueError:
+            break
+        found.append(value)
+    return found, end
+
+
+def _after_blanks(text: str, place: int) -> int:
+    while place < len(text) and text[place] in " \t\r\n":
+        place += 1
+    return place
+
+
+def _repeated(key: str, is_same: bool, text: str, start: int, offset: Callable[[int], int]) -> Remark:
+    """The remark on a key that is given twice. Raises: NotJson where it is not clear which one counts."""
+    places = re.finditer(f"{re.escape(json.dumps(key, ensure_ascii=False))}\\s*:", text[start:])
+    second = next(islice(places, 1, None), None)
+    at = offset(start + (second.start() if second else 0))
+    if is_same:
+        told = f"the key {_quoted(key)} is given twice in one object, with the same value, at byte {at}"
+        return Remark(RemarkKind.DUPLICATE_KEY, told, at)
+    told = (
+        f"the key {_quoted(key)} is given more than once in one object, with different values, at byte {at}"
+    )
+    raise NotJson(told, at, RemarkKind.DUPLICATE_KEY)
+
+
+def _quoted(key: str) -> str:
+    return json.dumps(sendable(key[:_NAME]), ensure_ascii=False)
+
+
+def tokens(text: str, start: int) -> Iterator[re.Match[str]]:
+    """The tokens of a text from `start` on: strings, words, comments, and any other character."""
+    return _TOKEN.finditer(text, start)
+
+
+class _Repairs:
+    """Remarks on what is not written as JSON does: the first of each sort, and the first numbers."""
+
+    def __init__(self, offset: Callable[[int], int]) -> None:
+        self._offset = offset
+        self._sorts = set[str]()
+        self.remarks = list[Remark]()
+
+    def note(self, sort: str, words: str, position: int) -> None:
+        """Note a deviation; `words` have `{at}` where the offset is to be."""
+        if sort not in self._sorts:
+            self._sorts.add(sort)
+            at = self._offset(position)
+            self.remarks.append(Remark(RemarkKind.SYNTAX, words.format(at=at), at))
+
+    def note_number(self, word: str, name: str, position: int) -> None:
+        """Note a number that JSON does not have."""
+        if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MOST_NUMBERS:
+            self.remarks.append(_number(word, name, self._offset(position)))
+
+
+def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[int], int]]:
+    """The text from `start` on as JSON; and the way from positions in it back to those in the text."""
+    pieces, marks = list[str](), list[tuple[int, int]]()
+    written, name, previous = 0, "", ""
+    for token in tokens(text, start):
+        kind, piece = token.lastgroup, token[0]
+        if kind == "single":
+            piece = _double_quoted(piece)
+            repairs.note(kind, "a string is in single quotes at byte {at}", token.start())
+        elif kind == "comment":
+            piece = " "
+            repairs.note(kind, "there is a comment at byte {at}", token.start())
+        elif kind == "trailing":
+            piece = " "
+            repairs.note(kind, "there is a comma before a closing bracket at byte {at}", token.start())
+        elif kind == "word" and not _JSON_WORD.fullmatch(piece):
+            piece = _other_word(text, token, name, repairs)
+        if piece == ":":
+            name = previous
+        elif kind in ("string", "single"):
+            previous = piece
+        elif piece in (",", "{", "["):
+            name = ""
+        pieces.append(piece)
+        written += len(piece)
+        marks.append((written, token.end() - start))
+
+    def back(position: int) -> int:
+        return next((at for end, at in marks if end >= position), len(text) - start)
+
+    return "".join(pieces), back
+
+
+def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -> str:
+    """A bare word, or a number in another notation, as JSON where it has a meaning."""
+    word, at = token[0], token.start()
+    if word in _NO_NUMBERS:
+        repairs.note_number(word, name, at)
+        return "null"
+    if word in _CONSTANTS:
+        written = _CONSTANTS[word]
+        repairs.note(word, f"{word} at byte {{at}} is not JSON; it was read as {written}", at)
+        return written
+    if _KEY_FOLLOWS.match(text, token.end()) and word.isidentifier():
+        repairs.note("key", f"the key {word[:_NAME]} at byte {{at}} is not in quotes", at)
+        return f'"{word}"'
+    number = word.replace("_", "").lstrip("+")
+    if _OTHER_NUMBER.fullmatch(number):
+        repairs.note("number", f"the number {word[:_NAME]} at byte {{at}} is not written as JSON does", at)
+        return str(int(number)) if number.lstrip("-").isdigit() else repr(float(number))
+    return word
+
+
+def _double_quoted(piece: str) -> str:
+    """A string in single quotes as JSON writes it."""
+
+    def escaped(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"\\u00{found[1]}"
+        if found[0] == '"':
+            return '\\"'
+        return "'" if found[2] == "'" else found[0]
+
+    return f'"{_ESCAPE.sub(escaped, piece[1:-1])}"'
+
+
+def _numbers(text: str, start: int, offset: Callable[[int], int]) -> list[Remark]:
+    """A remark for each of the first numbers that JSON does not have."""
+    found, name, previous = list[Remark](), "", ""
+    for token in tokens(text, 0):
+        kind, piece = token.lastgroup, token[0]
+        if kind == "word" and (piece in _NO_NUMBERS or _is_too_large(piece)):
+            found.append(_number(piece, name, offset(start + token.start())))
+            if len(found) == _MOST_NUMBERS:
+                break
+        if piece == ":":
+            name = previous
+        elif kind == "string":
+            previous = piece
+        elif piece in (",", "{", "["):
+            name = ""
+    return found
+
+
+def _is_too_large(word: str) -> bool:
+    return _JSON_WORD.fullmatch(word) is not None and word[-1].isdigit() and not isfinite(float(word))
+
+
+def _number(word: str, name: str, at: int) -> Remark:
+    whose = f"{sendable(name[: _NAME + 2])} is " if name else ""
+    why = "which JSON does not have" if word in _NO_NUMBERS else "which no number can hold"
+    return Remark(RemarkKind.NUMBER, f"{whose}{word[:_NAME]} at byte {at}, {why}; it was read as null", at)
+
+
+class _Halves:
+    """Replaces lone surrogates in the texts of a value by U+FFFD, and counts the texts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def joined(self, value: Any) -> Any:
+        """The value, its surrogates joined or replaced."""
+        if isinstance(value, str):
+            if not _SURROGATE.search(value):
+                return value
+            whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            self.count += "\N{REPLACEMENT CHARACTER}" in whole
+            return whole
+        if isinstance(value, dict):
+            return {self.joined(key): self.joined(item) for key, item in value.items()}
+        return [self.joined(item) for item in value] if isinstance(value, list) else value
+
+
+_LONE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+
+def _surrogates(text: str, start: int, offset: Callable[[int], int], count: int) -> Remark:
+    lone = _LONE.search(text, start) or _SURROGATE.search(text, start)
+    at = offset(lone.start()) if lone else None
+    which = f"{lone[0]} " if lone and lone[0].isascii() else ""
+    where = "" if at is None else f" at byte {at}"
+    told = f"a lone surrogate {which}is half of a character{where}; it was replaced by U+FFFD"
+    return Remark(RemarkKind.SURROGATE, told, at)
+
+
+def _control_in_string(text: str) -> re.Match[str] | None:
+    """The first control character that stands as it is in a string."""
+    if not _CONTROL.search(text):
+        return None
+    for token in tokens(text, 0):
+        if token.lastgroup == "string" and (found := _CONTROL.search(text, token.start(), token.end())):
+            return found
+    return None

@@ -1,0 +1,261 @@
+"""One frame of a server as messages: decoded strictly, and leniently where that fails."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.reading.lenient_json import NotJson, read_values, tokens
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.protocol.reading.text_encoding import decoded_text
+
+_QUOTED = 60
+"""Characters of a text around a message that a remark quotes."""
+_HEADER = re.compile(r"\s*(?:[A-Za-z-]{1,80}:[^\r\n{]{0,200}\r?\n){0,8}?content-length:[^{\[]{1,400}", re.I)
+_VALUE = re.compile(r"\{|\[\s*[\[\]{\"'/]")
+_MESSAGE = re.compile(r'\{\s*["\'](?:jsonrpc|id|result|error|method|params)["\']\s*:')
+_IS_DIGIT = bytes(48 if 48 <= byte <= 57 else 1 for byte in range(256))
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE_SURROGATE = re.compile(rb"%b(?!%b)|(?<!%b)%b" % (_HIGH, _LOW, _HIGH, _LOW))
+_NUMBER_ID = re.compile(r"-?\d{1,18}(?:\.0{1,9})?")
+_LONG_NUMBER = re.compile(rb"\d{19}")
+_SEVERAL_LINES = Remark(
+    RemarkKind.SEVERAL_LINES, "the message is spread over several lines; it must be one line"
+)
+
+
+class ReadFrame(Struct, frozen=True):
+    """What a frame says."""
+
+    value: Any = None
+    """The decoded message; a list where the frame holds several. None for what is no message."""
+    remarks: tuple[Remark, ...] = ()
+    fault: Remark | None = None
+    """Why a frame that was meant as a message cannot be used; None if it can, or is no message at all."""
+    id: Id | None = None
+    """Of a faulty message: the id that it seems to have."""
+    is_response: bool = False
+    """Of a faulty message: whether it seems to answer a request."""
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the frame was meant as a message, as far as that can be told."""
+        return self.value is not None or self.fault is not None
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages in the frame."""
+        if self.value is None:
+            return []
+        return self.value if isinstance(self.value, list) else [self.value]
+
+
+def read_frame(data: bytes, *, is_line: bool = False) -> ReadFrame:
+    """Read a frame. Never raises. `is_line`: it came over a pipe, where each message is a line of its own."""
+    try:
+        message = codec.decode(data)
+    except ProtocolError:
+        return _read_leniently(data, is_line)
+    if has_long_number(data):
+        message = _with_all_digits(data, message)
+    if type(message) is dict and message.get("jsonrpc") == "2.0" and not (is_line and b"\n" in data):
+        return ReadFrame(message)
+    return _checked(message, [_SEVERAL_LINES] if is_line and b"\n" in data else [])
+
+
+def is_answer(message: Any) -> bool:
+    """Whether a decoded message answers a request, well or badly made."""
+    return (
+        isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
+    )
+
+
+def same_id(given: Any, identifier: Id) -> bool:
+    """Whether an id of a response means that of a request, also in another type: `"1"`, `1.0`, `"1.0"`."""
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        return False
+    if type(given) is type(identifier):
+        return given == identifier
+    return _as_number(given) is not None and _as_number(given) == _as_number(identifier)
+
+
+def _as_number(value: str | int | float) -> int | float | None:
+    if not isinstance(value, str):
+        return value
+    return (float(value) if "." in value else int(value)) if _NUMBER_ID.fullmatch(value) else None
+
+
+def id_remark(given: Any, identifier: Id) -> Remark:
+    """The remark on the id of a response that is not of the type the request's has."""
+    theirs, ours = json.dumps(given)[:_QUOTED], json.dumps(identifier)[:_QUOTED]
+    told = f"the response has the id {theirs}, the request {ours}"
+    return Remark(RemarkKind.ID_TYPE, told)
+
+
+def second_answer(identifier: Any) -> Remark:
+    """The remark on a response to a request that has its answer."""
+    return Remark(RemarkKind.SECOND_ANSWER, f"request {identifier!r} was answered before")
+
+
+def strange_id(identifier: Any) -> Remark:
+    """The remark on a response with the id of no request, or none."""
+    if identifier is None:
+        return Remark(RemarkKind.NO_ID, "a response has no id")
+    return Remark(RemarkKind.UNKNOWN_ID, f"a response has the id {identifier!r}, which no request has")
+
+
+def batch_remark(count: int) -> Remark:
+    """The remark on an array of messages where the revision has none."""
+    told = (
+        f"{count} message{'s are' if count != 1 else ' is'} in an array (a batch), which only 2025-03-26 has"
+    )
+    return Remark(RemarkKind.BATCH, told, 0)
+
+
+def has_long_number(data: bytes) -> bool:
+    """Whether a number may have more than 18 digits, which the fast decoder cannot always hold."""
+    if b"00" not in data[::9].translate(_IS_DIGIT):
+        return False
+    return b"0000" in data[::4].translate(_IS_DIGIT) and _LONG_NUMBER.search(data) is not None
+
+
+def has_lone_surrogate(data: bytes) -> bool:
+    """Whether an escape in a frame is half of a character."""
+    return _LONE_SURROGATE.search(data) is not None
+
+
+def _with_all_digits(data: bytes, message: Any) -> Any:
+    """The same message, with integers of any size."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return message
+
+
+def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
+    decoded = decoded_text(data)
+    text, remarks, start = decoded.text, list(decoded.remarks), 0
+    if "\x00" in text:
+        at = decoded.offset(text.index("\x00"))
+        remarks.append(Remark(RemarkKind.NUL, f"there is a NUL byte at offset {at}; it was left out", at))
+        text = text.replace("\x00", "")
+    if header := _HEADER.match(text):
+        start = header.end()
+        told = "the message comes with a Content-Length header, as in LSP; it must be a line and nothing else"
+        remarks.append(Remark(RemarkKind.CONTENT_LENGTH, told, 0))
+    begin = _after_blanks(text, start)
+    if not _VALUE.match(text, begin):
+        if (found := _MESSAGE.search(text, start)) is None:
+            return ReadFrame()
+        begin = found.start()
+    before = text[start:begin].strip()
+    try:
+        values = read_values(text, decoded.offset, begin)
+    except NotJson as reason:
+        return _faulty(text, begin, reason, remarks) if not before else ReadFrame()
+    remarks += values.remarks
+    messages, after = values.found, text[values.end :].strip()
+    if before or after:
+        # A line of a log can quote a request: only what answers one is taken out of other text.
+        if not all(is_answer(each) and "id" in each for each in messages):
+            return ReadFrame()
+        quoted, side = (before, "before") if before else (after, "behind")
+        told = f"there is other text {side} the message in its line: {quoted[:_QUOTED]!r}"
+        remarks.append(Remark(RemarkKind.TEXT_AROUND, told))
+    if len(messages) > 1:
+        told = f"{len(messages)} messages follow each other in one line; each must be a line of its own"
+        remarks.append(Remark(RemarkKind.SEVERAL_MESSAGES, told))
+        return _checked(messages, remarks)
+    if is_line and "\n" in text[begin : values.end]:
+        remarks.append(_SEVERAL_LINES)
+    return _checked(messages[0], remarks)
+
+
+def _after_blanks(text: str, place: int) -> int:
+    return len(text) - len(text[place:].lstrip())
+
+
+def _checked(value: Any, remarks: list[Remark]) -> ReadFrame:
+    """The frame of a decoded value, its envelope made good where its meaning is clear."""
+    told: dict[str, Remark] = {}
+    if isinstance(value, list):
+        members = [_enveloped(each, told) for each in value]
+        if not members or None in members:
+            return ReadFrame()
+        return ReadFrame(members, (*remarks, *told.values()))
+    message = _enveloped(value, told)
+    return ReadFrame() if message is None else ReadFrame(message, (*remarks, *told.values()))
+
+
+def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
+    """A message with its `jsonrpc`; None for what is no message."""
+    if not isinstance(value, dict):
+        return None
+    version = value.get("jsonrpc")
+    if version == "2.0":
+        return value
+    method = value.get("method")
+    is_call = isinstance(method, str) and ("id" in value or method.startswith("notifications/"))
+    if not ("jsonrpc" in value or is_call or (is_answer(value) and "id" in value)):
+        return None
+    is_missing = "jsonrpc" not in value
+    words = (
+        'the member "jsonrpc" is missing' if is_missing else f'"jsonrpc" is {json.dumps(version)[:_QUOTED]}'
+    )
+    told["jsonrpc"] = Remark(RemarkKind.JSONRPC, f'{words}; it must be "2.0"')
+    return {**value, "jsonrpc": "2.0"}
+
+
+def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> ReadFrame:
+    """The frame of a message that cannot be read, with what can be told of it; or of a text that is none."""
+    members = _outer_members(text, begin)
+    is_meant = "jsonrpc" in members or (
+        "id" in members and not members.keys().isdisjoint(("result", "error"))
+    )
+    if not is_meant:
+        return ReadFrame()
+    told = "; ".join([f"a message cannot be read: {reason}", *(each.text for each in remarks)])
+    fault = Remark(reason.kind, told, reason.at, is_fault=True)
+    return ReadFrame(None, (), fault, members.get("id"), "method" not in members)
+
+
+def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
+    """The keys of the outermost object, as far as they can be told, and the value of `id` if it is clear."""
+    depth, key, found = 0, "", dict[str, Id | None]()
+    is_key = is_repeated = False
+    for token in tokens(text, begin):
+        piece = token[0]
+        if piece in ("{", "["):
+            depth += 1
+            is_key = piece == "{"
+        elif piece in ("}", "]"):
+            depth -= 1
+        elif depth != 1 or piece.isspace():
+            continue
+        elif piece == ",":
+            is_key = True
+        elif piece == ":":
+            is_key = False
+        elif is_key:
+            key = piece.strip("\"'")
+            is_repeated = key in found
+            found[key] = None
+        elif key == "id":
+            found["id"] = None if is_repeated else _id(piece)
+            key = ""
+    return found
+
+
+def _id(piece: str) -> Id | None:
+    try:
+        value = json.loads(piece)
+    except ValueError:
+        return None
+    return value if is_id(value) else None

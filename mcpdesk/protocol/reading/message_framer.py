@@ -1,0 +1,247 @@
+"""The output of a program as frames: lines, and messages that are not one line each.
+
+Messages over several lines, with a Content-Length header, or in UTF-16 come out whole, with the very bytes
+they have; any other line is a frame of its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcpdesk.errors import ProtocolError
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.framing import DEFAULT_LIMIT
+from mcpdesk.protocol.reading.text_encoding import utf16_encoding
+
+MOST_LINES = 100_000
+"""Lines of one message."""
+_TOLD_BY = 4
+"""Bytes that tell the encoding."""
+_BEGINS = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|["'{\[\]/]))""")
+_HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
+_SIGN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]"]', re.DOTALL)
+_NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
+
+
+class _Balance:
+    """Counts the brackets of a value that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._rest = b""
+        """Of a string that has not ended."""
+        self.has_begun = False
+
+    def end(self, piece: bytes) -> int:
+        """Position behind the bracket in a further piece that closes the value; -1 if none does."""
+        data, before = self._rest + piece, len(self._rest)
+        self._rest = b""
+        place = 0
+        while found := _SIGN.search(data, place):
+            place = found.end()
+            sign = found[0]
+            if sign == b'"':  # this string goes on in the next piece
+                self._rest = data[found.start() :]
+                return -1
+            if sign in (b"{", b"["):
+                self._depth, self.has_begun = self._depth + 1, True
+            elif sign in (b"}", b"]"):
+                self._depth -= 1
+                if self._depth <= 0 and self.has_begun:
+                    return place - before
+        return -1
+
+
+class MessageFramer:
+    """Takes the output of a program apart."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        """`limit` is how many bytes a frame may have."""
+        self.limit = limit
+        self.dropped = 0
+        """How many oversized frames were skipped so far."""
+        self._pieces: list[bytes] = []
+        """Of a line that has not ended."""
+        self._held = 0
+        self._is_skipping = False
+        self._lines: list[bytes] = []
+        """Of a message that goes on in the next line."""
+        self._lines_size = 0
+        self._balance = _Balance()
+        self._counted: bytearray | None = None
+        """A message with a header, as far as it has come."""
+        self._is_first = True
+        self._beginning = b""
+        """The first bytes, until they tell the encoding."""
+        self._encoding = ""
+        """The UTF-16 encoding of the output, if it has one."""
+
+    @property
+    def is_within_message(self) -> bool:
+        """Whether a message has begun that goes on in lines to come."""
+        return bool(self._lines) or self._counted is not None
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes and return the frames they complete.
+
+        An oversized frame yields an empty one in its place.
+        """
+        if self._is_first:
+            self._beginning += data
+            if len(self._beginning) < _TOLD_BY and b"\n" not in self._beginning:
+                return []
+            data, self._beginning, self._is_first = self._beginning, b"", False
+            self._encoding = utf16_encoding(data)
+        if self._encoding:
+            return self._wide(data)
+        frames: list[bytes] = []
+        while data:
+            if self._counted is not None:
+                data = self._count(data, frames)
+                continue
+            whole = data.split(b"\n")
+            if left := whole.pop():
+                pass
+            if not whole:
+                self._hold(left)
+                return frames
+            if self._pieces or self._is_skipping:
+                whole[0] = self._joined(whole[0])
+            rest = self._take(whole, left, frames)
+            if rest is None:
+                self._hold(left)
+                return frames
+            data = rest
+        return frames
+
+    def give_up(self) -> list[bytes]:
+        """Return the lines of a message that does not go on, each as a frame of its own."""
+        lines, self._lines, self._lines_size = self._lines, [], 0
+        if self._counted is not None:
+            lines, self._counted = [*lines, bytes(self._counted)], None
+        return [stripped for line in lines if (stripped := line.strip())]
+
+    def close(self) -> list[bytes]:
+        """Return what was left at the end of the stream."""
+        left = b"" if self._is_skipping else b"".join((*self._pieces, self._beginning))
+        self._beginning = b""
+        self._pieces, self._held, self._is_skipping = [], 0, False
+        frames: list[bytes] = []
+        if left.strip(b"\0\r\n\t "):
+            self._line(left, frames)
+        return frames + self.give_up()
+
+    def _hold(self, piece: bytes) -> None:
+        if not piece or self._is_skipping:
+            return
+        self._held += len(piece)
+        if self._held > self.limit:
+            self._pieces.clear()
+            self._is_skipping = True
+            return
+        self._pieces.append(piece)
+
+    def _joined(self, end: bytes) -> bytes:
+        """The line that ends so; one that is too long is replaced by a mark."""
+        line = _TOO_LONG if self._is_skipping else b"".join((*self._pieces, end))
+        self._pieces, self._held, self._is_skipping = [], 0, False
+        return line
+
+    def _take(self, lines: list[bytes], left: bytes, frames: list[bytes]) -> bytes | None:
+        """Take whole lines; returns the bytes behind a header that begins a counted message, else None."""
+        for place, line in enumerate(lines):
+            if line is _TOO_LONG or len(line) > self.limit:
+                self.dropped += 1
+                frames += [*self.give_up(), b""]
+                continue
+            stripped = line.strip()
+            if not self._lines and stripped.startswith(b"{") and stripped.endswith(b"}"):
+                frames.append(stripped)
+            elif not self._lines and _HEADER.match(line):
+                self._counted, self._balance = bytearray(), _Balance()
+                return b"\n".join((*lines[place:], left))
+            else:
+                self._line(line, frames)
+        return None
+
+    def _line(self, line: bytes, frames: list[bytes]) -> None:
+        """Take a line that may be a part of a message, or none."""
+        text = self._plain(line)
+        if not self._lines:
+            stripped = line.strip()
+            if not stripped.strip(b"\0"):
+                return
+            if not _BEGINS.match(text):
+                frames.append(stripped)
+                return
+            self._balance = _Balance()
+        elif _is_message(text):
+            frames += [*self.give_up(), line.strip()]
+            return
+        self._lines.append(line)
+        self._lines_size += len(line) + 1
+        if self._balance.end(text + b"\n") >= 0:
+            newline = _NEWLINES.get(self._encoding, b"\n")
+            whole = newline.join(self._lines)
+            self._lines, self._lines_size = [], 0
+            frames.append(whole if self._encoding else whole.strip())
+        elif self._lines_size > self.limit or len(self._lines) > MOST_LINES:
+            frames += self.give_up()
+
+    def _plain(self, line: bytes) -> bytes:
+        """A line as UTF-8."""
+        if not self._encoding:
+            return line.rstrip(b"\r")
+        return line[: len(line) & ~1].decode(self._encoding, "replace").lstrip("\ufeff").rstrip("\r").encode()
+
+    def _count(self, data: bytes, frames: list[bytes]) -> bytes:
+        """Take what belongs to a message with a header; returns what follows it.
+
+        The value says where it ends: lengths that count characters are common.
+        """
+        assert self._counted is not None
+        end = self._balance.end(data)
+        if end < 0:
+            self._counted += data
+            if len(self._counted) > self.limit:
+                self._counted = None
+                self.dropped += 1
+                frames.append(b"")
+            return b""
+        frames.append(bytes(self._counted + data[:end]).strip())
+        self._counted = None
+        return data[end:].removeprefix(b"\r\n").removeprefix(b"\n")
+
+    def _wide(self, data: bytes) -> list[bytes]:
+        """The frames that bytes in UTF-16 complete."""
+        data = b"".join((*self._pieces, data))
+        frames: list[bytes] = []
+        self._pieces, newline = [], _NEWLINES[self._encoding]
+        begin = place = 0
+        while (found := data.find(newline, place)) >= 0:
+            place = found + 1
+            if (found - begin) % 2:
+                continue
+            self._line(data[begin:found].removesuffix(newline.replace(b"\n", b"\r")), frames)
+            begin = place = found + 2
+        if len(data) - begin > self.limit:
+            self.dropped += 1
+            frames.append(b"")
+        elif begin < len(data):
+            self._pieces.append(data[begin:])
+        return frames
+
+
+_TOO_LONG = b"\n"
+"""Stands for a line that is too long; no line has a newline."""
+
+
+def _is_message(line: bytes) -> bool:
+    """Whether a line is a whole message, so that what was before it is no part of one."""
+    stripped = line.strip()
+    if not (stripped.startswith(b"{") and stripped.endswith(b"}") and b'"jsonrpc"' in stripped):
+        return False
+    try:
+        return isinstance(codec.decode(stripped), dict)
+    except ProtocolError:
+        return False
