@@ -302,15 +302,32 @@ class StopRequests:
         """Wait until the parent or the client is gone, or the block has ended."""
         poll = select.poll()
         poll.register(self._waker, select.POLLIN)
+        parent = None if self._parent is None else _process_fd(self._parent)
+        if parent is not None:
+            poll.register(parent, select.POLLIN)  # readable once the process has ended
         if self._client_fd is not None:
             poll.register(self._client_fd, 0)  # reports a hang-up only
         reason = ""
         while not reason:
-            events = poll.poll(None if self._parent is None else PARENT_POLL_MS)
+            if self._parent is None or (parent is not None and os.getppid() == self._parent):
+                events = poll.poll()
+            else:
+                events = poll.poll(PARENT_POLL_MS)
             if self._over.is_set():
-                return
+                break
             if any(fd == self._client_fd for fd, _ in events):
                 reason = CLIENT_LEFT
-            elif self._parent is not None and os.getppid() != self._parent:
+            elif any(fd == parent for fd, _ in events) or self._parent not in (None, os.getppid()):
                 reason = PARENT_DIED
-        self._ask(reason, signal.SIGHUP)
+        if parent is not None:
+            os.close(parent)
+        if reason:
+            self._ask(reason, signal.SIGHUP)
+
+
+def _process_fd(pid: int) -> int | None:
+    """A descriptor that becomes readable when a process ends; None where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

@@ -52,7 +52,7 @@ def run(
         # Entered here, as tools may still print when the core has ended.
         printer = last.enter_context(JournalPrinter(host))
         # The default loop: to import uvloop takes longer than it saves.
-        moved = core_thread.run(core.serve(client_state, printer))
+        moved = core_thread.run(core.serve(client_state, printer), host.turns.new_loop)
     return moved or 0
 
 

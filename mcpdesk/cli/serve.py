@@ -174,7 +174,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
         # Entered here, as tools may still print when the core has ended.
         printer = last.enter_context(JournalPrinter(host))
         pages = last.enter_context(browser_desk(host, theme))
-        core_thread.run(_serve(host, printer, pages), core_thread.loop_factory())
+        core_thread.run(_serve(host, printer, pages), core_thread.loop_factory(host))
     return 0
 
 

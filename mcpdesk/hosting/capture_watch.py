@@ -6,11 +6,12 @@ import asyncio
 
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.retention import Retention
 
 CHECK_S = 0.5
-"""How often to check whether the capture is written."""
+"""How often to check whether the capture is written, while there is something to write."""
 
 
 def recording_for(plan: HostPlan, journal: Journal) -> Recording:
@@ -30,6 +31,8 @@ def recording_for(plan: HostPlan, journal: Journal) -> Recording:
 
 async def watch_capture(recording: Recording, journal: Journal) -> None:
     """Report until cancelled."""
+    loop, worked = asyncio.get_running_loop(), asyncio.Event()
+    recording.on_work = lambda: call_soon_safely(loop, worked.set)
     failing, missing = "", 0
     while True:
         now = recording.failing
@@ -44,4 +47,7 @@ async def watch_capture(recording: Recording, journal: Journal) -> None:
             journal.notify(f"The capture is written again: {told}", severity)
             missing = lost
         failing = now
+        worked.clear()
+        if recording.is_resting and not failing:
+            await worked.wait()
         await asyncio.sleep(CHECK_S)

@@ -51,7 +51,7 @@ class CoreThread:
             self._ended.set()
 
     def _run(self) -> None:
-        run(self._serve(), loop_factory())
+        run(self._serve(), loop_factory(self.host))
 
     async def _serve(self) -> None:
         self._ended = asyncio.Event()
@@ -84,12 +84,15 @@ def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
         loop.close()
 
 
-def loop_factory() -> LoopFactory | None:
-    """The maker of uvloop's event loops where it is installed, else None for the platform's default."""
+def loop_factory(host: Host | None = None) -> LoopFactory | None:
+    """The maker of uvloop's event loops where it is installed, else of loops that `host` observes.
+
+    None, without a host: the platform's default. A loop of uvloop cannot be observed: front ends poll.
+    """
     try:
         import uvloop
     except ImportError:
-        return None
+        return host.turns.new_loop if host is not None else None
     factory: LoopFactory = uvloop.new_event_loop
     return factory
 

@@ -12,6 +12,8 @@ from types import CodeType, FrameType
 
 from msgspec import Struct
 
+from mcpdesk.hosting.changes import LoopTurns
+
 BEAT_S = 0.2
 STUCK_S = 0.5
 """Seconds without a beat after which the loop counts as stuck."""
@@ -27,7 +29,10 @@ class Stuck(Struct, frozen=True):
 
 
 class Heartbeat:
-    """Beats on the core's loop; any other thread may ask whether it still does.
+    """Detects a loop that is stuck. Any other thread may ask.
+
+    A loop that `turns` observes is checked only while it runs, and costs nothing at rest. Any other loop has
+    a timer that beats.
 
     `folders` returns the hosted folders. `tool_at` names the tool whose function begins on one of the given
     lines of a file there. `on_stuck` is called, on a thread of its own, each time the loop is stuck in the
@@ -38,12 +43,18 @@ class Heartbeat:
         self,
         folders: Callable[[], list[Path]],
         tool_at: Callable[[Path, str, range], str],
+        turns: LoopTurns | None = None,
         on_stuck: Callable[[Stuck], None] = lambda _: None,
     ) -> None:
         self._folders = folders
         self._tool_at = tool_at
+        self._turns = turns
+        self._is_observed = False
+        """True if `turns` observes the loop."""
         self._on_stuck = on_stuck
         self._over = threading.Event()
+        self._running = threading.Event()
+        """Set when the loop runs again, or at the end."""
         self._last = time.monotonic()
         self._thread_id = 0
         self._handle: asyncio.TimerHandle | None = None
@@ -52,24 +63,34 @@ class Heartbeat:
         """Begin to beat on the running loop."""
         self._thread_id = threading.get_ident()
         self._over.clear()
-        self._beat()
+        self._running.clear()
+        self._is_observed = self._turns is not None and self._turns.observes(asyncio.get_running_loop())
+        if not self._is_observed:
+            self._beat()
         threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
 
     def stop(self) -> None:
         """Stop beating; the loop no longer counts as stuck."""
         self._thread_id = 0
         self._over.set()
+        self._running.set()
         if self._handle is not None:
             self._handle.cancel()
 
     def stuck(self) -> Stuck | None:
         """Where the loop stands, if it has not turned for a while. Call from another thread."""
-        silent_s = time.monotonic() - self._last
+        silent_s = self._silent_s()
         if not self._thread_id or silent_s < STUCK_S:
             return None
         frame = sys._current_frames().get(self._thread_id)
         tool, where = ("", "") if frame is None else self._place(frame)
         return Stuck(silent_s, tool, where)
+
+    def _silent_s(self) -> float:
+        """Seconds since the loop last waited for events or beat."""
+        if not self._is_observed or self._turns is None:
+            return time.monotonic() - self._last
+        return 0.0 if self._turns.is_waiting else time.monotonic() - self._turns.woke
 
     def _beat(self) -> None:
         self._last = time.monotonic()
@@ -79,6 +100,13 @@ class Heartbeat:
         """Report each time the loop is stuck in code of a hosted folder, once."""
         was_stuck = False
         while not self._over.wait(BEAT_S):
+            if self._is_observed and self._turns is not None and self._turns.is_waiting:
+                was_stuck = False
+                self._running.clear()
+                self._turns.set_at_next(self._running)
+                if not self._over.is_set():
+                    self._running.wait()
+                continue
             stuck = self.stuck()
             is_authors = stuck is not None and bool(stuck.where)  # importing libraries takes its time, too
             if stuck is not None and is_authors and not was_stuck:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcpdesk.auth.operator import Operator
 from mcpdesk.client.roots import DeskRoots
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
-from mcpdesk.hosting.capture_watch import recording_for, watch_capture
+        self.turns = LoopTurns()
+        self.journal = Journal(self.turns.changes.note)
+        self.recorder = self.recording = recording_for(plan, self.journal)
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
@@ -70,7 +72,8 @@ class Host:
     def __init__(self, plan: HostPlan) -> None:
         self.plan = plan
         self.settings = settings = plan.settings
-        self.journal = Journal()
+        self.turns = LoopTurns()
+        self.journal = Journal(self.turns.changes.note)
         self.recorder = self.recording = recording_for(plan, self.journal)
         self.journal.keep_for_call = self._record_log
         if settings.log_format == "json":
@@ -109,7 +112,7 @@ class Host:
         """Those of them that clients reach through this core."""
         self.on_roots: list[Callable[[], None]] = []
         """Called when they changed, besides the servers that are not ours."""
-        self.heartbeat = Heartbeat(self._roots, self._tool_at, self._note_stuck)
+        self.heartbeat = Heartbeat(self._roots, self._tool_at, self.turns, self._note_stuck)
         self.on_stuck: Callable[[], None] = lambda: None
         """Called on a thread of its own once the journal says that the loop is stuck."""
         self.is_draining = False

@@ -80,7 +80,9 @@ def _after(kept: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
 class Journal:
     """The log lines and notices of one core. Any thread may write and read."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_entry: Callable[[], object] = lambda: None) -> None:
+        """`on_entry` is called after every line and every notice, on the thread that wrote it."""
+        self._on_entry = on_entry
         self._lines: deque[LogLine] = deque(maxlen=KEPT_LINES)
         self._notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
         self._line_numbers = count()
@@ -120,10 +122,12 @@ class Journal:
     def keep_line(self, line: LogLine) -> None:
         """Keep a line, under a number of our own."""
         self._lines.append(structs.replace(line, number=next(self._line_numbers)))
+        self._on_entry()
 
     def keep_notice(self, notice: Notice) -> None:
         """Keep a notice, under a number of our own, without a log line."""
         self._notices.append(structs.replace(notice, number=next(self._notice_numbers)))
+        self._on_entry()
 
     def notify(self, text: str, severity: Severity = Severity.INFO, screen: str = "logs") -> None:
         """Keep one notice, and its text as a log line."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 0.5
 """A terminal that has not answered by then draws half blocks; later pictures profit from a late answer."""
-_POLL_S = 0.1
-"""How often the reading thread sees whether the application is about to end, as Textual's own does."""
 _READ_BYTES = 4096
 _drivers: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
 
@@ -61,14 +59,17 @@ class DeskDriver(LinuxDriver):
         Raises: OSError when the terminal is gone.
         """
         self.fileno, typed = os.pipe()
-        reader = Thread(target=self._relay, args=(typed,), name="terminal-input", daemon=True)
+        ended, end = os.pipe()
+        reader = Thread(target=self._relay, args=(typed, ended), name="terminal-input", daemon=True)
         reader.start()
         try:
             super().run_input_thread()
         finally:
             os.close(self.fileno)
             self.fileno = self._terminal
+            os.close(end)
             reader.join()
+            os.close(ended)
             os.close(typed)
         if self._read_error is not None:
             raise self._read_error
@@ -98,12 +99,10 @@ class DeskDriver(LinuxDriver):
                 await is_complete.wait()
         return answers
 
-    def _relay(self, typed: int) -> None:
-        """Pass on what is typed until the application ends, or the terminal is gone."""
+    def _relay(self, typed: int, ended: int) -> None:
+        """Pass on what is typed until the other end of `ended` is closed, or the terminal is gone."""
         try:
-            while not self.exit_event.is_set():
-                if not select([self._terminal], [], [], _POLL_S)[0]:
-                    continue
+            while ended not in select([self._terminal, ended], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
                     return
                 os.write(typed, self.without_answers(data))

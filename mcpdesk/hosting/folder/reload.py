@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct, to_builtins
 
+from mcpdesk.hosting.folder.folder_bell import FolderBell
 from mcpdesk.hosting.folder.file_items import Item, name_of
 from mcpdesk.hosting.folder.loader import LoadedFolder
 from mcpdesk.hosting.server_access import with_required_tokens
@@ -140,7 +141,9 @@ DEBOUNCE_MS = 200
 """Changes this close together are reported as one."""
 POLL_MS = 300
 STEP_MS = 100
-"""How often the watcher's thread collects changes."""
+"""How often the watcher's thread collects changes, while there are any."""
+COLLECT_MS = 1_000
+"""How long it waits for changes that the system has announced."""
 RETRY_S = 1.0
 """How often to check whether a removed folder is back."""
 IGNORED_FOLDERS = frozenset(
@@ -178,12 +181,14 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
     await asyncio.to_thread(import_module, "watchfiles")  # slow, and somebody waits for a first answer
     from watchfiles import Change, awatch
 
+    bell = None if polling else await _bell(folder)
     stream = awatch(
         folder,
         watch_filter=lambda _, path: is_watched(Path(path), folder),
         debounce=DEBOUNCE_MS,
         step=STEP_MS,
-        rust_timeout=1_000,
+        rust_timeout=COLLECT_MS,
+        yield_on_timeout=bell is not None,
         force_polling=polling,
         poll_delay_ms=POLL_MS,
     )
@@ -195,8 +200,24 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
                 return
             if paths := frozenset(Path(path) for _, path in changes) - {folder}:
                 on_change(paths)
+            elif bell is not None:
+                await bell.rings()
+                try:
+                    await asyncio.to_thread(bell.cover)
+                except OSError:
+                    bell.close()
+                    bell = None
     finally:
         begun.cancel()
+        if bell is not None:
+            bell.close()
+
+
+async def _bell(folder: Path) -> FolderBell | None:
+    """What rings when something changes. None: the watcher, which knows no other way, polls."""
+    with suppress(OSError):
+        return await asyncio.to_thread(FolderBell, folder, IGNORED_FOLDERS)
+    return None
 
 
 def is_watched(path: Path, folder: Path) -> bool:

@@ -128,6 +128,12 @@ class Recording:
         self._new_remarks: deque[RecordedRemark] = deque(maxlen=MOST_REMARKS)
         self._new_logs: deque[CallLog] = deque(maxlen=_MOST_LOGS)
         self._wake = Event()
+        self._stirred = Event()
+        """Ends the writer's rest."""
+        self._is_resting = False
+        """True while the writer waits for something to write."""
+        self.on_work: Callable[[], object] = lambda: None
+        """Called on any thread when the writer has to write again after a rest."""
         self._missing = 0
         self._closing = self._is_late = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
@@ -197,6 +203,8 @@ class Recording:
             if len(connections) > MOST_CONNECTIONS:
                 longest = self._closed.popleft() if self._closed else next(iter(connections))
                 connections.pop(longest, None)
+        if self._is_resting:
+            self._end_rest()
 
     def frame(
         self,
@@ -223,6 +231,8 @@ class Recording:
             if note is not None:
                 self._segment.notes[number] = note
             store.count = number + 1
+        if self._is_resting:
+            self._end_rest()
         return number
 
     def together(
@@ -263,6 +273,8 @@ class Recording:
                 each = tuple(map(of, range(number - first, stop - first))) if phases else ()
                 self._append(FrameRun(number, when, connection, direction, data, stop - number, each))
                 store.count = number = stop
+        if self._is_resting:
+            self._end_rest()
         return first
 
     def mark(self, mark: HeldMark) -> None:
@@ -272,6 +284,7 @@ class Recording:
             self._mark_bytes += len(mark.was) + len(mark.now) + FRAME_COST
             if self._mark_bytes <= _MARK_BYTES:
                 self._store.marks.append(mark)
+        self._end_rest()
 
     def remark(self, remark: RecordedRemark) -> None:
         """Record a remark on what a server sent; memory keeps the first, the file all."""
@@ -285,6 +298,7 @@ class Recording:
         """Keep in the file what the code of a call said. From any thread."""
         if self._wanted is not None:
             self._new_logs.append(log)
+            self._end_rest()
 
     def start(self) -> None:
         """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
@@ -298,6 +312,7 @@ class Recording:
         """
         self._closing = True
         self._wake.set()
+        self._stirred.set()
         if self._thread.is_alive():
             self._thread.join(_END_S)
         if self._thread.is_alive():
@@ -337,11 +352,25 @@ class Recording:
         if not self._disk_error:
             self._wake.set()
 
+    def _end_rest(self) -> None:
+        """Let the writer begin a batch if it rests."""
+        if self._is_resting:
+            self._is_resting = False
+            self._stirred.set()
+            self.on_work()
+
+    @property
+    def is_resting(self) -> bool:
+        """True if all there is has been written."""
+        return self._is_resting
+
     # The writer's thread
 
     def _run(self) -> None:
         due = monotonic() + BATCH_S
         while not self._closing:
+            if self._rest():
+                due = monotonic() + BATCH_S
             self._wake.wait(max(0.0, due - monotonic()))
             self._wake.clear()
             self._write_all()
@@ -349,6 +378,24 @@ class Recording:
             due = monotonic() + BATCH_S
         if self._is_late:
             self._finish()
+
+    def _rest(self) -> bool:
+        """Wait until there is something to write, and return whether that took time.
+
+        A disk that refuses is asked again at each beat.
+        """
+        self._stirred.clear()
+        self._is_resting = True
+        is_done = self._encoder.frames >= self._store.count and self._on_disk >= self._encoder.frames
+        may_rest = is_done and not (self._has_news() or self._disk_error or self._store.ring.is_over)
+        if may_rest:
+            self._stirred.wait()
+        self._is_resting = False
+        return may_rest
+
+    def _has_news(self) -> bool:
+        """True if connections, marks or logs wait to be written."""
+        return bool(self._new_connections or self._new_marks or self._new_logs or self._closing)
 
     def _finish(self) -> None:
         """Write what is left and close the file."""

@@ -1,0 +1,101 @@
+"""Notifies front ends that a core may have changed, so that they need not poll it."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import threading
+import time
+from collections.abc import Callable
+
+Listener = Callable[[], object]
+
+
+class Changes:
+    """Calls its listeners, on any thread, whenever the core may have changed.
+
+    There may be many calls per change: a listener returns at once and coalesces them.
+    """
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        """True if every change is reported. Without it a front end polls as well."""
+        self._listeners: tuple[Listener, ...] = ()
+        self._lock = threading.Lock()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Add a listener, and return the function that removes it."""
+        with self._lock:
+            self._listeners += (listener,)
+
+        def remove() -> None:
+            with self._lock:
+                self._listeners = tuple(each for each in self._listeners if each is not listener)
+
+        return remove
+
+    def note(self) -> None:
+        """Call the listeners. May be called on any thread."""
+        for listener in self._listeners:
+            listener()
+
+
+class LoopTurns:
+    """Observes one event loop: whether it waits for events, and since when it has been running.
+
+    State that lives on a loop changes only while the loop runs, so the end of a turn is the moment at which
+    a front end has to look. An idle loop costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self.changes = Changes()
+        """Noted at the end of each turn, and by all that changes state on other threads."""
+        self.is_waiting = True
+        self.woke = time.monotonic()
+        """Monotonic time at which the current turn began."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._awaited: threading.Event | None = None
+
+    def new_loop(self) -> asyncio.AbstractEventLoop:
+        """Make the event loop that this object observes."""
+        self.changes.is_complete = True
+        self._loop = asyncio.SelectorEventLoop(_ObservedSelector(self))
+        return self._loop
+
+    def observes(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """True if `new_loop` made this loop."""
+        return loop is self._loop
+
+    def set_at_next(self, event: threading.Event) -> None:
+        """Set an event when the next turn begins; at once if the loop is running."""
+        self._awaited = event
+        if not self.is_waiting:
+            event.set()
+
+    def end(self) -> None:
+        """Called before the loop waits."""
+        self.is_waiting = True
+        self.changes.note()
+
+    def begin(self) -> None:
+        """Called when the loop has waited."""
+        self.woke = time.monotonic()
+        self.is_waiting = False
+        if (awaited := self._awaited) is not None:
+            self._awaited = None
+            awaited.set()
+
+
+class _ObservedSelector(selectors.DefaultSelector):
+    """Reports the begin and the end of each turn of its loop."""
+
+    def __init__(self, turns: LoopTurns) -> None:
+        super().__init__()
+        self._turns = turns
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._turns.end()
+        try:
+            return super().select(timeout)
+        finally:
+            self._turns.begin()

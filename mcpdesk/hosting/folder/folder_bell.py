@@ -1,0 +1,72 @@
+"""Waits without polling until something in a folder changes; Linux only (inotify)."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+_MODIFIED, _ATTRIBUTES, _WRITTEN, _MOVED, _CREATED, _DELETED = 0x2, 0x4, 0x8, 0xC0, 0x100, 0x200
+_SELF_DELETED, _SELF_MOVED, _FOLDERS_ONLY = 0x400, 0x800, 0x01000000
+_MASK = (
+    _MODIFIED | _ATTRIBUTES | _WRITTEN | _MOVED | _CREATED | _DELETED | _SELF_DELETED | _SELF_MOVED
+    | _FOLDERS_ONLY
+)  # fmt: skip
+_READ_BYTES = 1 << 16
+MOST_FOLDERS = 2_000
+"""Folders that are watched; a larger tree is polled."""
+
+
+class FolderBell:
+    """Rings when something in a folder or in one of its subfolders changes.
+
+    It does not name the change: it says when to ask a watcher that can only be polled.
+    """
+
+    def __init__(self, folder: Path, ignored: Collection[str] = ()) -> None:
+        """`ignored` are names of subfolders that are left out. Raises: OSError where it cannot watch."""
+        if sys.platform != "linux":
+            raise OSError("there is no inotify")
+        self._folder, self._ignored = folder, ignored
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+        try:
+            self.cover()
+        except OSError:
+            self.close()
+            raise
+
+    def cover(self) -> None:
+        """Watch every subfolder there is now. It takes time in a large tree. Raises: OSError."""
+        count = 0
+        for path, folders, _ in os.walk(self._folder):
+            folders[:] = [name for name in folders if name not in self._ignored]
+            count += 1
+            if count > MOST_FOLDERS:
+                raise OSError(f"more than {MOST_FOLDERS:,} folders")
+            if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
+                number = ctypes.get_errno()
+                if os.path.isdir(path):  # else it was removed at this moment
+                    raise OSError(number, os.strerror(number), path)
+
+    async def rings(self) -> None:
+        """Wait until something has changed since the last time."""
+        loop, rung = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._fd, rung.set)
+        try:
+            await rung.wait()
+        finally:
+            loop.remove_reader(self._fd)
+        with suppress(BlockingIOError):
+            while os.read(self._fd, _READ_BYTES):
+                pass
+
+    def close(self) -> None:
+        """Stop watching."""
+        os.close(self._fd)
