@@ -23,6 +23,7 @@ import msgspec
 from msgspec import structs
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.changes import Changes
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.attach_messages import (
@@ -119,7 +120,10 @@ class CopyRoom:
     """What copies of cores share."""
 
     def __init__(self) -> None:
-        self.journal = Journal()
+        self.changes = Changes()
+        """Notifies the screen."""
+        self.changes.is_complete = True
+        self.journal = Journal(self.changes.note)
         """The logs and the notices of all cores, and our own."""
         self.frames = TrafficCopy(self._fetch)
         self.traffic = Index(self.frames, EXCHANGES)
@@ -151,6 +155,7 @@ class CopyRoom:
     def _pair(self) -> None:
         self._pairing = None
         self.traffic.catch_up(PAIR_S)
+        self.changes.note()
         self.pair()
 
     def leave(self, copy: CoreCopy) -> None:
@@ -263,6 +268,15 @@ class CoreCopy(Link):
         silent_s = time.monotonic() - self._heard
         is_silent = silent_s >= SILENT_S and not self._view.gone
         return replace(self._view, silent_s=max(1, int(silent_s))) if is_silent else self._view
+
+    @property
+    def reports_changes(self) -> bool:
+        """True: whatever changes here came in a message."""
+        return self.room.changes.is_complete
+
+    def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call `listener` when the copy has changed."""
+        return self.room.changes.listen(listener)
 
     def catalogue(self, server: str) -> Catalogue:
         """What a server offers now."""
@@ -382,6 +396,7 @@ class CoreCopy(Link):
     def _fail_all(self, why: str) -> None:
         for id in [*self._asked, *self._calls]:
             self._fail(id, why)
+        self.room.changes.note()
 
     def note(self, text: str, severity: Severity) -> None:
         """Say something to the person at the screen."""
@@ -423,6 +438,18 @@ class CoreCopy(Link):
 
     def _take(self, news: FromCore) -> None:
         """Bring the copy up to date."""
+        if not self._is_pong(news):
+            self._take_news(news)
+            self.room.changes.note()
+
+    def _is_pong(self, news: FromCore) -> bool:
+        """Take the answer to a ping, which changes nothing; False for any other message."""
+        if not isinstance(news, Reply) or self._asked.get(news.id, ("", None))[0] != "ping":
+            return False
+        self._take_reply(news.id, news)
+        return True
+
+    def _take_news(self, news: FromCore) -> None:
         match news:
             case State(part, key, value):
                 self._take_part(part, key, _parts[part].decode(value))
@@ -495,6 +522,7 @@ class CoreCopy(Link):
         self.former = tuple(replace(each, left=each.left or now, running=0) for each in self._view.clients)
         self._view = replace(self._view, gone=said, clients=(), stuck=None, questions_version=version)
         self.shown.set()
+        self.room.changes.note()
         if is_news:
             self.note(f"{said}: what was seen of it stays{then}", Severity.ERROR)
 

@@ -9,7 +9,7 @@ cheap and never wait for the core, so a stuck core still has a screen. Intents t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar, Protocol
 
@@ -352,6 +352,18 @@ class Link(
     def view(self) -> CoreView:
         """Everything small, at this moment."""
 
+    @property
+    def reports_changes(self) -> bool:
+        """True if `on_change` reports every change. Otherwise a front end polls."""
+        return False
+
+    def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call `listener`, on any thread, when the core may have changed; returns what ends that.
+
+        It is called often, and must return at once.
+        """
+        return _do_nothing
+
     def busy(self) -> tuple[str, ...]:
         """What would be lost by quitting, one phrase each: `2 running calls`, `1 connected client`."""
         return ()
@@ -362,6 +374,10 @@ def promise() -> Future[Any]:
     done: Future[Any] = Future()
     done.set_running_or_notify_cancel()
     return done
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _not_done() -> Future[bool]:

@@ -270,6 +270,15 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             work=self.work_view(),
         )
 
+    @property
+    def reports_changes(self) -> bool:
+        """True unless the loop of the core cannot be observed."""
+        return self._host.turns.changes.is_complete
+
+    def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call `listener` when the core may have changed."""
+        return self._host.turns.changes.listen(listener)
+
     def request(self, server: str, method: str, params: dict[str, Any]) -> DeskCall:
         """Send one request as the peer `desk`; to a server that has just been removed it fails."""
         try:

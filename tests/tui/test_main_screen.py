@@ -23,9 +23,10 @@ from mcpdesk.link.values import Severity
 from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_text import QuestionBanner
-from mcpdesk.tui.screens import main_screen
+from mcpdesk.tui.screens import refreshing
 from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
-from mcpdesk.tui.screens.main_screen import RESTING_BEATS, MainScreen, ScreenRefresher
+from mcpdesk.tui.screens.main_screen import MainScreen
+from mcpdesk.tui.screens.refreshing import RESTING_BEATS, ScreenRefresher
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
@@ -330,7 +331,7 @@ async def test_screen_at_rest_looks_less_often_and_wakes_when_a_frame_comes() ->
 async def test_screen_at_rest_wakes_under_a_hand(act: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_frame(quiet_link()) as (app, pilot):
         fall_asleep(app.main.refresher)
-        monkeypatch.setattr(main_screen, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
+        monkeypatch.setattr(refreshing, "AWAKE_BEATS", 1_000_000)  # it does not fall asleep again
         await (pilot.press("f12") if act == "press" else pilot.click(offset=(1, 1)))
         assert not app.main.refresher.is_resting
 
@@ -368,7 +369,7 @@ class CountingRefresher(ScreenRefresher):
 def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
     """How often the screen looks while so much comes."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
-    main = SimpleNamespace(link=SimpleNamespace(traffic=traffic, is_elsewhere=False), is_calm=is_calm)
+    main = SimpleNamespace(link=SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False), is_calm=is_calm)
     refresher = CountingRefresher(cast(Any, main))
     for _ in range(beats):
         traffic.frame_count += frames_a_beat
@@ -404,6 +405,7 @@ def test_frame_imports_no_pane() -> None:
     assert {name for name in names if name.startswith("mcpdesk.tui.screens.")} == {
         "mcpdesk.tui.screens.frame_lines",
         "mcpdesk.tui.screens.main_screen",
+        "mcpdesk.tui.screens.refreshing",
     }
     assert not names & {
         "aiohttp",

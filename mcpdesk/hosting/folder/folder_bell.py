@@ -44,11 +44,9 @@ class FolderBell:
 
     def cover(self) -> None:
         """Watch every subfolder there is now. It takes time in a large tree. Raises: OSError."""
-        count = 0
-        for path, folders, _ in os.walk(self._folder):
+        for count, (path, folders, _) in enumerate(os.walk(self._folder)):
             folders[:] = [name for name in folders if name not in self._ignored]
-            count += 1
-            if count > MOST_FOLDERS:
+            if count >= MOST_FOLDERS:
                 raise OSError(f"more than {MOST_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
                 number = ctypes.get_errno()

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from msgspec import Struct, to_builtins
 
-from mcpdesk.hosting.folder.folder_bell import FolderBell
 from mcpdesk.hosting.folder.file_items import Item, name_of
+from mcpdesk.hosting.folder.folder_bell import FolderBell
 from mcpdesk.hosting.folder.loader import LoadedFolder
 from mcpdesk.hosting.server_access import with_required_tokens
 from mcpdesk.server.offer.registry import Registry, Unavailable

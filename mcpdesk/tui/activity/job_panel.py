@@ -175,6 +175,12 @@ class JobPanel(Section[JobView]):
             source = partial(self.link.output, self._job, self._read_to)
             self.read("output", READ_S, source, partial(self._add_output, self._job))
 
+    def tick_s(self) -> float | None:
+        """Sooner while the output of a running job is shown."""
+        job = self.listing.selected
+        is_growing = job is not None and job.has_output and not (job.state.is_final and self._is_whole)
+        return READ_S if is_growing and not self._is_whole else super().tick_s()
+
     def show_detail(self) -> None:
         """Show the selected job, and begin to read its output if another was selected before."""
         job = self.listing.selected

@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 from mcpdesk.inbox.question import Approval, Question, QuestionKind, QuestionState
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.following import follow_core
 from mcpdesk.tui.forms.question_page import AnswerDraft, QuestionPage
 from mcpdesk.tui.forms.question_text import absence, asker, open_link
 from mcpdesk.tui.render.amounts import since
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 LOOK_S = 0.1
-"""Seconds between two updates from the core."""
+"""Seconds between two updates from a core that does not report its changes."""
 SOON_S = 60
 """Seconds before the deadline from which the dialog shows the time left."""
 HANDS_OFF_S = 1.0
@@ -113,7 +114,7 @@ class QuestionScreen(Dialog[None]):
         self._show_keys()
         self._show_title()
         self._update()
-        self.set_interval(LOOK_S, self._update)
+        follow_core(self, self.link, self._update, poll_s=LOOK_S)
         if self._declining:
             self.action_decline()
 

@@ -207,6 +207,10 @@ class ActivityPane(Vertical):
         titles = [f"{section.title} {section.count}".rstrip() for section in self.sections.values()]
         self.query_one(TabStrip).show(titles)
 
+    def tick_s(self) -> float | None:
+        """As the section that is shown."""
+        return self.section.tick_s()
+
     def show_section(self, name: str) -> None:
         """Show a section."""
         self.query_one(TabStrip).pick(list(self.sections).index(name))

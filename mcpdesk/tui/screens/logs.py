@@ -319,6 +319,10 @@ class LogsPane(FilterPane):
         elif not self.listing.lines:
             self._describe()
 
+    def tick_s(self) -> float | None:
+        """Until the histogram has what came."""
+        return HISTOGRAM_S if self._is_stale else None
+
     def _draw_histogram(self, rest_s: float = 0.0) -> None:
         """Draw what is shown over time, but not again within `rest_s` seconds."""
         now, rows = time.monotonic(), self.listing

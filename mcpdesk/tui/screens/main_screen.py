@@ -1,8 +1,4 @@
-"""The main screen: header, tabs, the six panes, footer, and what keeps them up to date 20 times a second.
-
-`ScreenRefresher` is the only place of the screen that catches any exception: a pane that fails is logged and
-named in a toast, and the rest goes on.
-"""
+"""The main screen: header, tabs, the six panes, footer."""
 
 from __future__ import annotations
 
@@ -10,28 +6,26 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from textual import events, work
-from textual.app import ComposeResult, ScreenStackError
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.dom import NoScreen
 from textual.geometry import Region
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.timer import Timer
 from textual.widget import MountError, Widget
 from textual.widgets import ContentSwitcher, Static
 
-from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.inbox.question import Question
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
-from mcpdesk.tui.actions import SCREENS, bindings_for
+from mcpdesk.link.values import CoreView, ServerView
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import ScreenPlace
+from mcpdesk.tui.following import PERIOD_S
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
-from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.screens.frame_lines import (
     SPARK_SECONDS,
     STATES,
@@ -40,6 +34,7 @@ from mcpdesk.tui.screens.frame_lines import (
     DeskTabs,
     NewsRow,
 )
+from mcpdesk.tui.screens.refreshing import ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.terminal import HandsOff, is_typed
 
 Panes = Mapping[str, Callable[["Link"], Widget]]
@@ -70,28 +65,8 @@ CALM_S = 1.0
 """Nothing opens by itself sooner after a key press."""
 LEAD_S = 60.0
 """How long a notice decides which part of a screen is shown first."""
-PERIOD_S = 1 / 20
-AWAKE_BEATS = 40
-"""Beats after the last change or key before the screen rests."""
-REST_S = 1 / 5
-"""At rest: how often it sees whether a frame came, which costs next to nothing."""
-COVERED_S = 1 / 2
-"""Below a dialog: how often."""
-RESTING_BEATS = 3
-"""At rest: beats a refresh, for what changes without a frame, such as time and the work of servers."""
-BUSY_FRAMES, TYPING_FRAMES = 100, 25
-"""Frames in one beat from which on clients, or what a key does while somebody types, come first."""
-BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
-"""The share of a core that the screen then takes."""
 HANDS_OFF_S = 0.4
 """So long what is typed does nothing after a question has ended; longer while somebody types on."""
-BUSY_S = 1.0
-"""It is refreshed this often in any case."""
-ELSEWHERE_S = 0.35
-"""The same where clients are in another process; the screen then takes the larger share."""
-CATCH_UP_S, PAUSE_S = 0.008, 0.002
-"""When it is quiet, so long at a time frames are paired that a busy time left; keys come in between."""
-TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
 
 
@@ -130,199 +105,6 @@ class RestorablePane(Protocol):
         """Come back. The pane is mounted, and has looked at the core."""
 
 
-class WaitingQuestions:
-    """The questions that wait for an answer, and which of them were opened."""
-
-    def __init__(self, link: Link, opened: Collection[int] = ()) -> None:
-        self._link = link
-        self._version = -1
-        self.opened = set(opened)
-        """Ids of the questions that were opened: they do not open by themselves again."""
-        self.waiting: tuple[Question, ...] = ()
-        """Oldest first."""
-
-    @property
-    def next(self) -> Question | None:
-        """The question that the banner announces and that a key opens.
-
-        First one that a call of the desk's own asks, then one that was not opened yet, then the one that has
-        waited longest.
-        """
-        ranked = sorted(self.waiting, key=lambda one: 2 if one.id in self.opened else one.peer != DESK)
-        return ranked[0] if ranked else None
-
-    def after(self, number: int) -> Question | None:
-        """The question that waits after this one, after the last the first; None when no other waits."""
-        others = [one for one in self.waiting if one.id != number]
-        return next((one for one in others if one.id > number), others[0] if others else None)
-
-    def update(self, view: CoreView) -> None:
-        """Read the questions again where they have changed."""
-        if view.questions_version != self._version:
-            asked = self._link.questions()
-            self._version = view.questions_version
-            self.waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
-
-
-class ScreenRefresher:
-    """Refreshes one main screen."""
-
-    def __init__(self, main: MainScreen) -> None:
-        self._main = main
-        self._link = main.link
-        self._frames = -1
-        self._quiet_beats = 0
-        self._looked = (-math.inf, 0.0)
-        """When the screen was last refreshed, and what its thread had used by then, both in seconds."""
-        self._timer: Timer | None = None
-        self._is_catching_up = False
-        self._is_slow = False
-        """Whether the next beat is later than usual."""
-        self._notice = -1
-        self._jobs_version: int | None = None
-        self._failed: Collection[str] | None = None
-        """Ids of the jobs that had failed when they were last read; None before the first time."""
-        self._problems: dict[str, str] = {}
-        """What could not be shown the last time -> why."""
-
-    @property
-    def is_resting(self) -> bool:
-        """Whether nothing came and nobody did anything for a while."""
-        return self._quiet_beats > AWAKE_BEATS
-
-    def start(self) -> None:
-        """Begin to refresh regularly, and slowly while a dialog covers the screen.
-
-        Textual draws a covered screen as a whole, with all that is above it, after each of its timers.
-        """
-        self._is_slow = self.is_resting or not self._main.is_active
-        period_s = PERIOD_S if not self._is_slow else REST_S if self._main.is_active else COVERED_S
-        self._timer = self._main.set_timer(period_s, self._tick)
-
-    def _tick(self) -> None:
-        self.beat()
-        self.start()
-
-    def wake(self) -> None:
-        """Refresh often again, and soon: somebody does something."""
-        self._quiet_beats = 0
-        if self._is_slow and self._timer is not None and self._main.is_active:
-            self._timer.stop()
-            self.start()
-
-    def beat(self) -> None:
-        """Refresh, but less often at rest, and while very much comes and nobody types."""
-        traffic = self._link.traffic
-        came = traffic.frame_count - self._frames
-        self._frames += came
-        is_calm, is_behind = self._main.is_calm, traffic.paired < self._frames
-        share = BUSY_SHARE if is_calm and not self._link.is_elsewhere else TYPING_SHARE
-        is_busy = came >= (BUSY_FRAMES if is_calm else TYPING_FRAMES)
-        self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
-        if came < BUSY_FRAMES and is_behind and not self._is_catching_up:
-            self._catch_up()
-        resting_beats = max(0, self._quiet_beats - AWAKE_BEATS)
-        if resting_beats % RESTING_BEATS == 0 and not (is_busy and self._has_had(share)):
-            self._looked = (time.monotonic(), time.thread_time())
-            self.refresh()
-
-    def _catch_up(self) -> None:
-        is_behind = self._link.traffic.catch_up(CATCH_UP_S)
-        is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
-        # Textual draws a covered screen as a whole after each of its timers.
-        self._is_catching_up = is_behind and is_quiet and self._main.is_active
-        if self._is_catching_up:
-            self._main.set_timer(PAUSE_S, self._catch_up)
-
-    def _has_had(self, share: float) -> bool:
-        """Whether the last refresh and its drawing took so much that the next has to wait."""
-        at, used = self._looked
-        since = time.monotonic() - at
-        least_s = ELSEWHERE_S if self._link.is_elsewhere else BUSY_S
-        return since < least_s and time.thread_time() - used > share * since
-
-    def refresh(self) -> None:
-        """Read the core's state once and bring everything visible up to date."""
-        view = self._try("core", self._link.view)
-        if view is None:
-            return
-        questions = self._main.questions
-        self._try("questions", lambda: questions.update(view))
-        self._try("header", lambda: self._main.show_header(view, questions.waiting))
-        self._try("notices", self._show_notices)
-        self._try("jobs", lambda: self._report_failed_jobs(view))
-        self._try("question", self._offer_question)
-        self.refresh_pane(self._main.pane, view)
-
-    def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
-        """Bring one pane up to date."""
-        current = view or self._try("core", self._link.view)
-        show: Callable[[CoreView], None] | None = getattr(pane, "show_view", None)
-        if show is not None and current is not None:
-            self._try(f"{self._main.shown} pane", lambda: show(current))
-
-    def _offer_question(self) -> None:
-        main, question = self._main, self._main.questions.next
-        if question is None or question.id in main.questions.opened:
-            main.announce(None)
-        elif main.may_open(question):
-            main.ask(question, is_unasked=True)
-        else:
-            main.announce(question)
-
-    def _show_notices(self) -> None:
-        notices = self._link.notices(self._notice)
-        if not notices:
-            return
-        self._notice = notices[-1].number
-        for notice in notices[-TOASTS_AT_ONCE:]:
-            self._toast(notice)
-        if (hidden := len(notices) - TOASTS_AT_ONCE) > 0:
-            self._main.desk.tell(f"and {hidden} more", "information", _way_to("logs"))
-
-    def _report_failed_jobs(self, view: CoreView) -> None:
-        """Show the jobs that failed since the last time. Those that had failed before the first are known."""
-        if view.work.jobs_version == self._jobs_version:
-            return
-        self._jobs_version = view.work.jobs_version
-        failed = {job.id: job for job in self._link.jobs() if job.state is JobState.FAILED}
-        known, self._failed = self._failed, failed.keys()
-        new = [] if known is None else [job for job in failed.values() if job.id not in known]
-        for job in new[-TOASTS_AT_ONCE:]:
-            which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
-            because = job.message.removeprefix(f"{job.name} failed with ")
-            because = f" ({because})" if because else ""
-            text = f"{which} of {job.server} failed{because}: {job.name}"
-            self._toast(Notice(0, text, Severity.WARNING, "activity/jobs"))
-
-    def _toast(self, notice: Notice) -> None:
-        screen, _, part = notice.screen.partition("/")
-        if part and part == f"save/{self._main.server}":
-            hint = " · R compares"
-        else:
-            hint = _way_to(screen) if screen != self._main.shown else ""
-        if screen == "activity":
-            self._main.lead_to(part)
-        self._main.desk.tell(notice.text, notice.severity.value, hint)
-
-    def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
-        """Do one step; an exception is logged and shown, once until the step succeeds again."""
-        try:
-            view = step()
-        except (ScreenStackError, NoScreen):
-            return None  # the program is ending, and the screen, or a part of it, is taken down already
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            if self._problems.get(what) != problem:
-                self._problems[what] = problem
-                _log.exception("the %s could not be shown", what)
-                text = one_line(f"The {what} could not be shown: {problem}", 110)
-                self._main.notify(text, severity="error", markup=False)
-            return None
-        self._problems.pop(what, None)
-        return view
-
-
 class MainScreen(Screen[None]):
     """Holds `server`, the name of the server the panes are about. The first of `panes` is shown first."""
 
@@ -353,6 +135,7 @@ class MainScreen(Screen[None]):
         self._hands_off = HandsOff(HANDS_OFF_S)
         self._has_told_of_keys = False
         self._has_server = False
+        self._has_clock = False
         self._badge = ""
         """What the tab of the activity screen counts."""
         self._lead = ("", 0.0)
@@ -380,6 +163,10 @@ class MainScreen(Screen[None]):
                 return  # left before there was a pane
         self.refresher.refresh()
         self.refresher.start()
+
+    def on_unmount(self) -> None:
+        """The screen is left."""
+        self.refresher.stop()
 
     def on_screen_resume(self) -> None:
         """A dialog above it was closed: catch up at once."""
@@ -439,6 +226,11 @@ class MainScreen(Screen[None]):
         is_in_field = self.focused is not None and _takes_letters(self.focused)
         return self.app.screen is self and is_hands_off and (is_own or not is_in_field)
 
+    @property
+    def has_clock(self) -> bool:
+        """True if the header or the banner shows something that ages."""
+        return self._has_clock
+
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Bring header and tabs up to date, and choose another server where the present one is gone."""
         names = [server.name for server in view.servers]
@@ -448,6 +240,9 @@ class MainScreen(Screen[None]):
             self._has_server = True
             self.set_timer(PERIOD_S, self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
+        comers = any(client.transport != "memory" and client.left is None for client in view.clients)
+        ages = (waiting, view.stuck, view.silent_s, view.work.next_callback is not None, comers, any(rates))
+        self._has_clock = any(ages)
         self.header.show_view(view, self.server, rates, len(waiting), self.link.held())
         self._footer.announce(is_asked=bool(waiting))
         jobs = view.work.running_jobs
@@ -676,12 +471,6 @@ class MainScreen(Screen[None]):
         server = self.server_view
         is_ours = server is None or server.upstream is None
         self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {self.server} again.", markup=False)
-
-
-def _way_to(screen: str) -> str:
-    """The end of news that leads to a screen."""
-    action = SCREENS.get(screen)
-    return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""
 
 
 def _server_hint(server: ServerView) -> str:

@@ -138,6 +138,10 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         if self.screen.focused is None:
             self.entry.focus()
 
+    def tick_s(self) -> float | None:
+        """Soon while calls are left to count."""
+        return COUNT_S if self._more else super().tick_s()
+
     def version_of(self, view: CoreView) -> object:
         return self._statistics.version, self._more, self._costs.version, self.subject, self.order
 

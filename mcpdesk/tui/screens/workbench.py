@@ -25,6 +25,7 @@ from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, Ser
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.editor import edit
+from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.schema_fields import UNSET
 from mcpdesk.tui.pager import edit_text, page
 from mcpdesk.tui.render.amounts import counted
@@ -196,6 +197,10 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         if self._strip is not None and self._strip.is_mounted and self.has_class("-high"):
             self._strip.show_held(self._link.held().messages)
             self._strip.update_lines()
+
+    def tick_s(self) -> float | None:
+        """A second while a call runs."""
+        return TICK_S if self.draft is not None and self.draft.call is not None else None
 
     @property
     def draft(self) -> Draft | None:

@@ -23,6 +23,7 @@ from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.readable_message import unmasked
 from mcpdesk.recorder.record import Direction
+from mcpdesk.tui.following import follow_core
 from mcpdesk.tui.forms.argument_editor import JsonEditor
 from mcpdesk.tui.render.amounts import countdown, since
 from mcpdesk.tui.render.safe_text import one_line
@@ -159,7 +160,7 @@ class HoldDialog(Dialog[bool]):
         view = self._link.held()
         self.query_one(WayStrip).current = WAYS.index(view.ways)
         self._show()
-        self.set_interval(_LOOK_S, self._look)
+        follow_core(self, self._link, self._look, poll_s=_LOOK_S)
         (self.listing if view.messages or view.rule else self.query_one(LineField)).focus()
 
     def on_descendant_focus(self) -> None:

@@ -28,6 +28,7 @@ from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.editor import edit, source_place
+from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
@@ -165,6 +166,10 @@ class TrafficPane(FilterPane):
         if self.detail.display:
             self.detail.update_exchange()
         self._show_status()
+
+    def tick_s(self) -> float | None:
+        """A second: the file of the colour rules is read again, and pending exchanges age."""
+        return TICK_S
 
     def place(self) -> tuple[str, int | None]:
         """The filter, and the selected exchange unless the newest one is followed."""

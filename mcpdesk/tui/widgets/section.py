@@ -21,6 +21,7 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
+from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
@@ -260,6 +261,10 @@ class Section(FilterPane, Generic[Row]):
         if int(now) != int(self.now):
             self.now = now
             self.update_ages()
+
+    def tick_s(self) -> float | None:
+        """Seconds until something that is shown has aged; None while there is nothing."""
+        return TICK_S if self.rows else None
 
     def update_ages(self) -> None:
         """Draw what is computed from `now` again; called once a second."""

@@ -1,0 +1,66 @@
+"""Keeps a widget up to date with the core: it is refreshed when a change is reported, not by polling."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+
+from textual.widget import Widget
+
+from mcpdesk.link.link import Link
+
+PERIOD_S = 1 / 20
+"""Seconds between two refreshes while much changes."""
+TICK_S = 1.0
+"""Seconds between two refreshes while nothing but a clock changes."""
+
+
+def follow_core(
+    widget: Widget, link: Link, update: Callable[[], object], *, poll_s: float, tick_s: float = TICK_S
+) -> None:
+    """Call `update` when the core may have changed, and every `tick_s` seconds for its clocks.
+
+    It ends with the widget, which must be mounted. `poll_s` is the period where changes are not reported.
+    """
+    if not link.reports_changes:
+        widget.set_interval(poll_s, update)
+        return
+    _Follower(widget, link, update)
+    widget.set_interval(tick_s, update)
+
+
+class _Follower:
+    """Passes reported changes on to the thread of the screen, at most one every `PERIOD_S` seconds."""
+
+    def __init__(self, widget: Widget, link: Link, update: Callable[[], object]) -> None:
+        self._widget = widget
+        self._update = update
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self._updated = -math.inf
+        self._has_news = False
+        self._remove = link.on_change(self._changed)
+
+    def _changed(self) -> None:
+        """Called on any thread."""
+        if not self._has_news:
+            self._has_news = True
+            with suppress(RuntimeError):  # the loop is closed: the screen has ended
+                self._loop.call_soon_threadsafe(self._come, context=self._context)
+
+    def _come(self) -> None:
+        if not self._widget.is_attached:
+            self._remove()
+        elif (rest_s := self._updated + PERIOD_S - time.monotonic()) > 0:
+            self._widget.set_timer(rest_s, self._run)
+        else:
+            self._widget.call_later(self._run)
+
+    def _run(self) -> None:
+        self._has_news = False
+        self._updated = time.monotonic()
+        self._update()

@@ -1,0 +1,336 @@
+"""Keeps the main screen up to date: it reads the core when a change is reported, at most 20 times a second.
+
+`ScreenRefresher` is the only place of the screen that catches any exception: a pane that fails is logged and
+named in a toast, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from textual.app import ScreenStackError
+from textual.dom import NoScreen
+from textual.timer import Timer
+from textual.widget import Widget
+
+from mcpdesk.inbox.question import Question, QuestionState
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView, JobState, Notice, Severity
+from mcpdesk.tui.actions import SCREENS
+from mcpdesk.tui.following import PERIOD_S, TICK_S
+from mcpdesk.tui.forms.question_text import DESK
+from mcpdesk.tui.render.safe_text import one_line
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.screens.main_screen import MainScreen
+
+TRAILING_TICKS = 2
+"""Ticks after the last change, for panes that show some of it later."""
+AWAKE_BEATS = 40
+"""Where changes are not reported: beats after the last change or key before the screen rests."""
+REST_S = 1 / 5
+"""At rest: how often it sees whether a frame came, which costs next to nothing."""
+COVERED_S = 1 / 2
+"""Below a dialog: how often."""
+RESTING_BEATS = 3
+"""At rest: beats a refresh, for what changes without a frame, such as time and the work of servers."""
+BUSY_FRAMES, TYPING_FRAMES = 100, 25
+"""Frames in one beat from which on clients, or what a key does while somebody types, come first."""
+BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
+"""The share of a core that the screen then takes."""
+BUSY_S = 1.0
+"""It is refreshed this often in any case."""
+ELSEWHERE_S = 0.35
+"""The same where clients are in another process; the screen then takes the larger share."""
+CATCH_UP_S, PAUSE_S = 0.008, 0.002
+"""When it is quiet, so long at a time frames are paired that a busy time left; keys come in between."""
+TOASTS_AT_ONCE = 3
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class TickingPane(Protocol):
+    """A pane with clocks: ages, times that run, what is read regularly."""
+
+    def tick_s(self) -> float | None:
+        """Seconds after which it has to be refreshed although nothing was reported; None if it need not."""
+
+
+class WaitingQuestions:
+    """The questions that wait for an answer, and which of them were opened."""
+
+    def __init__(self, link: Link, opened: Collection[int] = ()) -> None:
+        self._link = link
+        self._version = -1
+        self.opened = set(opened)
+        """Ids of the questions that were opened: they do not open by themselves again."""
+        self.waiting: tuple[Question, ...] = ()
+        """Oldest first."""
+
+    @property
+    def next(self) -> Question | None:
+        """The question that the banner announces and that a key opens.
+
+        First one that a call of the desk's own asks, then one that was not opened yet, then the one that has
+        waited longest.
+        """
+        ranked = sorted(self.waiting, key=lambda one: 2 if one.id in self.opened else one.peer != DESK)
+        return ranked[0] if ranked else None
+
+    def after(self, number: int) -> Question | None:
+        """The question that waits after this one, after the last the first; None when no other waits."""
+        others = [one for one in self.waiting if one.id != number]
+        return next((one for one in others if one.id > number), others[0] if others else None)
+
+    def update(self, view: CoreView) -> None:
+        """Read the questions again where they have changed."""
+        if view.questions_version != self._version:
+            asked = self._link.questions()
+            self._version = view.questions_version
+            self.waiting = tuple(one for one in asked if one.state is QuestionState.WAITING)
+
+
+class ScreenRefresher:
+    """Refreshes one main screen."""
+
+    def __init__(self, main: MainScreen) -> None:
+        self._main = main
+        self._link = main.link
+        self._frames = -1
+        self._quiet_beats = 0
+        self._looked = (-math.inf, 0.0)
+        """When the screen was last refreshed, and what its thread had used by then, both in seconds."""
+        self._timer: Timer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._context = copy_context()
+        """Names the application to Textual on calls that come from another thread."""
+        self._stop_listening: Callable[[], None] = lambda: None
+        self._has_news = False
+        """True if a change was reported since the last beat."""
+        self._beaten = -math.inf
+        """Monotonic time of the last beat."""
+        self._trailing = 0
+        """Ticks that are left after the last change."""
+        self._is_late = False
+        """True if the last beat left its refresh out."""
+        self._is_catching_up = False
+        self._is_slow = False
+        """Whether the next beat is later than usual."""
+        self._notice = -1
+        self._jobs_version: int | None = None
+        self._failed: Collection[str] | None = None
+        """Ids of the jobs that had failed when they were last read; None before the first time."""
+        self._problems: dict[str, str] = {}
+        """What could not be shown the last time -> why."""
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing came and nobody did anything for a while."""
+        return self._quiet_beats > AWAKE_BEATS
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if nothing but a reported change leads to the next refresh."""
+        return self._loop is not None and self._timer is None
+
+    def start(self) -> None:
+        """Begin to refresh: when a change is reported, and while something that is shown has a clock."""
+        self._loop, self._context = asyncio.get_running_loop(), copy_context()
+        self._stop_listening = self._link.on_change(self._changed)
+        self._trailing = TRAILING_TICKS
+        self._plan()
+
+    def stop(self) -> None:
+        """Stop listening to the core."""
+        self._stop_listening()
+
+    def _changed(self) -> None:
+        """Called on any thread, and often: only the first call since a beat does something."""
+        if not self._has_news and self._loop is not None:
+            self._has_news = True
+            with suppress(RuntimeError):  # the loop is closed: the screen has ended
+                self._loop.call_soon_threadsafe(self._come, context=self._context)
+
+    def _come(self) -> None:
+        """Refresh now, or as soon as the last refresh is a period ago."""
+        if self._is_slow and self._main.is_attached:
+            period_s = PERIOD_S if self._main.is_active else COVERED_S
+            rest_s = self._beaten + period_s - time.monotonic()
+            if rest_s > 0:
+                self._beat_in(rest_s)
+            else:
+                self._tick()
+
+    def _plan(self) -> None:
+        """Set the timer of the next beat; without one the screen waits for a change.
+
+        A covered screen is refreshed slowly: Textual draws it as a whole, with all that is above it, after
+        each of its timers.
+        """
+        rest_s = self._rest_s()
+        if rest_s is None:
+            self._is_slow, self._timer = True, None
+        else:
+            self._beat_in(rest_s)
+
+    def _beat_in(self, rest_s: float) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._is_slow = rest_s > PERIOD_S
+        self._timer = self._main.set_timer(rest_s, self._tick)
+
+    def _rest_s(self) -> float | None:
+        """Seconds until the next beat; None until a change is reported."""
+        is_active = self._main.is_active
+        if not self._link.reports_changes:
+            return COVERED_S if not is_active else REST_S if self.is_resting else PERIOD_S
+        if self._has_news or self._is_late or not self._main.is_calm:
+            return PERIOD_S if is_active else COVERED_S
+        pane = self._main.pane
+        ticks = [TICK_S] if self._trailing or self._main.has_clock else []
+        if is_active and isinstance(pane, TickingPane) and (tick_s := pane.tick_s()) is not None:
+            ticks.append(tick_s)
+        return min(ticks, default=None)
+
+    def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        self.beat()
+        self._plan()
+
+    def wake(self) -> None:
+        """Refresh often again, and soon: somebody does something."""
+        self._quiet_beats = 0
+        if self._is_slow and self._loop is not None and self._main.is_active:
+            self._beat_in(PERIOD_S)
+
+    def beat(self) -> None:
+        """Refresh, but less often at rest, and while very much comes and nobody types."""
+        has_news, self._has_news = self._has_news, False
+        self._beaten = time.monotonic()
+        traffic = self._link.traffic
+        came = traffic.frame_count - self._frames
+        self._frames += came
+        is_calm, is_behind = self._main.is_calm, traffic.paired < self._frames
+        share = BUSY_SHARE if is_calm and not self._link.is_elsewhere else TYPING_SHARE
+        is_busy = came >= (BUSY_FRAMES if is_calm else TYPING_FRAMES)
+        self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
+        if came < BUSY_FRAMES and is_behind and not self._is_catching_up:
+            self._catch_up()
+        self._trailing = TRAILING_TICKS if came or has_news else max(0, self._trailing - 1)
+        resting_beats = 0 if self._link.reports_changes else max(0, self._quiet_beats - AWAKE_BEATS)
+        must_wait = is_busy and self._has_had(share)
+        self._is_late = is_behind or must_wait
+        if resting_beats % RESTING_BEATS == 0 and not must_wait:
+            self._looked = (time.monotonic(), time.thread_time())
+            self.refresh()
+
+    def _catch_up(self) -> None:
+        is_behind = self._link.traffic.catch_up(CATCH_UP_S)
+        is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
+        # Textual draws a covered screen as a whole after each of its timers.
+        self._is_catching_up = is_behind and is_quiet and self._main.is_active
+        if self._is_catching_up:
+            self._main.set_timer(PAUSE_S, self._catch_up)
+
+    def _has_had(self, share: float) -> bool:
+        """Whether the last refresh and its drawing took so much that the next has to wait."""
+        at, used = self._looked
+        since = time.monotonic() - at
+        least_s = ELSEWHERE_S if self._link.is_elsewhere else BUSY_S
+        return since < least_s and time.thread_time() - used > share * since
+
+    def refresh(self) -> None:
+        """Read the core's state once and bring everything visible up to date."""
+        view = self._try("core", self._link.view)
+        if view is None:
+            return
+        questions = self._main.questions
+        self._try("questions", lambda: questions.update(view))
+        self._try("header", lambda: self._main.show_header(view, questions.waiting))
+        self._try("notices", self._show_notices)
+        self._try("jobs", lambda: self._report_failed_jobs(view))
+        self._try("question", self._offer_question)
+        self.refresh_pane(self._main.pane, view)
+
+    def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
+        """Bring one pane up to date."""
+        current = view or self._try("core", self._link.view)
+        show: Callable[[CoreView], None] | None = getattr(pane, "show_view", None)
+        if show is not None and current is not None:
+            self._try(f"{self._main.shown} pane", lambda: show(current))
+
+    def _offer_question(self) -> None:
+        main, question = self._main, self._main.questions.next
+        if question is None or question.id in main.questions.opened:
+            main.announce(None)
+        elif main.may_open(question):
+            main.ask(question, is_unasked=True)
+        else:
+            main.announce(question)
+
+    def _show_notices(self) -> None:
+        notices = self._link.notices(self._notice)
+        if not notices:
+            return
+        self._notice = notices[-1].number
+        for notice in notices[-TOASTS_AT_ONCE:]:
+            self._toast(notice)
+        if (hidden := len(notices) - TOASTS_AT_ONCE) > 0:
+            self._main.desk.tell(f"and {hidden} more", "information", _way_to("logs"))
+
+    def _report_failed_jobs(self, view: CoreView) -> None:
+        """Show the jobs that failed since the last time. Those that had failed before the first are known."""
+        if view.work.jobs_version == self._jobs_version:
+            return
+        self._jobs_version = view.work.jobs_version
+        failed = {job.id: job for job in self._link.jobs() if job.state is JobState.FAILED}
+        known, self._failed = self._failed, failed.keys()
+        new = [] if known is None else [job for job in failed.values() if job.id not in known]
+        for job in new[-TOASTS_AT_ONCE:]:
+            which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
+            because = job.message.removeprefix(f"{job.name} failed with ")
+            because = f" ({because})" if because else ""
+            text = f"{which} of {job.server} failed{because}: {job.name}"
+            self._toast(Notice(0, text, Severity.WARNING, "activity/jobs"))
+
+    def _toast(self, notice: Notice) -> None:
+        screen, _, part = notice.screen.partition("/")
+        if part and part == f"save/{self._main.server}":
+            hint = " · R compares"
+        else:
+            hint = _way_to(screen) if screen != self._main.shown else ""
+        if screen == "activity":
+            self._main.lead_to(part)
+        self._main.desk.tell(notice.text, notice.severity.value, hint)
+
+    def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
+        """Do one step; an exception is logged and shown, once until the step succeeds again."""
+        try:
+            view = step()
+        except (ScreenStackError, NoScreen):
+            return None  # the program is ending, and the screen, or a part of it, is taken down already
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            if self._problems.get(what) != problem:
+                self._problems[what] = problem
+                _log.exception("the %s could not be shown", what)
+                text = one_line(f"The {what} could not be shown: {problem}", 110)
+                self._main.notify(text, severity="error", markup=False)
+            return None
+        self._problems.pop(what, None)
+        return view
+
+
+def _way_to(screen: str) -> str:
+    """The end of news that leads to a screen."""
+    action = SCREENS.get(screen)
+    return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""
