@@ -369,7 +369,8 @@ class CountingRefresher(ScreenRefresher):
 def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
     """How often the screen looks while so much comes."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
-    main = SimpleNamespace(link=SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False), is_calm=is_calm)
+    link = SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False)
+    main = SimpleNamespace(link=link, is_calm=is_calm)
     refresher = CountingRefresher(cast(Any, main))
     for _ in range(beats):
         traffic.frame_count += frames_a_beat

@@ -369,29 +369,26 @@ class Recording:
     def _run(self) -> None:
         due = monotonic() + BATCH_S
         while not self._closing:
-            if self._rest():
-                due = monotonic() + BATCH_S
             self._wake.wait(max(0.0, due - monotonic()))
             self._wake.clear()
             self._write_all()
             self._remove_old()
+            self._rest()
             due = monotonic() + BATCH_S
         if self._is_late:
             self._finish()
 
-    def _rest(self) -> bool:
-        """Wait until there is something to write, and return whether that took time.
+    def _rest(self) -> None:
+        """Wait until there is something to write or old captures are due to be removed.
 
         A disk that refuses is asked again at each beat.
         """
         self._stirred.clear()
         self._is_resting = True
         is_done = self._encoder.frames >= self._store.count and self._on_disk >= self._encoder.frames
-        may_rest = is_done and not (self._has_news() or self._disk_error or self._store.ring.is_over)
-        if may_rest:
-            self._stirred.wait()
+        if is_done and not (self._has_news() or self._disk_error or self._store.ring.is_over):
+            self._stirred.wait(_RETENTION_S if self._retention.is_on else None)
         self._is_resting = False
-        return may_rest
 
     def _has_news(self) -> bool:
         """True if connections, marks or logs wait to be written."""
