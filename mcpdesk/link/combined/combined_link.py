@@ -32,9 +32,10 @@ from mcpdesk.link.combined.combined_views import (
     merged_view,
     merged_work,
 )
+from mcpdesk.link.combined.joint_futures import all_of, union
 from mcpdesk.link.combined.replica_source import FoundReplica, ReplicaSource
 from mcpdesk.link.core_copy import WAIT_S, CopyRoom, CoreCopy, other_version
-from mcpdesk.link.link import Link, LinkCall, Over, promise
+from mcpdesk.link.link import Link, LinkCall, Over
 from mcpdesk.link.values import (
     CallbackView,
     CannedCall,
@@ -188,6 +189,15 @@ class CombinedLink(Link):
         )  # fmt: skip
         return self._kept[1]
 
+    @property
+    def reports_changes(self) -> bool:
+        """False: replicas come, go and fall silent without a message."""
+        return False
+
+    def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call `listener` when a copy has changed."""
+        return self.room.changes.listen(listener)
+
     def busy(self) -> tuple[str, ...]:
         """The calls of this screen: all else goes on without it."""
         return tuple(
@@ -290,13 +300,13 @@ class CombinedLink(Link):
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
         """The first file that a replica does not trust. Other contents are refused when they are added."""
-        return _all(
+        return all_of(
             [copy.untrusted(text) for copy in self._living()], lambda found: next(filter(None, found), None)
         )
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Put a server on every replica."""
-        return _all([copy.add_server(text, agreed) for copy in self._living()], _union)
+        return all_of([copy.add_server(text, agreed) for copy in self._living()], union)
 
     def remove_server(self, server: str) -> None:
         """Take a server off every replica."""
@@ -328,7 +338,7 @@ class CombinedLink(Link):
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Call as the subject of a token on every replica."""
-        return _all([copy.give_token(server, text, needs) for copy in self._living(server)], _union)
+        return all_of([copy.give_token(server, text, needs) for copy in self._living(server)], union)
 
     def drop_token(self, server: str) -> None:
         """Call without a token again."""
@@ -337,11 +347,11 @@ class CombinedLink(Link):
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
         """Ask every replica for log messages of this level and above."""
-        return _all([copy.set_log_level(server, level) for copy in self._living(server)], any)
+        return all_of([copy.set_log_level(server, level) for copy in self._living(server)], any)
 
     def choose_roots(self, texts: list[str]) -> Future[bool]:
         """Name these folders on every replica."""
-        return _all([copy.choose_roots(texts) for copy in self._living()], any)
+        return all_of([copy.choose_roots(texts) for copy in self._living()], any)
 
     def sign_in_link(self) -> Future[str]:
         """Return the address of the dashboard of one replica: each shows and answers for all."""
@@ -350,7 +360,7 @@ class CombinedLink(Link):
 
     def sign_out_browsers(self) -> Future[int]:
         """End the sign-ins of all browsers on every replica."""
-        return _all([copy.sign_out_browsers() for copy in self._living()], sum)
+        return all_of([copy.sign_out_browsers() for copy in self._living()], sum)
 
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource, on one replica at a time."""
@@ -521,7 +531,7 @@ class CombinedLink(Link):
 
     def _want(self, key: object, method: str, *arguments: Any) -> Future[bool]:
         """Ask all replicas for it, and remember it for those to come unless one refuses."""
-        done = _all([getattr(copy, method)(*arguments) for copy in self._living()], all)
+        done = all_of([getattr(copy, method)(*arguments) for copy in self._living()], all)
 
         def remember(done: Future[bool]) -> None:
             if done.exception() is None:
@@ -671,30 +681,3 @@ class CombinedLink(Link):
 
 def _has(copy: CoreCopy, server: str) -> bool:
     return any(each.name == server for each in copy.view().servers)
-
-
-def _union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for names in results for name in names))
-
-
-def _all(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
-    """One future for those of several replicas; it fails when one of them does."""
-    whole, left, lock = promise(), len(asked), threading.Lock()
-    if not asked:
-        whole.set_exception(ValueError("no replica lives that could do it"))
-
-    def count(_: Future[Result]) -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            if left:
-                return
-        errors = [error for each in asked if (error := each.exception()) is not None]
-        if errors:
-            whole.set_exception(errors[0])
-        else:
-            whole.set_result(merge([each.result() for each in asked]))
-
-    for each in asked:
-        each.add_done_callback(count)
-    return whole

@@ -1,0 +1,40 @@
+"""One future for the same request to several replicas."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from mcpdesk.link.link import promise
+
+Result = TypeVar("Result")
+
+
+def union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """All names, each once."""
+    return tuple(dict.fromkeys(name for names in results for name in names))
+
+
+def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
+    """One future for those of several replicas; it fails when one of them does."""
+    whole, left, lock = promise(), len(asked), threading.Lock()
+    if not asked:
+        whole.set_exception(ValueError("no replica lives that could do it"))
+
+    def count(_: Future[Result]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            if left:
+                return
+        errors = [error for each in asked if (error := each.exception()) is not None]
+        if errors:
+            whole.set_exception(errors[0])
+        else:
+            whole.set_result(merge([each.result() for each in asked]))
+
+    for each in asked:
+        each.add_done_callback(count)
+    return whole
