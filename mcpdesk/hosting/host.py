@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcpdesk.auth.operator import Operator
 from mcpdesk.client.roots import DeskRoots
 from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
-        self.turns = LoopTurns()
-        self.journal = Journal(self.turns.changes.note)
-        self.recorder = self.recording = recording_for(plan, self.journal)
+from mcpdesk.hosting.capture_watch import recording_for, watch_capture
+from mcpdesk.hosting.changes import LoopTurns
 from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
