@@ -42,6 +42,7 @@ from mcpdesk.protocol.jsonrpc import (
     invalid,
     readable_id,
 )
+from mcpdesk.protocol.reading.message import read_frame
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, admit, is_stateless
 from mcpdesk.upstream.channels import AUTHORIZATION, Channels
@@ -217,7 +218,7 @@ class ChannelPassThrough:
         waiting = Waiting(may_stream=False)
         async with channel.request(message, line, waiting, is_alone=False):
             [line_back] = [each async for each in waiting.messages()]
-        result = codec.decode(line_back).get("result")
+        result = _members(line_back).get("result")
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
         return capabilities if isinstance(capabilities, dict) else {}
 
@@ -316,7 +317,7 @@ class ChannelPassThrough:
         try:
             async with channel.request(message, line, waiting, is_alone=False):
                 [line_back] = [each async for each in waiting.messages()]
-                result = codec.decode(line_back).get("result")
+                result = _members(line_back).get("result")
         finally:
             if not isinstance(result, dict):
                 self._end(identifier)
@@ -500,9 +501,15 @@ class _Refusal(RemoteProtocolError):
         self.status = status
 
 
+def _members(line: bytes) -> JSONObject:
+    """The members of a server's message, which may be almost right only."""
+    value = read_frame(line).value
+    return value if isinstance(value, dict) else {}
+
+
 def answer_status(line: bytes) -> int:
     """The HTTP status of an answer to a request that stands alone."""
-    error = codec.decode(line).get("error")
+    error = _members(line).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         return 200
     return http_status(ProtocolError(error["code"], excerpt(str(error.get("message")))), True)

@@ -20,11 +20,14 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import ResumableStream
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, classify, is_id, readable_id
+from mcpdesk.protocol.reading.message import is_answer, read_frame, same_id, strange_id
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import Channels, Heard, ServerChannel
 
 MOST_HELD_BYTES = 256 << 20
 """What may wait for a client that reads too slowly."""
+MOST_ASKED = 1_000
+"""Ids of requests that are remembered, for each channel."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
 
@@ -177,6 +180,8 @@ class PassedChannel:
         self.has_ended = False
         """Whether nothing comes any more."""
         self._waiting: dict[Id, Waiting] = {}
+        self._asked: dict[Id, bool] = {}
+        """Ids of the latest requests, the oldest first, and whether they were answered."""
         self._tokens: dict[Id, Id] = {}
         """Ids of the requests that progress tokens belong to."""
         self._aliases: dict[Id, Alias] = {}
@@ -227,6 +232,10 @@ class PassedChannel:
         message, line = self._distinct(message, line)
         identifier = message["id"]
         self._waiting[identifier] = waiting
+        self._asked.pop(identifier, None)
+        self._asked[identifier] = False
+        if len(self._asked) > MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
         if (token := _token(message)) is not None:
             self._tokens[token] = identifier
         try:
@@ -266,11 +275,31 @@ class PassedChannel:
                 return
             kind = classify(message)
         except ProtocolError:
-            self._on_stray(line)
+            self._received_odd(line)
             return
         if kind is MessageKind.RESPONSE:
             self._answered(message, line)
             return
+        self._hand_on(message, line)
+
+    def _received_odd(self, line: bytes) -> None:
+        """Take a frame that is almost a message: its client gets the very bytes."""
+        read = read_frame(line, is_line=True)
+        if isinstance(read.value, list):
+            for each in read.value:
+                self._received(codec.encode(each))
+        elif read.fault is not None and read.is_response:
+            self._answered({"id": read.id}, line, read.fault.text)
+        elif is_answer(read.value):
+            self._answered(read.value, line)
+        elif read.value is None or not isinstance(read.value.get("method"), str):
+            self._on_stray(line)
+        else:
+            params = read.value.get("params")
+            self._hand_on({**read.value, "params": params if isinstance(params, dict) else {}}, line)
+
+    def _hand_on(self, message: JSONObject, line: bytes) -> None:
+        """Give a request or notification of the server to the client it is for."""
         about, message, line = self._subject(message, line)
         waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
         if waiting is not None and waiting.may_stream and not waiting.is_left:
@@ -278,13 +307,35 @@ class PassedChannel:
         elif about is None or self._is_heard:
             self.tell(line)
 
-    def _answered(self, message: JSONObject, line: bytes) -> None:
+    def _answered(self, message: JSONObject, line: bytes, fault: str = "") -> None:
+        """Give a response to the client that waits for it.
+
+        One that names no request goes to the only one that waits. If several do it may be meant for each of
+        them: they are answered with an error, since none would get its answer any more.
+        """
+        given = message.get("id")
         identifier = readable_id(message)
         if identifier is None or identifier not in self._waiting:
+            identifier = next((key for key in self._waiting if same_id(given, key)), None)
+        if identifier is None and is_id(given) and given in self._asked:
+            if self._asked[given]:
+                self._on_stray(line)  # a second answer
             return
+        if identifier is None and len(self._waiting) == 1:
+            identifier = next(iter(self._waiting))
+        if identifier is None:
+            told = fault or strange_id(given).text
+            for key in list(self._waiting):
+                shown = self._aliases.get(key, Alias(key)).identifier
+                self._forget(key).put(self._failed(shown, f"{self._name}: {told}"), True)
+            self._on_stray(line)
+            return
+        self._asked[identifier] = True
         alias = self._aliases.get(identifier)
         waiting = self._forget(identifier)
-        if alias is not None and alias.identifier != identifier:
+        if fault and alias is not None and alias.identifier != identifier:
+            line = self._failed(alias.identifier, f"{self._name}: {fault}")
+        elif alias is not None and alias.identifier != identifier:
             line = codec.encode({**message, "id": alias.identifier})
         waiting.put(line, True)
 

@@ -161,8 +161,8 @@ async def test_second_and_unknown_answers_reach_who_receives_with_their_bytes() 
     replies.deliver(b'{"jsonrpc":"2.0","id":3,"result":{ }}', came.append)
     replies.deliver(b'{"jsonrpc":"2.0","id":999,"result":{"n":1}}', came.append)
     assert [[remark.kind for remark in each.remarks] for each in came] == [
-        ["second-answer"],
-        ["second-answer"],
+        ["repeated-answer"],
+        ["repeated-answer"],
         ["unknown-id"],
     ]
     assert came[0].frame == b'{"jsonrpc":"2.0","id":3,"result":{"n":2.50e1}}'

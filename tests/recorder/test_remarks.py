@@ -88,7 +88,7 @@ def test_a_second_answer_and_one_to_no_request_are_lines_of_their_own() -> None:
     plain = b'{"jsonrpc":"2.0","id":1,"result":{}}'
     index = settled(recorded(plain, plain, plain.replace(b":1,", b":999,")).index)
     assert [each.status for each in index.exchanges] == [Status.OK, Status.LATE, Status.LATE]
-    assert (kinds(index, 1), kinds(index, 2)) == (["second-answer"], ["unknown-id"])
+    assert (kinds(index, 1), kinds(index, 2)) == (["repeated-answer"], ["unknown-id"])
 
 
 @pytest.mark.parametrize("is_fault", [False, True])

@@ -101,7 +101,7 @@ def id_remark(given: Any, identifier: Id) -> Remark:
 
 def second_answer(identifier: Any) -> Remark:
     """The remark on a response to a request that has its answer."""
-    return Remark(RemarkKind.SECOND_ANSWER, f"request {identifier!r} was answered before")
+    return Remark(RemarkKind.REPEATED_ANSWER, f"request {identifier!r} was answered before")
 
 
 def strange_id(identifier: Any) -> Remark:

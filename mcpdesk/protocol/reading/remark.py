@@ -24,7 +24,7 @@ class RemarkKind(StrEnum):
     ID_TYPE = "id-type"
     NO_ID = "no-id"
     UNKNOWN_ID = "unknown-id"
-    SECOND_ANSWER = "second-answer"
+    REPEATED_ANSWER = "repeated-answer"
     BATCH = "batch"
     SEVERAL_MESSAGES = "several-messages"
     SEVERAL_LINES = "several-lines"

@@ -21,12 +21,14 @@ from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
+from mcpdesk.protocol.reading.message import read_frame
 from mcpdesk.recorder.record import (
     END_BYTES,
     KEPT_BYTES,
     Direction,
     FollowedExchange,
     HttpNote,
+    RecordedRemark,
     beginning,
 )
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
@@ -446,12 +448,23 @@ class PassThroughRoutes:
     def _record(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
         message, client = _decoded(data), talk.client
         is_json = message is not None
+        if not is_json:
+            message = self._remark(client, data)
         if talk.followed is not None:
             talk.followed.came_back(message)
         if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
             client.note_answer(identifier, is_failure(message))
         shown = data if is_json else unreadable(data)
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, said)
+
+    def _remark(self, client: PassedClient, data: bytes) -> Any:
+        """Record what is wrong with a message that is not plain JSON; returns it as far as it can be read."""
+        read = read_frame(data)
+        given = read.value.get("id") if isinstance(read.value, dict) else read.id
+        for remark in (*read.remarks, *filter(None, (read.fault,))):
+            about = given if is_id(given) else None
+            self._site.recorder.remark(RecordedRemark(client.info.number, about, time.time(), remark))
+        return read.value
 
     def _note_session(self, head: RequestHead, client: PassedClient, answer: ForwardedAnswer) -> None:
         """Follow the beginning and the end of a session."""
