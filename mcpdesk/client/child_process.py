@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from msgspec import Struct, field
 
@@ -202,6 +202,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         """
         loop = asyncio.get_running_loop()
         try:
+            _refuse_nul(program)
             _, run = await loop.subprocess_exec(
                 lambda: cls(on_line, on_long_line, on_log, on_end),
                 *program.argv,
@@ -220,8 +221,8 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     async def write(self, line: bytes) -> None:
         """Write a line once the program has read most of what came before."""
-        stdin = self._transport.get_pipe_transport(STDIN)
-        if isinstance(stdin, asyncio.WriteTransport) and not stdin.is_closing():
+        stdin = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(STDIN))
+        if stdin is not None and not stdin.is_closing():
             stdin.write(line)
             await self._may_write.wait()
 
@@ -239,8 +240,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The program has started."""
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.SubprocessTransport, transport)  # uvloop's is none by descent
 
     def pause_writing(self) -> None:
         """The program reads too slowly."""
@@ -303,6 +303,13 @@ class ProgramRun(asyncio.SubprocessProtocol):
             if text := line.decode("utf-8", "replace").rstrip():
                 self._last_lines.append(text)
                 self._on_log(text)
+
+
+def _refuse_nul(program: ProgramCommand) -> None:
+    """Raise ValueError for texts that C ends too early: uvloop would start another program, or none."""
+    texts = (*program.argv, *program.environment, *program.environment.values(), str(program.folder or ""))
+    if any("\0" in text for text in texts):
+        raise ValueError("embedded null byte")
 
 
 def _cannot_start(program: ProgramCommand, error: Exception) -> str:

@@ -15,6 +15,7 @@ from mcpdesk.client import child_process
 from mcpdesk.client.child_process import ChildProcess, ProgramCommand, ProgramEnded
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.errors import CallError, InvalidAnswer
+from mcpdesk.hosting.core_thread import loop_factory
 from tests.support.patience import WITHIN_S
 from tests.support.processes import gone
 
@@ -145,6 +146,7 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
             "there is no folder /no/such/folder",
         ),
         (ProgramCommand(("a\0b",)), "cannot be started: embedded null byte"),
+        (ProgramCommand((sys.executable,), {"A": "b\0c"}), "cannot be started: embedded null byte"),
         (_python("import sys; sys.exit('no database at 1.2.3.4')"), "exit code 1: no database at 1.2.3.4"),
         (_python("raise SystemExit(0)"), "ended with exit code 0"),
         (_python("import os; os.kill(os.getpid(), 9)"), "ended by SIGKILL"),
@@ -156,6 +158,7 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
         "not executable",
         "no folder",
         "NUL",
+        "NUL in a variable",
         "says why",
         "quiet",
         "killed",
@@ -207,3 +210,20 @@ async def test_nothing_the_program_started_is_left_when_it_is_closed(monkeypatch
         family = [psutil.Process(heard.pids[0]), psutil.Process(int(heard.log[0]))]
         opening.cancel()
     assert gone(family)
+
+
+def test_a_program_is_opened_called_and_ended_on_uvloop() -> None:
+    """Its transports descend from no class of asyncio."""
+    pytest.importorskip("uvloop")
+    heard = Heard()
+
+    async def use() -> None:
+        async with _started(_scripted(), heard) as connection:
+            await connection.open()
+            assert await _tools(connection) == []
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert type(runner.get_loop()).__module__ == "uvloop"
+        runner.run(use())
+    assert len(heard.pids) == 1
+    assert len(heard.ended) == 1
