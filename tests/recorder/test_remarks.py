@@ -14,6 +14,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import ConnectionInfo, Direction, RecordedRemark
+from tests.support.patience import WITHIN_S
 
 IN, OUT = Direction.IN, Direction.OUT
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}'
@@ -105,3 +106,17 @@ def test_a_recorded_remark_is_on_its_exchange_and_in_the_capture(tmp_path: Path,
         assert readable_message.remarks(index, index.exchange(0)) == [remark]
         assert index.is_remarked(0) and index.exchange(0).status is expected
         assert len(index.remarks) == 2
+
+
+def test_a_remark_alone_wakes_the_writer(tmp_path: Path) -> None:
+    recording = recorded(b'{"jsonrpc":"2.0","id":1,"result":{}}', path=tmp_path / "c.jsonl")
+    assert recording.path is not None
+    end = time.monotonic() + WITHIN_S
+    while b'"result"' not in recording.path.read_bytes() or not recording._is_resting:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    recording.remark(RecordedRemark(1, 1, time.time(), Remark(RemarkKind.NUMBER, "it is NaN")))
+    while b"it is NaN" not in recording.path.read_bytes():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    recording.close()

@@ -293,6 +293,7 @@ class Recording:
                 self._store.remarks.append(remark)
             if self._wanted is not None:
                 self._new_remarks.append(remark)
+        self._end_rest()
 
     def log(self, log: CallLog) -> None:
         """Keep in the file what the code of a call said. From any thread."""
@@ -391,8 +392,9 @@ class Recording:
         self._is_resting = False
 
     def _has_news(self) -> bool:
-        """True if connections, marks or logs wait to be written."""
-        return bool(self._new_connections or self._new_marks or self._new_logs or self._closing)
+        """True if connections, marks, remarks or logs wait to be written."""
+        waiting = (self._new_connections, self._new_marks, self._new_remarks, self._new_logs)
+        return any(waiting) or self._closing
 
     def _finish(self) -> None:
         """Write what is left and close the file."""
