@@ -13,7 +13,8 @@ import click
 
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.reach import ask_input, reach_options
-from mcpdesk.client.config_files import ConfigFile, InputVariable, is_config_file
+from mcpdesk.client.config_files import ConfigFile, is_config_file
+from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.targets import (
     CommandTarget,
     FolderTarget,
@@ -171,8 +172,9 @@ def server_name(text: str, target: Target) -> str:
         return target.path.name
     if not isinstance(target, CommandTarget):
         return plain_name(urlsplit(target.url).hostname or "server")
-    file, _, name = text.partition(".json:")
-    if name:
+    file = text
+    before, _, name = text.rpartition(":")
+    if name and is_config_file(before):
         return plain_name(name)
     if not text.startswith("$ "):
         return plain_name(Path(file.rpartition(":")[0] if ":" in file else file).stem)

@@ -31,7 +31,8 @@ from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
 if TYPE_CHECKING:
-    from mcpdesk.client.config_files import ConfigFile, InputVariable
+    from mcpdesk.client.config_files import ConfigFile
+    from mcpdesk.client.configs.servers import InputVariable
     from mcpdesk.client.transport import ClientTransport
     from mcpdesk.client.trust import Agree, UntrustedFile
     from mcpdesk.protocol.jsonrpc import Id

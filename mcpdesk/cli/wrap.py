@@ -16,7 +16,8 @@ from mcpdesk.cli.core_process import require_unix
 from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.cli.reach import can_ask, print_untrusted
 from mcpdesk.client.config_edits import server_names, unwrapped, wrapped
-from mcpdesk.client.config_files import parsed, read_config, read_text, sha256_of
+from mcpdesk.client.config_files import language_of, parsed, read_config, read_text, sha256_of
+from mcpdesk.client.configs.formats import known_formats, sections
 from mcpdesk.client.trust import TrustStore, untrusted
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
@@ -193,8 +194,16 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
     found: list[tuple[Path, str]] = []
     for path in (place.resolve() for place in wanted if place.is_file()):
         text = read_text(path)
-        if not isinstance(parsed(path, text), dict):
+        content = parsed(path, text)
+        if not isinstance(content, dict):
             raise DeskUserError(f"{path}: it has to be a JSON object with servers.")
+        if (language := language_of(path, text)) != "JSON":
+            hint = "Put the words `mcpdesk stdio --` before the command of a server yourself."
+            raise DeskUserError(f"{path}: this format is not supported here: {language}, not JSON.", hint)
+        if not sections(content):
+            raise DeskUserError(
+                f"{path}: there are no servers in it.", f"Keys that are read: {known_formats()}."
+            )
         found.append((path, text))
     if not found:
         looked = " or ".join(map(str, wanted))

@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.config_files import SECTIONS, without_comments
+from mcpdesk.client.config_files import without_comments
+from mcpdesk.client.configs.formats import sections
 
 TAP = ("stdio", "--")
 """What comes between our command and the server's."""
@@ -59,6 +60,10 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
             continue
         if reason := _reason(server):
             left[name] = reason
+        elif isinstance(server["command"].value, list):
+            first = _elements(plain, server["command"].start)[0].start
+            edits.append(_Edit(first, first, "".join(f"{json.dumps(word)}, " for word in (*command, *TAP))))
+            changed.append(name)
         else:
             edits.append(_put_in(text, plain, server, command))
             edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
@@ -72,7 +77,13 @@ def unwrapped(text: str) -> ConfigEdit:
     edits: list[_Edit] = []
     changed: list[str] = []
     for name, server in _servers(plain):
-        if at := _place_of_command(server):
+        if not (at := _place_of_command(server)):
+            continue
+        if isinstance(server["command"].value, list):
+            elements = _elements(plain, server["command"].start)
+            edits.append(_Edit(elements[0].start, elements[at].start, ""))
+            changed.append(name)
+        else:
             elements = _elements(plain, server["args"].start)
             own = elements[at]
             edits.append(_take_out(text, server, elements, at))
@@ -93,6 +104,10 @@ def _reason(server: Mapping[str, _Value]) -> str:
     if "command" not in server:
         return "it is reached by a URL, and no program is started"
     command, args = server["command"].value, server["args"].value if "args" in server else None
+    if isinstance(command, list):  # OpenCode
+        if not command or not all(isinstance(word, str) for word in command):
+            return "its command is not a list of texts"
+        command, args = command[0], command[1:]
     if not isinstance(command, str) or not isinstance(args, list | None):
         return "its command and args are not a text and a list"
     if (_is_our_name(command) or (args or [])[:2] == ["-m", "mcpdesk"]) and "stdio" in (args or []):
@@ -101,7 +116,16 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 
 def _place_of_command(server: Mapping[str, _Value]) -> int:
-    """Where in the arguments the command behind the tap stands; 0: there is no tap."""
+    """Index of the command behind the tap in the arguments, or in a command that is a list; 0: no tap."""
+    if "command" in server and isinstance(server["command"].value, list):  # OpenCode
+        words = server["command"].value
+        for ours in OURS:
+            is_ours = (
+                bool(words) and isinstance(words[0], str) and (len(ours) > len(TAP) or _is_our_name(words[0]))
+            )
+            if is_ours and tuple(words[1 : len(ours) + 1]) == ours and len(words) > len(ours) + 1:
+                return len(ours) + 1
+        return 0
     if "command" not in server or "args" not in server or not isinstance(server["args"].value, list):
         return 0
     command, args = server["command"].value, server["args"].value
@@ -157,19 +181,18 @@ def _applied(text: str, edits: Sequence[_Edit]) -> str:
 
 def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
     """Every server with its members, wherever its client keeps them: Claude Code has some a project."""
-    root = _members(plain, _skip(plain, 0))
-    places = [root]
-    if "mcp" in root and isinstance(root["mcp"].value, dict):
-        places.append(_members(plain, root["mcp"].start))
-    if "projects" in root and isinstance(root["projects"].value, dict):
-        projects = _members(plain, root["projects"].start).values()
-        places += [_members(plain, each.start) for each in projects if isinstance(each.value, dict)]
-    for place in places:
-        for key in SECTIONS:
-            if key in place and isinstance(place[key].value, dict):
-                for name, server in _members(plain, place[key].start).items():
-                    if isinstance(server.value, dict):
-                        yield name, _members(plain, server.start)
+    for section in sections(json.loads(plain)):
+        start = _skip(plain, 0)
+        for key in section.keys:
+            start = _members(plain, start)[key].start
+        for name, server in _members(plain, start).items() if plain[start] == "{" else ():
+            if isinstance(server.value, dict):
+                members = _members(plain, server.start)
+                if "command" in members and isinstance(members["command"].value, dict):  # older Zed
+                    nested = _members(plain, members["command"].start)
+                    path = {"command": nested["path"]} if "path" in nested else {}
+                    members = path | {key: nested[key] for key in ("args",) if key in nested}
+                yield name, members
 
 
 def _members(plain: str, start: int) -> dict[str, _Value]:

@@ -1,6 +1,6 @@
-"""The configuration files of MCP clients: Claude Desktop and Code, Cursor, VS Code. Comments are allowed.
+"""The configuration files of MCP clients, in JSON with comments, TOML or YAML.
 
-Every one of them is JSON with an object of servers, by name, each a command or a URL.
+Each names servers, by name, as a command or a URL. `configs.formats` has the table of formats.
 """
 
 from __future__ import annotations
@@ -8,80 +8,38 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from mcpdesk.client.configs.entries import InvalidEntry, configured_server
+from mcpdesk.client.configs.formats import ConfigFormat, Repeats, known_formats, sections
+from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
+from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 
-KEYS = frozenset(
-    {
-        "command",
-        "args",
-        "env",
-        "cwd",
-        "type",
-        "transport",
-        "url",
-        "serverUrl",
-        "headers",
-        "envFile",
-        "account",
-    }
-)
-"""Keys of a server that mean something here."""
-IGNORED = frozenset(
-    {"disabled", "autoApprove", "alwaysAllow", "gallery", "version", "dev", "description", "timeout", "tools"}
-)
-"""Keys that tell their client how to treat the server; they mean nothing here."""
-KINDS = {
-    "stdio": "",
-    "http": "http",
-    "streamable-http": "http",
-    "streamableHttp": "http",
-    "sse": "sse",
-    "ws": "ws",
-    "websocket": "ws",
-}
-SECTIONS = ("mcpServers", "servers", "mcp_servers")
 LARGEST = 4 << 20
 """Bytes of a file that is read."""
-_VARIABLE = re.compile(r"\$\{(?P<name>[^{}]*)\}")
+LANGUAGES = {
+    ".json": "JSON",
+    ".jsonc": "JSON",
+    ".json5": "JSON",
+    ".toml": "TOML",
+    ".yaml": "YAML",
+    ".yml": "YAML",
+}
+"""Suffix -> language."""
+PROJECT_FILES = frozenset({".mcp.json", "mcp.json"})
+PROJECT_FOLDERS = frozenset(
+    {".vscode", ".cursor", ".codex", ".gemini", ".zed", ".opencode", ".windsurf", ".continue"}
+)
+"""Folders of a project for the files of one program."""
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-
-
-class InputVariable(Struct, frozen=True):
-    """A value that VS Code asks a person for: `${input:name}`."""
-
-    name: str
-    description: str = ""
-    is_secret: bool = False
-    default: str = ""
-    options: tuple[str, ...] = ()
-
-
-class ConfiguredServer(Struct, frozen=True):
-    """One server of a file: a command, or a URL."""
-
-    name: str
-    argv: tuple[str, ...] = ()
-    environment: Mapping[str, str] = {}
-    """What is added to the environment."""
-    folder: str = ""
-    url: str = ""
-    headers: Mapping[str, str] = {}
-    kind: str = ""
-    """`http`, `sse` or `ws` where the file says so; empty: it is found out."""
-    account: str = ""
-    """Whose login is used, where a person has several for one URL."""
-    problem: str = ""
-    """Why it cannot be used; empty when it can."""
-    remarks: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"ConfiguredServer({self.name!r})"  # environment and headers hold secrets
 
 
 class ConfigFile(Struct, frozen=True):
@@ -95,14 +53,20 @@ class ConfigFile(Struct, frozen=True):
 
     @property
     def is_of_project(self) -> bool:
-        """Whether it belongs to a project, in whose folder its servers run: not to a client as a whole."""
-        return self.path.name in (".mcp.json", "mcp.json")
+        """True if it belongs to a project, in whose folder its servers run; False for a file of a client."""
+        folder = self.path.resolve().parent
+        in_project = folder.name in PROJECT_FOLDERS and folder.parent != Path.home()
+        return self.path.name in PROJECT_FILES or in_project
 
     @property
     def workspace(self) -> Path:
         """The folder of the project it belongs to."""
         folder = self.path.resolve().parent
-        return folder.parent if folder.name in (".vscode", ".cursor") else folder
+        return folder.parent if folder.name in PROJECT_FOLDERS else folder
+
+    def workspace_of(self, server: ConfiguredServer) -> Path:
+        """The folder of the project that one server belongs to."""
+        return Path(server.project) if server.project else self.workspace
 
     def server(self, name: str) -> ConfiguredServer:
         """The server of that name. Raises: DeskUserError naming those there are."""
@@ -116,21 +80,54 @@ class ConfigFile(Struct, frozen=True):
 def is_config_file(text: str) -> bool:
     """Whether a text names a file that can only be such a configuration."""
     path = Path(text).expanduser()
-    return path.suffix in (".json", ".jsonc") and path.is_file()
+    return path.suffix in LANGUAGES and path.is_file()
 
 
 def read_config(path: Path) -> ConfigFile:
     """Read a file. Raises: DeskUserError naming file, line and what is wrong."""
     text = read_text(path)
     found = parsed(path, text)
-    section = _section(found)
-    if section is None and path.name == "mcp.json" and isinstance(found, dict) and "name" in found:
+    here = sections(found)
+    if not here and path.name == "mcp.json" and isinstance(found, dict) and "name" in found:
         raise DeskUserError(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
-    if section is None:
-        hint = 'Write {"mcpServers": {"name": {"command": ...}}}, or "servers" as VS Code does.'
+    if not here:
+        hint = (
+            f'Write {{"mcpServers": {{"name": {{"command": ...}}}}}}. Keys that are read: {known_formats()}.'
+        )
         raise DeskUserError(f"{path}: there are no servers in it.", hint)
-    servers = tuple(_server(name, each) for name, each in section.items())
-    return ConfigFile(path, servers, _inputs(found), sha256_of(text))
+    servers: list[ConfiguredServer] = []
+    for section in here:
+        repeated = set(section.repeated)
+        for name, entry in section.entries:
+            server = _read_entry(section.format, name, entry, section.project)
+            if name in repeated:
+                remark = "the name is in the file more than once; the last entry is used"
+                server = msgspec.structs.replace(server, remarks=(*server.remarks, remark))
+            servers.append(_named_once(server, {each.name for each in servers}))
+    return ConfigFile(path, tuple(servers), _inputs(found), sha256_of(text))
+
+
+def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> ConfiguredServer:
+    try:
+        given = kind.read(entry) if isinstance(entry, dict) else entry
+    except InvalidEntry as error:
+        return ConfiguredServer(name, project=project, problem=str(error))
+    except RecursionError:
+        return ConfiguredServer(name, project=project, problem="it is nested too deeply")
+    return configured_server(name, given, project)
+
+
+def _named_once(server: ConfiguredServer, taken: set[str]) -> ConfiguredServer:
+    """The server, under another name if an earlier one has it: with its project, else with a number."""
+    if server.name not in taken:
+        return server
+    base = f"{server.name}@{Path(server.project).name}" if server.project else server.name
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    remark = f"an earlier entry is named {server.name[:80]!r} as well"
+    return msgspec.structs.replace(server, name=name, remarks=(*server.remarks, remark))
 
 
 def sha256_of(text: str) -> str:
@@ -152,16 +149,55 @@ def read_text(path: Path) -> str:
         raise DeskUserError(f"{path}: this is no text in UTF-8.") from None
 
 
+def language_of(path: Path, text: str) -> str:
+    """`JSON`, `TOML` or `YAML`. Raises: DeskUserError for a file that is none of them."""
+    if language := LANGUAGES.get(path.suffix.lower()):
+        return language
+    if path.name.startswith(".") or text.lstrip("\ufeff \t\r\n")[:1] in ("{", "/"):
+        return "JSON"
+    hint = f"Configurations are read as {', '.join(LANGUAGES)}. A program is started by `-- COMMAND ARGS`."
+    raise DeskUserError(f"{path}: this format is not supported.", hint)
+
+
 def parsed(path: Path, text: str) -> Any:
-    """What the text of a file says. Raises: DeskUserError naming the line and what is wrong."""
+    """The content of a file. Raises: DeskUserError naming the line and what is wrong."""
+    language = language_of(path, text)
+    hint = f"It has to be {language}."
     try:
-        return json.loads(without_comments(text))
+        match language:
+            case "TOML":
+                return tomllib.loads(text.removeprefix("\ufeff"))
+            case "YAML":
+                return _from_yaml(text)
+            case _:
+                return json.loads(without_comments(text), object_pairs_hook=_object)
     except RecursionError:
         raise DeskUserError(f"{path}: it is nested too deeply.") from None
     except json.JSONDecodeError as error:
-        raise DeskUserError(
-            f"{path}:{error.lineno}:{error.colno}: {error.msg}.", "It has to be JSON."
-        ) from None
+        raise DeskUserError(f"{path}:{error.lineno}:{error.colno}: {error.msg}.", hint) from None
+    except YamlFault as error:
+        raise DeskUserError(f"{path}:{error.line or 1}: {error}.", hint) from None
+    except ValueError as error:  # TOML, and numbers that are too long
+        place = re.search(r" \(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
+        reason = str(error)[: place.start()] if place else str(error)
+        at = f":{place[1]}:{place[2]}" if place and place[1] else ""
+        end = ", at the end" if place and place[3] else ""
+        raise DeskUserError(f"{path}{at}: {reason}{end}.", hint) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = Repeats(pairs)
+    if len(found) < len(pairs):
+        found.repeated = tuple(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
+    return found
+
+
+def _from_yaml(text: str) -> Any:
+    from mcpdesk.protocol.catalogue.yaml_core import core_loader
+
+    return load_yaml(text.removeprefix("\ufeff"), core_loader(), LARGEST)
 
 
 def without_comments(text: str) -> str:
@@ -178,136 +214,26 @@ def without_comments(text: str) -> str:
     return _COMMENT.sub(blanked, _COMMENT.sub(blanked, re.sub("^\ufeff", " ", text)))
 
 
-def expanded(
-    server: ConfiguredServer,
-    environ: Mapping[str, str],
-    inputs: Mapping[str, InputVariable],
-    ask: Callable[[InputVariable], str],
-    folder: Path,
-) -> ConfiguredServer:
-    """The server with `${...}` replaced; `ask` gives the value of an input, `folder` is the workspace.
-
-    A value is put in as it is: what looks like a variable in it is none.
-    Raises: DeskUserError naming a variable that is not set, or not known.
-    """
-
-    def value(found: re.Match[str]) -> str:
-        name, has_default, default = found["name"].partition(":-")
-        match name.partition(":"):
-            case ("input", ":", key):
-                if key not in inputs:
-                    raise _unknown(server, found[0], f"inputs has {', '.join(inputs) or 'nothing'}")
-                return ask(inputs[key])
-            case ("env", ":", variable) | (variable, "", ""):
-                named = {"workspaceFolder": str(folder), "userHome": str(Path.home()), "pathSeparator": "/"}
-                known = environ.get(variable, named.get(variable))
-                if known is None and not has_default:
-                    raise _unknown(server, found[0], "the environment variable is not set")
-                return default if known is None else known
-        raise _unknown(server, found[0], "known are ${NAME}, ${NAME:-default}, ${env:NAME} and ${input:name}")
-
-    def replaced(text: str) -> str:
-        return _VARIABLE.sub(value, text)
-
-    return ConfiguredServer(
-        server.name,
-        tuple(map(replaced, server.argv)),
-        {name: replaced(text) for name, text in server.environment.items()},
-        replaced(server.folder),
-        replaced(server.url),
-        {name: replaced(text) for name, text in server.headers.items()},
-        server.kind,
-        replaced(server.account),
-        server.problem,
-        server.remarks,
-    )
-
-
-def variables(server: ConfiguredServer) -> tuple[str, ...]:
-    """Names of the variables that `expanded` would replace, sorted; those of inputs as `input:NAME`."""
-    texts = [*server.argv, server.folder, server.url, server.account]
-    texts += [*server.environment.values(), *server.headers.values()]
-    named = (found["name"].partition(":-")[0] for text in texts for found in _VARIABLE.finditer(text))
-    return tuple(sorted({name.removeprefix("env:") for name in named}))
-
-
-def _unknown(server: ConfiguredServer, variable: str, reason: str) -> DeskUserError:
-    return DeskUserError(f"{server.name}: {variable[:80]} has no value: {reason}.")
-
-
-def _section(found: Any) -> dict[str, Any] | None:
-    """The servers of a file, wherever its client keeps them."""
-    if not isinstance(found, dict):
-        return None
-    nested = found.get("mcp")
-    for place in (found, nested if isinstance(nested, dict) else {}):
-        for key in SECTIONS:
-            if isinstance(place.get(key), dict):
-                section: dict[str, Any] = place[key]
-                return section
-    return None
-
-
-def _server(name: str, given: Any) -> ConfiguredServer:
-    problem = _problem(given)
-    if problem:
-        return ConfiguredServer(name, problem=problem)
-    unknown = sorted(set(given) - KEYS - IGNORED)
-    kind = KINDS[given.get("type", given.get("transport", "stdio"))]
-    return ConfiguredServer(
-        name,
-        (given["command"], *map(str, given.get("args") or ())) if "command" in given else (),
-        {key: str(value) for key, value in (given.get("env") or {}).items() if value is not None},
-        given.get("cwd") or "",
-        given.get("url") or given.get("serverUrl") or "",
-        {key: str(value) for key, value in (given.get("headers") or {}).items()},
-        kind,
-        given.get("account") or "",
-        remarks=tuple(f"{key[:80]!r} means nothing here" for key in unknown),
-    )
-
-
-def _problem(given: Any) -> str:
-    """Why an entry cannot be used; empty when it can."""
-    if not isinstance(given, dict):
-        return "it has to be an object with a command or a url"
-    place = given.get("url", given.get("serverUrl"))
-    kind = given.get("type", given.get("transport", "stdio"))
-    if kind not in KINDS:
-        return f"type is {str(kind)[:80]!r}; known are {', '.join(KINDS)}"
-    if ("command" in given) == (place is not None):
-        return "it needs either a command or a url"
-    shapes = {
-        "command": str,
-        "url": str,
-        "account": str,
-        "args": list,
-        "env": dict,
-        "headers": dict,
-        "cwd": str,
-    }
-    for key, shape in shapes.items():
-        if given.get(key) is not None and not isinstance(given[key], shape):
-            return f"{key} has to be {_NAMES[shape]}"
-    if "command" in given and not given["command"].strip():
-        return "its command is empty"
-    return ""
-
-
-_NAMES = {str: "a text", list: "a list", dict: "an object"}
-
-
-def _inputs(found: dict[str, Any]) -> dict[str, InputVariable]:
+def _inputs(found: Any) -> dict[str, InputVariable]:
+    """The inputs of a file by id; those without a text as id are left out."""
     nested = found.get("mcp")
     given = found.get("inputs", nested.get("inputs") if isinstance(nested, dict) else None)
     inputs = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    return {
-        str(each.get("id")): InputVariable(
-            str(each.get("id")),
-            str(each.get("description", "")),
-            each.get("password") is True,
-            str(each.get("default", "")),
-            tuple(map(str, each.get("options", ()))),
-        )
-        for each in inputs
-    }
+    return {each["id"]: _input(each) for each in inputs if isinstance(each.get("id"), str)}
+
+
+def _input(given: Mapping[str, Any]) -> InputVariable:
+    listed = given.get("options")
+    options = (
+        [each.get("value", each.get("label")) if isinstance(each, dict) else each for each in listed]
+        if isinstance(listed, list)
+        else []
+    )
+    default = given.get("default")
+    return InputVariable(
+        given["id"],
+        str(given.get("description") or ""),
+        given.get("password") is True,
+        "" if default is None else str(default),
+        tuple(str(each) for each in options if each is not None),
+    )

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mcpdesk.client.config_files import ConfigFile, ConfiguredServer, InputVariable, expanded, read_config
+from mcpdesk.client.config_files import ConfigFile, read_config
+from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
+from mcpdesk.client.configs.variables import expanded
 from mcpdesk.client.trust import Agree
 from mcpdesk.errors import DeskUserError
 
@@ -21,6 +23,8 @@ COMMAND = "$ "
 RUNNER = Path(__file__).with_name("python_server.py")
 RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
 """Words of commands that do not name the server."""
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 
 
@@ -121,7 +125,7 @@ def find_target(
         names = ", ".join(each.name for each in config.servers) or "none"
         raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
     server = config.server(name) if name else config.servers[0]
-    return configured(expanded(server, environ, config.inputs, ask, config.workspace), config)
+    return configured(expanded(server, environ, config.inputs, ask, config.workspace_of(server)), config)
 
 
 def configured_targets(
@@ -139,10 +143,11 @@ def configured_targets(
     for each in config.servers:
         try:
             target: RemoteTarget = configured(
-                expanded(each, environ, config.inputs, ask, config.workspace), config
+                expanded(each, environ, config.inputs, ask, config.workspace_of(each)), config
             )
         except DeskUserError as error:
-            target = BrokenTarget(f"{error} {error.hint}".strip())
+            problem = f"{error} {error.hint}".strip()
+            target = BrokenTarget(problem.removeprefix(f"{each.name}: ").rstrip("."))
         found.append((each.name, target))
     return found
 
@@ -152,11 +157,53 @@ def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | Comm
     if server.problem:
         raise DeskUserError(f"{server.name}: {server.problem}.")
     if server.url:
-        return UrlTarget(server.url, server.headers, server.kind, server.account)
-    folder = config.workspace if config.is_of_project else None
+        return _url_target(server)
+    workspace = config.workspace_of(server)
+    folder = workspace if config.is_of_project or server.project else None
     if server.folder:
-        folder = config.workspace / Path(server.folder).expanduser()
+        folder = workspace / Path(server.folder).expanduser()
+    for name in server.environment:
+        if not name or "=" in name:
+            raise DeskUserError(f"{server.name}: env has {name[:80]!r}, which is no name of a variable.")
+    if any("\0" in text for text in (*server.argv, server.folder, *server.environment.values())):
+        raise DeskUserError(f"{server.name}: its command has a NUL character.")
+    _check_program(server, folder)
     return CommandTarget(server.argv, server.environment, folder)
+
+
+def _url_target(server: ConfiguredServer) -> UrlTarget:
+    """Raises: DeskUserError for a URL or a header that cannot be sent."""
+    from mcpdesk.client.http_transports import checked_url
+
+    url = server.url.strip()
+    is_socket = url.lower().startswith(("ws://", "wss://"))
+    if not is_socket and not url.lower().startswith(("http://", "https://")):
+        raise DeskUserError(
+            f"{server.name}: its url has to begin with http://, https://, ws:// or wss://: {url[:200]}."
+        )
+    try:
+        checked_url(f"http{url[2:]}" if is_socket else url)
+    except DeskUserError as error:
+        raise DeskUserError(f"{server.name}: {error}", error.hint) from None
+    for name, value in server.headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise DeskUserError(f"{server.name}: {name[:80]!r} is no name of a header.")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise DeskUserError(f"{server.name}: the header {name} has characters that cannot be sent.")
+    return UrlTarget(url, server.headers, "ws" if is_socket else server.kind, server.account)
+
+
+def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
+    """Raises: DeskUserError for a command that has its arguments in the name of the program."""
+    program = server.argv[0]
+    words = program.split()
+    if len(words) < 2 or shutil.which(program) or (folder or Path()).joinpath(program).exists():
+        return
+    if shutil.which(words[0]) or len(server.argv) == 1:
+        raise DeskUserError(
+            f"{server.name}: there is no program {program[:200]!r}; a command is one program.",
+            f'Write "command": "{words[0][:80]}" and the other words into "args".',
+        )
 
 
 def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTarget:

@@ -16,7 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk import private_files
-from mcpdesk.client.config_files import ConfigFile, ConfiguredServer, variables
+from mcpdesk.client.config_files import ConfigFile
+from mcpdesk.client.configs.servers import ConfiguredServer
+from mcpdesk.client.configs.variables import OWN, variables
 from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.masking import is_secret
 
@@ -27,8 +29,7 @@ MOST_BYTES = 4 << 20
 LONGEST_LINE = 4000
 """Characters shown of one command or URL."""
 MOST_LINES = 400
-OWN_VARIABLES = frozenset({"workspaceFolder", "userHome", "pathSeparator"})
-"""Variables that editors define; their values are paths and no secrets."""
+_NO_ENVIRONMENT = ("input:", "workspaceFolder:", "workspaceFolderBasename:")
 
 
 class TrustEntry(Struct, frozen=True):
@@ -148,8 +149,10 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
         yield _cut(f"{server.name}: connects to {server.url}")
     else:
         yield _cut(f"{server.name}: starts {shlex.join(server.argv)}")
-    if server.folder:
-        yield _cut(f"  in the folder {server.folder}")
+    if server.folder or server.project:
+        yield _cut(f"  in the folder {Path(server.project) / server.folder}")
+    if server.environment_file:
+        yield _cut(f"  reads the variables in the file {server.environment_file}")
     for what, pairs in (("sets the variable", server.environment), ("sends the header", server.headers)):
         for name, value in pairs.items():
             is_hidden = is_secret(name) and "${" not in value
@@ -157,12 +160,14 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
     if server.account:
         yield _cut(f"  uses your login {server.account}")
     named = variables(server)
-    read = [name for name in named if not name.startswith("input:") and name not in OWN_VARIABLES]
+    read = [name for name in named if not name.startswith(_NO_ENVIRONMENT) and name not in OWN]
     asked = [name.partition(":")[2] for name in named if name.startswith("input:")]
     if read:
         yield _cut(f"  reads the environment variables {', '.join(read)}")
     if asked:
         yield _cut(f"  asks you for {', '.join(asked)}")
+    for remark in server.remarks:
+        yield _cut(f"  note: {remark}")
 
 
 def _cut(line: str) -> str:

@@ -19,7 +19,8 @@ from mcpdesk.testing.case_run import CallAnswer, CaseResult, make_call
 from mcpdesk.testing.connected_server import ConnectedServer, connected, in_memory
 
 if TYPE_CHECKING:
-    from mcpdesk.client.config_files import ConfigFile, InputVariable
+    from mcpdesk.client.config_files import ConfigFile
+    from mcpdesk.client.configs.servers import InputVariable
 
 T = TypeVar("T")
 CONNECT_S = 60.0

@@ -175,3 +175,44 @@ def test_a_wrapped_server_answers_and_is_recorded(
     assert "5" in capsys.readouterr().out
     (capture,) = (own_folders / "state" / "captures").glob("*official_server*.jsonl")
     assert b'"method":"tools/call"' in capture.read_bytes()
+
+
+OTHERS = {
+    "zed": '{"context_servers": {"a": {"command": "x" , "args": ["1"]},\n'
+    ' "old": {"command": {"path": "y", "args": [], "env": {}}}, "ext": {"settings": {}}}, // end\n}',
+    "opencode": '{"mcp": {\n\t"a": {"type":"local","command":[ "x" ,"1" ], "environment": {}},\n'
+    ' "old": {"command": ["y"]}, "far": {"type": "remote", "url": "https://a.test"}}}',
+}
+
+
+@pytest.mark.parametrize("client", OTHERS)
+@pytest.mark.parametrize("command", [COMMAND, ("/usr/bin/python3", "-m", "mcpdesk")])
+def test_files_of_other_clients_are_wrapped_and_unwrapped(
+    client: str, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    before = OTHERS[client]
+    edited = wrapped(before, command)
+    assert edited.changed == ("a", "old")
+    found = servers(edited.text, tmp_path)
+    assert found["a"] == (*command, "stdio", "--", "x", "1")
+    assert found["old"] == (*command, "stdio", "--", "y")
+    assert wrapped(edited.text, command).text == edited.text
+    assert unwrapped(edited.text).text == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.toml", '[mcp_servers.a]\ncommand = "x"\n'),
+        ("goose.yaml", "extensions: {a: {type: stdio, cmd: x}}\n"),
+    ],
+)
+def test_a_format_that_cannot_be_wrapped_is_named(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert run(["wrap", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert "this format is not supported here" in shown and "mcpdesk stdio --" in shown
+    assert path.read_text() == text

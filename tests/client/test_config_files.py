@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.client.config_files import ConfigFile, InputVariable, expanded, read_config
+from mcpdesk.client.config_files import ConfigFile, read_config
+from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.client.configs.variables import expanded
 from mcpdesk.errors import DeskUserError
 
 CLAUDE = """{

@@ -1,0 +1,130 @@
+"""One entry of a configuration file, checked key by key; a fault is a sentence and never an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcpdesk.client.configs.mcp_remote import reached_directly
+from mcpdesk.client.configs.servers import ConfiguredServer
+
+KEYS = frozenset(
+    {
+        "command", "args", "env", "cwd", "type", "transport", "transportType", "url", "serverUrl", "httpUrl",
+        "uri", "headers", "envFile", "account",
+    }
+)  # fmt: skip
+"""Keys of a server that mean something here."""
+IGNORED = frozenset(
+    {
+        "disabled", "enabled", "autoApprove", "alwaysAllow", "trust", "includeTools", "excludeTools",
+        "disabledTools", "gallery", "version", "dev", "description", "timeout", "tools", "source",
+        "settings", "name", "oauth",
+        "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "enabled_tools", "disabled_tools",
+        "bundled", "display_name", "available_tools", "connectionTimeout",
+    }
+)  # fmt: skip
+"""Keys that tell their client how to treat the server; they mean nothing here."""
+KINDS = {
+    "stdio": "",
+    "local": "",
+    "http": "http",
+    "remote": "",
+    "streamable-http": "http",
+    "sse": "sse",
+    "ws": "ws",
+    "websocket": "ws",
+}
+URLS = ("url", "httpUrl", "serverUrl", "uri")
+MOST_NAMES = 10
+"""Keys without a meaning that are named."""
+_Scalar = str | int | float | bool
+
+
+class InvalidEntry(ValueError):
+    """An entry that cannot be used; its text says why."""
+
+
+def configured_server(name: str, given: Any, project: str = "") -> ConfiguredServer:
+    """The server of an entry in the keys of Claude and VS Code."""
+    try:
+        return reached_directly(_server(name, given, project))
+    except InvalidEntry as error:
+        return ConfiguredServer(name, project=project, problem=str(error))
+
+
+def _server(name: str, given: Any, project: str) -> ConfiguredServer:
+    """Raises: InvalidEntry."""
+    if not isinstance(given, dict):
+        raise InvalidEntry("it has to be an object with a command or a url")
+    urls = [key for key in URLS if given.get(key) is not None]
+    has_command = given.get("command") is not None
+    kind = _kind(given)
+    if has_command == bool(urls):
+        both = f", and has both command and {urls[0]}" if has_command else ""
+        raise InvalidEntry(f"it needs either a command or a url{both}")
+    command, url = text_at(given, "command"), text_at(given, urls[0]) if urls else ""
+    if has_command and not command.strip():
+        raise InvalidEntry("its command is empty")
+    if urls and not url.strip():
+        raise InvalidEntry(f"its {urls[0]} is empty")
+    unknown = sorted(str(key) for key in set(given) - KEYS - IGNORED)
+    return ConfiguredServer(
+        name,
+        (command, *texts_at(given, "args")) if has_command else (),
+        pairs_at(given, "env"),
+        text_at(given, "cwd"),
+        url,
+        pairs_at(given, "headers"),
+        kind,
+        text_at(given, "account"),
+        text_at(given, "envFile"),
+        project,
+        remarks=tuple(f"{key[:80]!r} means nothing here" for key in unknown[:MOST_NAMES]),
+    )
+
+
+def _kind(given: Mapping[str, Any]) -> str:
+    """Raises: InvalidEntry."""
+    key = next((key for key in ("type", "transport", "transportType") if given.get(key) is not None), "")
+    if not key:
+        return "http" if given.get("httpUrl") is not None else ""
+    found = given[key]
+    plain = found.replace("_", "-").lower() if isinstance(found, str) else ""
+    plain = "streamable-http" if plain == "streamablehttp" else plain
+    if plain not in KINDS:
+        raise InvalidEntry(f"{key} is {str(found)[:80]!r}; known are {', '.join(KINDS)}")
+    return KINDS[plain]
+
+
+def text_at(given: Mapping[str, Any], key: str) -> str:
+    """The text of a key, empty if it is missing or null. Raises: InvalidEntry."""
+    found = given.get(key)
+    if found is not None and not isinstance(found, str):
+        raise InvalidEntry(f"{key} has to be a text")
+    return found or ""
+
+
+def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
+    """The texts of a list; numbers and true and false are written out. Raises: InvalidEntry."""
+    found = given.get(key)
+    if found is not None and not isinstance(found, list):
+        raise InvalidEntry(f"{key} has to be a list")
+    return [_written(each, f"{key}[{number}]") for number, each in enumerate(found or ())]
+
+
+def pairs_at(given: Mapping[str, Any], key: str) -> dict[str, str]:
+    """The texts of an object by name, without those that are null. Raises: InvalidEntry."""
+    found = given.get(key)
+    if found is not None and not isinstance(found, dict):
+        raise InvalidEntry(f"{key} has to be an object")
+    items = (found or {}).items()
+    return {str(name): _written(each, f"{key}.{name}"[:100]) for name, each in items if each is not None}
+
+
+def _written(value: Any, place: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, _Scalar):
+        raise InvalidEntry(f"{place} has to be a text")
+    return value if isinstance(value, str) else str(value)

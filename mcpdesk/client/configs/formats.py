@@ -1,0 +1,237 @@
+"""Formats of configuration files: the keys under which each client keeps its servers, and its own keys.
+
+`FORMATS` is the one table. A reader turns an entry into the keys of Claude and VS Code; `entries` checks
+those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.client.configs.entries import InvalidEntry, pairs_at, text_at, texts_at
+
+Keys = dict[str, Any]
+SectionPath = tuple[str, ...]
+"""Keys from the root of a file to an object of servers; `*` stands for any."""
+
+
+class Repeats(dict[str, Any]):
+    """An object of a file that knows which of its keys are repeated; the last value of each counts."""
+
+    repeated: tuple[str, ...] = ()
+
+
+class ConfigFormat(Struct, frozen=True):
+    """How one kind of client keeps its servers."""
+
+    clients: str
+    paths: tuple[SectionPath, ...]
+    read: Callable[[Keys], Keys]
+    """Turn an entry into the keys of Claude. Raises: InvalidEntry."""
+    where: str
+    """Files of the client."""
+    language: str = "JSON"
+    """Language of the file; JSON may have comments."""
+    is_list: bool = False
+    """True if the servers are a list, each with its name."""
+    marks: frozenset[str] = frozenset()
+    """Keys of which some entry must have one, if other programs use the same path; empty: any entry fits."""
+
+
+class Section(Struct, frozen=True):
+    """One object of servers in a file, or a list of servers with names."""
+
+    format: ConfigFormat
+    entries: tuple[tuple[str, Any], ...]
+    repeated: tuple[str, ...] = ()
+    """Names that are in the file more than once."""
+    keys: tuple[str, ...] = ()
+    """Keys from the root of the file to it."""
+
+    @property
+    def project(self) -> str:
+        """Folder of the project that the section belongs to; empty if it belongs to none."""
+        return self.keys[1] if len(self.keys) > 2 else ""
+
+
+def sections(found: Any) -> list[Section]:
+    """Every section in the content of a file; empty if no format fits.
+
+    Formats with the keys of Claude are combined. Another one is used if these have no servers. Sections of a
+    project come last.
+    """
+    here: list[Section] = []
+    for each in FORMATS:
+        if each.read is _plain or not any(section.entries for section in here):
+            here += _sections(each, found)
+    return sorted(here, key=lambda section: bool(section.project))
+
+
+def is_section(kind: ConfigFormat, value: Any) -> bool:
+    """True if a value holds servers as this format does; False for one server, or something else."""
+    if kind.is_list != isinstance(value, list) or not isinstance(value, dict | list):
+        return False
+    entries = value if isinstance(value, list) else list(value.values())
+    objects = [each for each in entries if isinstance(each, dict)]
+    if kind.is_list and not objects:
+        return False
+    if isinstance(value, dict) and any(isinstance(value.get(key), str | list) for key in _OF_ONE_SERVER):
+        return False
+    return not kind.marks or any(kind.marks & set(each) for each in objects)
+
+
+def known_formats() -> str:
+    """The formats in a sentence: `Zed: context_servers`."""
+    return "; ".join(f"{each.clients}: {'.'.join(each.paths[0])}" for each in FORMATS)
+
+
+def _sections(kind: ConfigFormat, found: Any) -> Iterator[Section]:
+    for path in kind.paths:
+        for keys, value in _at(found, path):
+            if is_section(kind, value):
+                repeated = value.repeated if isinstance(value, Repeats) else ()
+                yield Section(kind, tuple(_named(value)), repeated, keys)
+
+
+def _at(found: Any, path: SectionPath) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Values at a path, with their keys."""
+    places: list[tuple[tuple[str, ...], Any]] = [((), found)]
+    for key in path:
+        places = [
+            ((*keys, name), value)
+            for keys, place in places
+            if isinstance(place, dict)
+            for name, value in (place.items() if key == "*" else [(key, place.get(key))])
+        ]
+    yield from places
+
+
+def _named(section: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(section, dict):
+        yield from ((str(name), each) for name, each in section.items())
+        return
+    for number, each in enumerate(section, 1):
+        name = each.get("name") if isinstance(each, dict) else None
+        yield name if isinstance(name, str) and name else f"server-{number}", each
+
+
+def _plain(given: Keys) -> Keys:
+    return given
+
+
+def _codex(given: Keys) -> Keys:
+    headers = pairs_at(given, "http_headers")
+    headers |= {name: f"${{{variable}}}" for name, variable in pairs_at(given, "env_http_headers").items()}
+    if token := text_at(given, "bearer_token_env_var"):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    own = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
+    found = {key: value for key, value in given.items() if key not in own}
+    return found | ({"headers": headers} if headers else {})
+
+
+def _zed(given: Keys) -> Keys:
+    command = given.get("command")
+    if isinstance(command, dict):
+        own = {key: command[key] for key in ("args", "env") if key in command}
+        return {**given, "command": command.get("path"), **own}
+    if given.get("source") == "extension" or ("settings" in given and "url" not in given and command is None):
+        raise InvalidEntry("it comes from an extension of Zed, which alone knows its command")
+    return given
+
+
+def _opencode(given: Keys) -> Keys:
+    found = _with_variables(given, _OPENCODE_VARIABLE, r"${env:\1}")
+    if _mentions(given, "{file:"):
+        raise InvalidEntry("{file:...} is not read; write the value, or use {env:NAME}")
+    command = found.get("command")
+    if command is not None:
+        if isinstance(command, str):
+            raise InvalidEntry("command has to be a list")
+        words = texts_at(found, "command")
+        if not words:
+            raise InvalidEntry("its command is empty")
+        found = {**found, "command": words[0], "args": words[1:]}
+    if "environment" in found:
+        found = {**found, "env": pairs_at(found, "environment")}
+    return {key: value for key, value in found.items() if key != "environment"}
+
+
+def _goose(given: Keys) -> Keys:
+    kind = given.get("type")
+    if isinstance(kind, str) and kind in _OF_GOOSE:
+        raise InvalidEntry(f"type is {kind!r}: it is a part of Goose and no server of its own")
+    names = {"cmd": "command", "envs": "env"}
+    found = {names.get(key, key): value for key, value in given.items() if key != "env_keys"}
+    if wanted := texts_at(given, "env_keys"):
+        found["env"] = {name: f"${{{name}}}" for name in wanted} | pairs_at(found, "env")
+    return found
+
+
+def _continue(given: Keys) -> Keys:
+    if "uses" in given:
+        raise InvalidEntry("it uses a block of Continue's hub, which is not in this file")
+    found = _with_variables(given, _CONTINUE_VARIABLE, r"${\1}")
+    options = found.pop("requestOptions", None)
+    if isinstance(options, dict):
+        found["headers"] = pairs_at(options, "headers")
+    if key := text_at(found, "apiKey"):
+        found["headers"] = {"Authorization": f"Bearer {key}"} | pairs_at(found, "headers")
+    return {name: value for name, value in found.items() if name != "apiKey"}
+
+
+_OF_ONE_SERVER = ("command", "url", "type")
+_OF_GOOSE = frozenset({"builtin", "platform", "frontend", "inline_python"})
+_OPENCODE_VARIABLE = re.compile(r"\{env:([^{}]*)\}")
+_CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([^{}\s]*)\s*\}\}")
+
+
+def _with_variables(given: Any, variable: re.Pattern[str], written: str) -> Any:
+    """A value with the variables of a client written as ours."""
+    if isinstance(given, str):
+        return variable.sub(written, given)
+    if isinstance(given, list):
+        return [_with_variables(each, variable, written) for each in given]
+    if isinstance(given, dict):
+        return {name: _with_variables(each, variable, written) for name, each in given.items()}
+    return given
+
+
+def _mentions(given: Any, text: str) -> bool:
+    if isinstance(given, dict):
+        return any(_mentions(each, text) for each in given.values())
+    if isinstance(given, list):
+        return any(_mentions(each, text) for each in given)
+    return isinstance(given, str) and text in given
+
+
+FORMATS = (
+    ConfigFormat(
+        "Claude, Cursor, Gemini CLI, Windsurf, Cline",
+        (("mcpServers",), ("projects", "*", "mcpServers")),
+        _plain,
+        "claude_desktop_config.json, .mcp.json, ~/.claude.json, .cursor/mcp.json, .gemini/settings.json",
+    ),
+    ConfigFormat(
+        "VS Code",
+        (("servers",), ("mcp", "servers"), ("mcp", "mcpServers")),
+        _plain,
+        ".vscode/mcp.json, settings.json",
+    ),
+    ConfigFormat("Codex", (("mcp_servers",),), _codex, "~/.codex/config.toml", "TOML"),
+    ConfigFormat("Zed", (("context_servers",),), _zed, "~/.config/zed/settings.json"),
+    ConfigFormat("OpenCode", (("mcp",),), _opencode, "opencode.json"),
+    ConfigFormat("Continue", (("mcpServers",),), _continue, "~/.continue/config.yaml", "YAML", is_list=True),
+    ConfigFormat(
+        "Goose",
+        (("extensions",),),
+        _goose,
+        "~/.config/goose/config.yaml",
+        "YAML",
+        marks=frozenset({"type", "cmd", "uri"}),
+    ),
+)
+"""Formats that are read; the first that fits is used. Each may be written in JSON, TOML or YAML."""

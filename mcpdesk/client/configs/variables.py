@@ -1,0 +1,168 @@
+"""Variables in the entries of configuration files, as their clients fill them in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
+from mcpdesk.errors import DeskUserError
+
+VARIABLE = re.compile(r"\$\{(?P<name>[^{}]*)\}")
+LARGEST_ENV_FILE = 1 << 20
+"""Bytes of an `envFile`."""
+LONGEST = 1 << 20
+"""Characters of one text after its variables were replaced."""
+OWN = frozenset(
+    {
+        "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "fileWorkspaceFolder",
+        "fileWorkspaceFolderBasename", "cwd", "userHome", "pathSeparator", "/",
+    }
+)  # fmt: skip
+"""Variables that editors define; their values are paths and no secrets."""
+
+
+class _Lookup(msgspec.Struct):
+    """Values by the names of variables, for one server."""
+
+    server: ConfiguredServer
+    environ: Mapping[str, str]
+    inputs: Mapping[str, InputVariable]
+    ask: Callable[[InputVariable], str]
+    folder: Path
+    own: Mapping[str, str] = {}
+    """Variables of the entry itself, which come first."""
+
+    def value(self, found: re.Match[str]) -> str:
+        """Raises: DeskUserError naming a variable that is not set, or not known."""
+        name, has_default, default = found["name"].partition(":-")
+        match name.partition(":"):
+            case ("input", ":", key):
+                if key not in self.inputs:
+                    raise self._unknown(found[0], f"inputs has {', '.join(self.inputs) or 'nothing'}")
+                return self.ask(self.inputs[key])
+            case ("env", ":", variable):
+                known = self.environ.get(variable, self.own.get(variable))
+                return (default if has_default else "") if known is None else known
+            case (variable, "", ""):
+                known = self.own.get(variable, self.environ.get(variable, self._path(variable)))
+                if known is None and not has_default:
+                    raise self._unknown(found[0], "the environment variable is not set")
+                return default if known is None else known
+            case ("workspaceFolder" | "workspaceFolderBasename" as variable, ":", self.folder.name):
+                return self._path(variable) or ""
+        raise self._unknown(
+            found[0], "known are ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:NAME} and ${workspaceFolder}"
+        )
+
+    def replaced(self, text: str) -> str:
+        """A text with the values put in. What looks like a variable in a value is none."""
+        whole = VARIABLE.sub(self.value, text)
+        if len(whole) > LONGEST:
+            raise DeskUserError(f"{self.server.name}: a value has more than {LONGEST:,} characters.")
+        return whole
+
+    def _path(self, variable: str) -> str | None:
+        match variable:
+            case "workspaceFolder" | "workspaceRoot" | "fileWorkspaceFolder" | "cwd":
+                return str(self.folder)
+            case "workspaceFolderBasename" | "fileWorkspaceFolderBasename":
+                return self.folder.name
+            case "userHome":
+                return str(Path.home())
+            case "pathSeparator" | "/":
+                return os.sep
+        return None
+
+    def _unknown(self, variable: str, reason: str) -> DeskUserError:
+        return DeskUserError(f"{self.server.name}: {variable[:80]} has no value: {reason}.")
+
+
+def expanded(
+    server: ConfiguredServer,
+    environ: Mapping[str, str],
+    inputs: Mapping[str, InputVariable],
+    ask: Callable[[InputVariable], str],
+    folder: Path,
+) -> ConfiguredServer:
+    """The server with `${...}` replaced; `ask` gives the value of an input, `folder` is the workspace.
+
+    `${NAME}` is looked up in the entry's own variables, then in `environ`. A variable of the entry that is
+    used by another one counts only if it needs no variable itself. A value is put in as it is.
+    Raises: DeskUserError naming a variable that is not set, or not known.
+    """
+    if server.problem:
+        return server
+    lookup = _Lookup(server, environ, inputs, ask, folder)
+    file = lookup.replaced(server.environment_file)
+    from_file = _variables_of(server, folder / Path(file).expanduser()) if file else {}
+    plain = {name: text for name, text in server.environment.items() if "${" not in text}
+    own = dict(from_file)
+    for name, text in server.environment.items():
+        lookup.own = from_file | {other: each for other, each in plain.items() if other != name}
+        own[name] = lookup.replaced(text)
+    lookup.own = own
+    return msgspec.structs.replace(
+        server,
+        argv=tuple(map(lookup.replaced, server.argv)),
+        environment=own,
+        folder=lookup.replaced(server.folder),
+        url=lookup.replaced(server.url),
+        headers={name: lookup.replaced(text) for name, text in server.headers.items()},
+        account=lookup.replaced(server.account),
+        environment_file="",
+    )
+
+
+def variables(server: ConfiguredServer) -> tuple[str, ...]:
+    """Names of the variables that `expanded` would replace, sorted; those of inputs as `input:NAME`.
+
+    Variables that the entry defines itself are left out, unless their own value reads them.
+    """
+    texts = [*server.argv, server.folder, server.url, server.account, server.environment_file]
+    texts += server.headers.values()
+    found = _names(texts) - set(server.environment)
+    for name, text in server.environment.items():
+        plain = {other for other, each in server.environment.items() if "${" not in each and other != name}
+        found |= _names([text]) - plain
+    return tuple(sorted({name.removeprefix("env:") for name in found}))
+
+
+def _names(texts: list[str]) -> set[str]:
+    return {found["name"].partition(":-")[0] for text in texts for found in VARIABLE.finditer(text)}
+
+
+def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
+    """The variables of an `envFile`. Raises: DeskUserError."""
+    try:
+        if not path.is_file():
+            raise DeskUserError(f"{server.name}: envFile {path}: there is no such file.")
+        with path.open("rb") as file:
+            data = file.read(LARGEST_ENV_FILE + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise DeskUserError(f"{server.name}: envFile {path} cannot be read: {error}.") from None
+    if len(data) > LARGEST_ENV_FILE:
+        raise DeskUserError(f"{server.name}: envFile {path} has more than {LARGEST_ENV_FILE:,} bytes.")
+    return {found["name"]: _unquoted(found["value"]) for found in _ENV_LINE.finditer(text)}
+
+
+def _unquoted(value: str) -> str:
+    """The value of a line: `\\n` in double quotes is a line break, ` #` outside of them a comment."""
+    value = value.strip()
+    quoted = _QUOTED.match(value)
+    if quoted is None:
+        return value.partition(" #")[0].rstrip()
+    inner = quoted["text"]
+    return inner.replace("\\n", "\n").replace('\\"', '"') if quoted["mark"] == '"' else inner
+
+
+_ENV_LINE = re.compile(
+    r"(?m)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)[ \t]*=(?P<value>[^\r\n]*)"
+)
+"""A line of an `envFile`. Comments and lines of another form are left out, as VS Code does."""
+_QUOTED = re.compile(r"""(?P<mark>["'`])(?P<text>(?:\\.|(?!(?P=mark)).)*)(?P=mark)""")
