@@ -15,8 +15,10 @@ from mcpdesk import private_files
 from mcpdesk.cli.core_process import require_unix
 from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.cli.reach import can_ask, print_untrusted
-from mcpdesk.client.config_edits import server_names, unwrapped, wrapped
+from mcpdesk.client import config_edits
+from mcpdesk.client.config_edits import ConfigEdit
 from mcpdesk.client.config_files import language_of, parsed, read_config, read_text, sha256_of
+from mcpdesk.client.configs import toml_edits
 from mcpdesk.client.configs.formats import known_formats, sections
 from mcpdesk.client.trust import TrustStore, untrusted
 from mcpdesk.errors import DeskUserError
@@ -59,10 +61,12 @@ def wrap_command(client: str, names: tuple[str, ...]) -> None:
     from mcpdesk.hosting.client_config import own_command
 
     path, text = _read(client)
-    if unknown := sorted(set(names) - set(server_names(text))):
-        known = ", ".join(server_names(text)) or "none"
+    is_toml = language_of(path, text) == "TOML"
+    present = toml_edits.server_names(text) if is_toml else config_edits.server_names(text)
+    if unknown := sorted(set(names) - set(present)):
+        known = ", ".join(present) or "none"
         raise DeskUserError(f"{path}: there is no server {unknown[0]!r}.", f"Its servers: {known}.")
-    edited = wrapped(text, own_command(), names)
+    edited = (toml_edits.wrapped if is_toml else config_edits.wrapped)(text, own_command(), names)
     if edited.changed:
         original = _original(path, text)
         kept = _backup(path, edited.text)
@@ -89,7 +93,7 @@ def unwrap_command(client: str) -> None:
     Where it was changed since `mcpdesk wrap`, those changes stay.
     """
     path, text = _read(client, is_wrapped=True)
-    changed = unwrapped(text).changed
+    changed = _unwrapped(path, text).changed
     if not changed:
         print_text(f"{path} is not wrapped: there is no tap in it.")
         return
@@ -197,9 +201,11 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
         content = parsed(path, text)
         if not isinstance(content, dict):
             raise DeskUserError(f"{path}: it has to be a JSON object with servers.")
-        if (language := language_of(path, text)) != "JSON":
+        if (language := language_of(path, text)) not in ("JSON", "TOML"):
             hint = "Put the words `mcpdesk stdio --` before the command of a server yourself."
-            raise DeskUserError(f"{path}: this format is not supported here: {language}, not JSON.", hint)
+            raise DeskUserError(
+                f"{path}: this format is not supported here: {language}. JSON and TOML can be wrapped.", hint
+            )
         if not sections(content):
             raise DeskUserError(
                 f"{path}: there are no servers in it.", f"Keys that are read: {known_formats()}."
@@ -209,8 +215,14 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
         looked = " or ".join(map(str, wanted))
         raise DeskUserError(f"There is no file {looked}.", f"CLIENT is {NAMES}, or a configuration file.")
     if is_wrapped:
-        found.sort(key=lambda each: not unwrapped(each[1]).changed)
+        found.sort(key=lambda each: not _unwrapped(*each).changed)
     return found[0]
+
+
+def _unwrapped(path: Path, text: str) -> ConfigEdit:
+    """The text of a file without the tap, in the language of the file."""
+    is_toml = language_of(path, text) == "TOML"
+    return toml_edits.unwrapped(text) if is_toml else config_edits.unwrapped(text)
 
 
 def _original(path: Path, text: str) -> str:
@@ -218,7 +230,7 @@ def _original(path: Path, text: str) -> str:
     try:
         return _backup(path, text).read_bytes().decode()
     except OSError:
-        return unwrapped(text).text
+        return _unwrapped(path, text).text
 
 
 def _backup(path: Path, text: str) -> Path:

@@ -110,7 +110,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
         command, args = command[0], command[1:]
     if not isinstance(command, str) or not isinstance(args, list | None):
         return "its command and args are not a text and a list"
-    if (_is_our_name(command) or (args or [])[:2] == ["-m", "mcpdesk"]) and "stdio" in (args or []):
+    if (is_our_name(command) or (args or [])[:2] == ["-m", "mcpdesk"]) and "stdio" in (args or []):
         return "it is served by mcpdesk, whose desk shows it"
     return ""
 
@@ -121,7 +121,7 @@ def _place_of_command(server: Mapping[str, _Value]) -> int:
         words = server["command"].value
         for ours in OURS:
             is_ours = (
-                bool(words) and isinstance(words[0], str) and (len(ours) > len(TAP) or _is_our_name(words[0]))
+                bool(words) and isinstance(words[0], str) and (len(ours) > len(TAP) or is_our_name(words[0]))
             )
             if is_ours and tuple(words[1 : len(ours) + 1]) == ours and len(words) > len(ours) + 1:
                 return len(ours) + 1
@@ -130,13 +130,14 @@ def _place_of_command(server: Mapping[str, _Value]) -> int:
         return 0
     command, args = server["command"].value, server["args"].value
     for ours in OURS:
-        is_ours = isinstance(command, str) and (len(ours) > len(TAP) or _is_our_name(command))
+        is_ours = isinstance(command, str) and (len(ours) > len(TAP) or is_our_name(command))
         if is_ours and tuple(args[: len(ours)]) == ours and len(args) > len(ours):
             return len(ours)
     return 0
 
 
-def _is_our_name(command: str) -> bool:
+def is_our_name(command: str) -> bool:
+    """True if a command is this program, by its file name."""
     return PurePath(command).name in ("mcpdesk", "mcpdesk.exe")
 
 

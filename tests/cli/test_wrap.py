@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mcpdesk.cli.main import run
 from mcpdesk.cli.wrap import places
 from mcpdesk.client.config_edits import unwrapped, wrapped
 from mcpdesk.client.config_files import read_config
+from mcpdesk.client.configs import toml_edits
 
 ODD = """\ufeff{\r
   // mine "quoted" { \r
@@ -203,7 +205,7 @@ def test_files_of_other_clients_are_wrapped_and_unwrapped(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("config.toml", '[mcp_servers.a]\ncommand = "x"\n'),
+        ("continue.yml", "mcpServers: [{name: a, command: x}]\n"),
         ("goose.yaml", "extensions: {a: {type: stdio, cmd: x}}\n"),
     ],
 )
@@ -216,3 +218,47 @@ def test_a_format_that_cannot_be_wrapped_is_named(
     shown = capsys.readouterr().err
     assert "this format is not supported here" in shown and "mcpdesk stdio --" in shown
     assert path.read_text() == text
+
+
+CODEX = """model = "m" # mine
+[mcp_servers.files]
+command = 'C:\\x' # here
+args = [
+  "-y", # why
+  "fs",
+]
+[mcp_servers.files.env]
+command = "no"
+[mcp_servers."a b"]\r
+command = "s\u00e9"\r
+[mcp_servers.none]
+args = []
+command = "y"
+[mcp_servers.far]
+url = "https://a.test"
+[mcp_servers]
+inline = { command = "z" }"""
+
+
+@pytest.mark.parametrize("command", [COMMAND, ("/usr/bin/python3", "-m", "mcpdesk")])
+def test_the_file_of_codex_is_wrapped_and_unwrapped(command: tuple[str, ...]) -> None:
+    edited = toml_edits.wrapped(CODEX, command)
+    assert edited.changed == ("files", "a b", "none") and set(edited.left) == {"far", "inline"}
+    assert "not edited" in edited.left["inline"]
+    before, after = tomllib.loads(CODEX)["mcp_servers"], tomllib.loads(edited.text)["mcp_servers"]
+    for name in edited.changed:
+        own = [before[name]["command"], *before[name].get("args", [])]
+        assert [after[name]["command"], *after[name]["args"]] == [*command, "stdio", "--", *own]
+    assert after["files"]["env"] == before["files"]["env"]
+    assert toml_edits.wrapped(edited.text, command).text == edited.text
+    assert toml_edits.unwrapped(edited.text).text == CODEX
+
+
+def test_the_commands_wrap_and_unwrap_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(CODEX.encode())
+    assert run(["wrap", str(path), "files"]) == 0
+    assert "in front of files" in capsys.readouterr().out and path.read_bytes() != CODEX.encode()
+    path.write_bytes(path.read_bytes().replace(b"# why", b"# changed"))
+    assert run(["unwrap", str(path)]) == 0
+    assert path.read_bytes() == CODEX.replace("# why", "# changed").encode()
