@@ -24,7 +24,12 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something the protocol does not allow."""
+    """The peer answered with an error, or sent something the protocol does not allow."""
+
+    def __init__(self, code: int, message: str, data: Any = None, hint: str = "") -> None:
+        """`hint` says what a person can do about it."""
+        super().__init__(code, message, data)
+        self.hint = hint
 
 
 class Refusal(ProtocolError):

@@ -47,8 +47,8 @@ class Client:
 
     A URL is spoken to statelessly (2026-07-28) if the server can, else in a session of the newest revision it
     has. A folder is hosted in this process for as long as the client is open. The first request connects; any
-    number may be under way at once. Redirects are not followed, so a token goes nowhere else; cookies are
-    not kept; an answer of more than `max_bytes` is refused.
+    number may be under way at once. Redirects are followed to the same origin alone, so that a token
+    goes nowhere else; cookies are not kept; an answer of more than `max_bytes` is refused.
 
     With `on_elicit` the server may ask a person while it works (elicitation, forms and links). Without it
     nothing of the kind is declared.

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, TIMED_OUT, print_message
+from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, print_message
 from mcpdesk.cli.reach import (
     ProgramLines,
     RemarkLines,
@@ -28,7 +28,6 @@ from mcpdesk.cli.reach import (
     with_hint,
 )
 from mcpdesk.client.connection import CallObserver, ServerConnection
-from mcpdesk.client.hints import NO_PROTOCOL
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
 from mcpdesk.errors import (
     CallError,
@@ -327,10 +326,8 @@ def _open(
     try:
         opening.result(limit_s)
         is_connected = True
-    except RpcError as error:
-        raise DeskUserError(f"{error}", NO_PROTOCOL, PROTOCOL_ERROR) from None
     except CallError as error:
-        raise with_hint(error) from None
+        raise with_hint(error, is_first=True) from None
     except TimeoutError:
         message = f"{connection.target}: no answer to initialize within {limit_s:g} s."
         raise DeskUserError(message, TALKS if lines.count else SLOW, CANNOT_CONNECT) from None

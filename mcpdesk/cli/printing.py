@@ -50,6 +50,8 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
     (CallError, PROTOCOL_ERROR),
 )
 """Kind of error -> exit code; the first that fits counts."""
+MOST_DATA = 4_000
+"""Characters that are printed of what a server adds to an error."""
 CRASHED = "mcpdesk: This is a mistake of mcpdesk. Please report it with these lines."
 
 
@@ -129,13 +131,25 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
     else:
         message, hint, code = str(error), getattr(error, "hint", ""), exit_code(error)
     print_message(f"mcpdesk: {message}")
+    data = error.data if isinstance(error, ProtocolError) else None
+    if data is not None:
+        print_message(_error_data(data))
     if hint:
         print_message(f"  {hint}")
     if as_json:
         fields = {"code": code, "message": message, "hint": hint}
         more = {"rpc_code": error.code} if isinstance(error, ProtocolError) else {}
+        more |= {} if data is None else {"data": data}
         print_text(json_escaped(json.dumps({"error": fields | more})))
     return code
+
+
+def _error_data(data: Any) -> str:
+    """What a server adds to an error, in indented lines."""
+    text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
+    if len(text) > MOST_DATA:
+        text = f"{text[:MOST_DATA]}… (all {len(text):,} characters: --json)"
+    return "\n".join(f"  {line}" for line in f"data: {text}".splitlines())
 
 
 def report_crash() -> int:

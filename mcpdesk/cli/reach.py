@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpdesk.cli.printing import CANNOT_CONNECT, PROTOCOL_ERROR, exit_code, print_message
-from mcpdesk.client.hints import hint
+from mcpdesk.cli.printing import CANNOT_CONNECT, exit_code, print_message
+from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint
 from mcpdesk.client.targets import CommandTarget, UrlTarget
-from mcpdesk.client.transport import REFUSED, excerpt
+from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import (
     AuthorizationError,
     CallError,
     DeskError,
     DeskUserError,
-    HttpError,
     RemoteProtocolError,
     RpcError,
 )
@@ -46,7 +45,6 @@ MOST_STRAY_LINES = 20
 MOST_REMARKS = 50
 _ACCOUNT = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-LOGIN_HINT = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
 TOKEN_HINTS: dict[int, str] = {
     ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
     ErrorCode.FORBIDDEN: "Give another token with --token-env.",
@@ -244,14 +242,16 @@ def can_ask(stdin_fd: int = 0) -> bool:
     return os.isatty(stdin_fd) and is_terminal()
 
 
-def with_hint(error: CallError) -> DeskError:
-    """Return the error as it is reported: with its exit code, and with what to do about it."""
+def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
+    """Return the error as it is reported: with its exit code, and with what to do about it.
+
+    `is_first`: it is about the first message to the server.
+    """
     if isinstance(error, RpcError):
-        advice = TOKEN_HINTS.get(error.code, "")
-        refusal = RemoteProtocolError(error.code, error.message, error.data)
-        return DeskUserError(str(refusal), advice, PROTOCOL_ERROR) if advice else refusal
+        advice = TOKEN_HINTS.get(error.code, "") or error_hint(error.code, error.message)
+        told = str(error) if is_first else error.message
+        return RemoteProtocolError(error.code, told, error.data, advice or (NO_PROTOCOL if is_first else ""))
     if isinstance(error, AuthorizationError):
         error.message = f"it wants a token, and none could be had: {error.message}"
-    if isinstance(error, AuthorizationError) or (isinstance(error, HttpError) and error.status in REFUSED):
-        return DeskUserError(str(error), LOGIN_HINT, CANNOT_CONNECT)
-    return DeskUserError(str(error), hint(error), exit_code(error))
+        return DeskUserError(str(error), NO_TOKEN, CANNOT_CONNECT)
+    return DeskUserError(str(error), hint(error, is_first=is_first), exit_code(error))

@@ -45,7 +45,7 @@ LINGER_S = 0.5
 """How long the output of a program that has ended is read: what it started may hold it open."""
 PATIENCE_S = 2.0
 """How long a program may take to end when its stdin is closed, and again after SIGTERM."""
-PROBE_S = 8.0
+PROBE_S = 1.5
 """How long a program may take to answer the first request, before it is taken to be of an older revision."""
 
 

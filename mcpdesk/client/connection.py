@@ -10,7 +10,10 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from mcpdesk.client.answer_checks import checked_result, question_fault
+from mcpdesk.client.answers.refusal_words import mended_error, newest_named
 from mcpdesk.client.flows import RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.published_skills import PublishedSkills
@@ -29,7 +32,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_questions import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
 from mcpdesk.protocol.methods import CALLS
-from mcpdesk.protocol.reading.remark import Remark
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
@@ -147,6 +150,8 @@ class ServerConnection:
         self._ids = count(1)
         self._opening = asyncio.Lock()
         self._is_attached = False
+        self._is_unanswered = False
+        """Whether the first request of the newest revision may still be answered, or end the program."""
         self._running: dict[int, _RunningCall] = {}
         """Calls by the id of the request under way, which is their progress token as well."""
         self._unrelated = _RunningCall(self, "")
@@ -305,6 +310,11 @@ class ServerConnection:
         """One exchange; what is wrong with the reply is remarked."""
         reply = await transport.exchange(message, headers, receive)
         self._tell(reply.remarks, message["id"])
+        if isinstance(reply.message, dict) and (reply.status < 400 or "jsonrpc" in reply.message):
+            mended, fault = mended_error(reply.message)
+            if fault:
+                self.remark(Remark(RemarkKind.ERROR_SHAPE, fault), message["id"])
+                reply = replace(reply, message=mended)
         return reply
 
     async def close(self) -> None:
@@ -336,7 +346,7 @@ class ServerConnection:
         if revision.is_stateless:
             return earlier or Agreement(revision)
         try:
-            return await self._shake_hands(revision)
+            return await self._shaken(revision)
         except RpcError as error:
             # A server of the stateless era that started slowly: its answer came after the probe had ended.
             agreement = None
@@ -357,8 +367,30 @@ class ServerConnection:
             self._transport = older
             return await self._shake_hands(V2024_11_05)
 
+    async def _shaken(self, revision: Revision) -> Agreement:
+        """The agreement of a handshake, in another revision if the server refuses this one and names it."""
+        try:
+            return await self._shake_hands(revision)
+        except (RpcError, HttpError) as error:
+            said = f"{error.message} {error.data!r}" if isinstance(error, RpcError) else error.body
+            other = newest_named(said, revision)
+            is_refusal = isinstance(error, RpcError) or error.status in (400, 406, 415, 422)
+            if other is None or not is_refusal or self._revision is not None:
+                raise
+            return await self._shake_hands(other)
+        except CallError:
+            # A program that started slowly ends on the first request of the newest revision.
+            if not self._is_unanswered or self._transport.is_open:
+                raise
+            self._is_unanswered = False
+            await self._transport.open(self._receive)
+            return await self._shaken(revision)
+
     async def _probed(self) -> Agreement | None:
-        """The agreement with a server of the stateless era; None: it wants a handshake."""
+        """The agreement with a server of the stateless era; None: it wants a handshake.
+
+        One that ends on this request, or answers nonsense to it, is asked for a handshake as well.
+        """
         transport = self._transport
         try:
             async with asyncio.timeout(transport.probe_s):
@@ -366,6 +398,15 @@ class ServerConnection:
                 if is_contradiction(reply):
                     reply = await self._discover()
         except TimeoutError:
+            self._is_unanswered = True
+            return None
+        except InvalidAnswer:
+            self._is_unanswered = True
+            return None
+        except CallError:
+            if transport.is_open:
+                raise
+            await transport.open(self._receive)
             return None
         agreement = discovered(reply)
         if agreement is not None:
@@ -385,7 +426,9 @@ class ServerConnection:
         }
         message = self._message(revision, Send("initialize", opening), None)
         reply = await self._ask(transport, message, {}, self._receive)
-        agreement = shaken(reply.response(message["id"]).value())
+        agreement, fault = shaken(reply.response(message["id"]).value())
+        if fault:
+            self.remark(Remark(RemarkKind.REVISION, fault), message["id"])
         transport.agreed(agreement.revision, reply)
         await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         if self._log_level is not None and "logging" in agreement.capabilities:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.transport import REDIRECTS
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, Unreachable
 
+URL_REQUIRED = -32042
+"""The code of an error that names links to open first. Source: MCP 2025-11-25, client/elicitation."""
 NOT_STARTED = "Is it installed, on PATH and executable? Its whole path works, too."
 ENDED = "Run the command by itself in a terminal: what it says there tells why."
 NOT_THERE = "Does the server run, and are host and port right?"
@@ -17,11 +21,65 @@ FAILED = "The server itself failed: its own log says why."
 PAGE = "This is a page for people. Most servers answer at /mcp, older ones at /sse."
 TOO_MUCH = "The bound protects this machine's memory: the server must send less."
 OTHER_ID = "A server must answer with the id of the request, as it was sent: its own log may say more."
+NO_ANSWER = "The server, or a proxy before it, ended the stream too early: its own log may say why."
+NO_TOKEN = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
+FORBIDDEN = "It refuses this caller: another token or key (--token-env, --key-env) may have the right."
+WRONG_HOST = (
+    "The server refuses this Host name: reach it by a name it knows, or add this one to those it allows."
+)
+CHALLENGE = (
+    "A guard for browsers stands before the server: let its owner exempt the path, or use a direct URL."
+)
+TOO_MANY = "The server wants fewer requests: wait, then try again."
+NOT_UP = "A proxy answers, and the server behind it does not: does that run?"
+TOO_SLOW = "A proxy gave up waiting for the server behind it: that is too slow, or does not run."
+BUSY = "The server is not ready, or has too much to do: wait, then try again."
+REVISION = "Name a revision that it knows: --revision 2025-06-18, for example."
+ASK_OLDER = "The server can ask questions only in an older revision: try again with --revision 2025-11-25."
+OPEN_LINK = "Open the link in a browser, finish there, and call again."
 NO_PROTOCOL = "Is it an MCP server? --era handshake and --revision speak an older revision to it."
+REFUSED_REQUEST = "The server refuses the request: its words, or its own log, say why."
+BY_STATUS = {
+    401: NO_TOKEN,
+    403: FORBIDDEN,
+    404: WRONG_PATH,
+    405: WRONG_PATH,
+    421: WRONG_HOST,
+    429: TOO_MANY,
+    502: NOT_UP,
+    503: BUSY,
+    504: TOO_SLOW,
+    521: NOT_UP,
+    522: NOT_UP,
+    523: NOT_UP,
+    524: TOO_SLOW,
+}
+_HOST = re.compile(r"\bhost\b", re.I)
+_VERSION = re.compile(r"protocol.?version|unsupported.{0,20}version|\b20\d\d-\d\d-\d\d\b", re.I)
+_NO_BACK_CHANNEL = re.compile(
+    r"back-?channel|server-initiated requests?.{0,80}(?:unavailable|not supported|not available)"
+    r"|unavailable on 20\d\d-\d\d-\d\d connections",
+    re.I | re.S,
+)
 
 
-def hint(error: CallError) -> str:
-    """Return what to try, as one sentence or two; empty when the error says all there is."""
+def wants_older_revision(text: str) -> bool:
+    """Whether a server says that it cannot ask its client anything in this revision."""
+    return _NO_BACK_CHANNEL.search(text[:4_000]) is not None
+
+
+def error_hint(code: int, message: str) -> str:
+    """Return what to do about an error that a server answers with; empty where nothing is known."""
+    if code == URL_REQUIRED:
+        return OPEN_LINK
+    return ASK_OLDER if wants_older_revision(message) else ""
+
+
+def hint(error: CallError, *, is_first: bool = False) -> str:
+    """Return what to try, as one sentence or two; empty when the error says all there is.
+
+    `is_first`: the error is about the first message, so that the server may speak something else.
+    """
     match error:
         case ProgramEnded():
             return ENDED
@@ -35,16 +93,26 @@ def hint(error: CallError) -> str:
             return NOT_THERE
         case HttpError(status=status) if status in REDIRECTS:
             return REDIRECT
+        case HttpError(message=message) if "(challenge)" in message:
+            return CHALLENGE
+        case HttpError(body=body, status=status) if _HOST.search(body) and status in (400, 403, 421):
+            return WRONG_HOST
+        case HttpError(status=400, body=body) if _VERSION.search(body):
+            return REVISION
+        case HttpError(status=status) if status in BY_STATUS:
+            return BY_STATUS[status]
         case HttpError(status=status) if status >= 500:
             return FAILED
         case HttpError():
-            return WRONG_PATH
+            return REFUSED_REQUEST
+        case InvalidAnswer() if "event stream" in error.message:
+            return NO_ANSWER
         case InvalidAnswer() if "text/html" in error.message:
             return PAGE
         case InvalidAnswer() if "no end" in error.message or "more than" in error.message:
             return TOO_MUCH
         case InvalidAnswer() if "the answer is to request" in error.message:
             return OTHER_ID
-        case InvalidAnswer():
+        case InvalidAnswer() if is_first:
             return NO_PROTOCOL
     return ""

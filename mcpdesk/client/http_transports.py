@@ -10,12 +10,24 @@ import io
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
-from mcpdesk.client.answers.http_answers import own_answer, read_event
+from msgspec.structs import replace
+
+from mcpdesk.client.answers.http_answers import (
+    CHUNK,
+    EVENT_STREAM,
+    HttpAnswer,
+    framed,
+    lower,
+    read_event,
+    refusal_text,
+)
 from mcpdesk.client.answers.pending_replies import PendingReplies
+from mcpdesk.client.answers.redirects import redirect_target
+from mcpdesk.client.answers.refusal_words import is_lost_session
 from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
 from mcpdesk.client.timing import FAREWELL_S, within
 from mcpdesk.client.transport import (
@@ -26,6 +38,7 @@ from mcpdesk.client.transport import (
     ServerReply,
     SessionGone,
     excerpt,
+    named_revision,
     without_query,
 )
 from mcpdesk.errors import (
@@ -34,14 +47,13 @@ from mcpdesk.errors import (
     DeskUserError,
     HttpError,
     InvalidAnswer,
-    ProtocolError,
 )
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.protocol.reading.message import is_answer, read_frame
+from mcpdesk.protocol.reading.message import read_frame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import VERSION_KEY, is_stateless
@@ -53,25 +65,27 @@ if TYPE_CHECKING:
     from mcpdesk.client.oauth.values import Challenge, Fetch, Fetched
 
 CONNECT_S = 10.0
-CHUNK = 64 << 10
-OWN_ANSWER_S = 2.0
-"""How long a response is waited for on a stream that brought one to another request."""
 RETRY_S = 1.0
 """How long to wait before a stream is resumed, where it does not say."""
 MOST_FAILURES = 30
 """Attempts to resume it that may fail in a row."""
+MOST_RESUMPTIONS = 5
+"""The same for the stream of one call."""
+MOST_REDIRECTS = 5
 MAX_BYTES = 16 << 20
 MAX_METADATA = 256 << 10
 """Bytes of a document about authorization."""
 METADATA_S = 20.0
-EVENT_STREAM = "text/event-stream"
 POSTED = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
 SESSION = "Mcp-Session-Id"
 VERSION = "MCP-Protocol-Version"
 
 
 class HttpRequests:
-    """Requests to one URL. Follows no redirect, keeps no cookie, reads at most `max_bytes` of an answer."""
+    """Requests to one URL. Follows redirects of the same origin alone, and keeps no cookie.
+
+    It reads at most `max_bytes` of an answer.
+    """
 
     def __init__(
         self,
@@ -96,6 +110,9 @@ class HttpRequests:
         self._is_closed = False
         self.has_batches = False
         """Whether the revision has arrays of messages."""
+        self._has_moved = False
+        self._remarks: tuple[Remark, ...] = ()
+        """For the next reply."""
 
     async def close(self) -> None:
         """Close its connections; no others are opened."""
@@ -112,28 +129,47 @@ class HttpRequests:
         Raises: HttpError without a whole answer; InvalidAnswer for one that is too large or cannot be read.
         """
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
-        async with self.answered("POST", POSTED | dict(headers), codec.encode(message)) as answer:
-            reply = await self._read(answer, identifier, receive, framer)
+        reply, broke = ServerReply(), None
+        sent, data = POSTED | dict(headers), codec.encode(message)
+        try:
+            async with self.answered("POST", sent, data, follows=True) as answer:
+                reply = await self._read(answer, identifier, receive, framer)
+        except HttpError as error:
+            if error.status or not framer.last_id or is_stateless(message):
+                raise
+            broke = error
+        failures = 0
         while reply.message is None and framer.last_id and "id" in message:
-            # The server closed the connection, and the stream goes on elsewhere.
+            # The connection was closed, and the stream goes on elsewhere.
             await asyncio.sleep(_pause_s(framer))
             seen, framer = framer.last_id, _next_framer(framer)
-            async with self.answered("GET", _resuming(framer) | dict(headers)) as answer:
-                if answer.status != 200:
+            try:
+                async with self.answered("GET", _resuming(framer) | dict(headers), follows=True) as answer:
+                    if answer.status != 200:
+                        break
+                    broke = None
+                    reply = await self._read(answer, identifier, receive, framer)
+            except HttpError as error:
+                broke = broke or error
+                failures = 0 if framer.last_id != seen else failures + 1
+                if error.status or failures == MOST_RESUMPTIONS:
                     break
-                reply = await self._read(answer, identifier, receive, framer)
+                continue
             if reply.message is None and framer.last_id == seen:
                 break
+        if broke is not None:
+            raise broke
         return reply
 
     async def deliver(self, data: bytes, headers: Mapping[str, str], url: str) -> ServerReply:
         """Post a message whose answer comes elsewhere. Raises: HttpError."""
-        async with self.answered("POST", POSTED | dict(headers), data, url) as answer:
+        sent = POSTED | dict(headers)
+        async with self.answered("POST", sent, data, url, follows=True) as answer:
             return await self._read(answer, None, None, EventFramer(self._max_bytes))
 
     async def delete(self, headers: Mapping[str, str]) -> None:
         """End a session; whatever the server thinks of it."""
-        async with self.answered("DELETE", headers):
+        async with self.answered("DELETE", headers, follows=True):
             return
 
     async def events(
@@ -149,12 +185,13 @@ class HttpRequests:
         Raises: HttpError without one; InvalidAnswer for an event that is too large.
         """
         framer = framer or EventFramer(self._max_bytes)
-        async with self.answered("GET", _resuming(framer) | dict(headers or {})) as answer:
+        asked = _resuming(framer) | dict(headers or {})
+        async with self.answered("GET", asked, follows=True) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status)
             opened()
             async for piece in answer.content.iter_any():
-                for event in self._framed(framer, piece):
+                for event in framed(framer, piece):
                     yield event
 
     @asynccontextmanager
@@ -164,12 +201,16 @@ class HttpRequests:
         headers: Mapping[str, str],
         body: bytes | AsyncIterator[bytes] | None = None,
         url: str = "",
+        *,
+        follows: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """One request with its headers and ours, and the answer to read. Raises: HttpError.
 
+        `follows`: redirects to the same origin are followed, with the same method and body.
+
         A body that comes piece by piece is sent once: refused, its sender has to send it again.
         """
-        session, place, attempt = self._opened(), url or self.url, 0
+        session, place, attempt, hops = self._opened(), url or self.url, 0, 0
         with connection_errors():
             while True:
                 token = await self._token(method, place)
@@ -177,11 +218,23 @@ class HttpRequests:
                 async with session.request(
                     method, place, data=_payload(body), headers=used, allow_redirects=False
                 ) as answer:
+                    if follows and hops < MOST_REDIRECTS and (next_place := self._redirected(answer, place)):
+                        place, hops = next_place, hops + 1
+                        continue
                     is_over = not await self._is_renewed(answer, token, attempt)
                     if is_over or not (body is None or isinstance(body, bytes)):
                         yield answer
                         return
                 attempt += 1
+
+    def _redirected(self, answer: aiohttp.ClientResponse, place: str) -> str:
+        """The URL of the same origin that an answer redirects to; empty when there is none to follow."""
+        there = redirect_target(answer.status, answer.headers.get("Location", ""), place)
+        if there and not self._has_moved:
+            self._has_moved = True
+            told = f"{without_query(place)} redirects (HTTP {answer.status}); name {without_query(there)}"
+            self._remarks = (Remark(RemarkKind.REDIRECT, excerpt(told)),)
+        return there
 
     def _opened(self) -> aiohttp.ClientSession:
         """The connections to the server. Raises: CallError once closed."""
@@ -242,7 +295,7 @@ class HttpRequests:
                     data += piece
                     if len(data) > MAX_METADATA:
                         raise AuthorizationError(f"{step.what} has more than {MAX_METADATA} bytes")
-                return Fetched(answer.status, _lower(answer), bytes(data))
+                return Fetched(answer.status, lower(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
         """What the server asks of who sends no token; nothing in particular if it asks nothing."""
@@ -264,7 +317,14 @@ class HttpRequests:
         if self._authorizer is None or answer.status not in REFUSED:
             return False
         challenges = answer.headers.getall("WWW-Authenticate", [])
-        return await self._authorizer.renewed(answer.status, _lower(answer), challenges, token, attempt, self)
+        try:
+            return await self._authorizer.renewed(
+                answer.status, lower(answer), challenges, token, attempt, self
+            )
+        except AuthorizationError as error:
+            if said := await refusal_text(answer):
+                error.message = f"{error.message}; the server says: {said}"
+            raise
 
     async def _read(
         self,
@@ -273,70 +333,9 @@ class HttpRequests:
         receive: Receive | None,
         framer: EventFramer,
     ) -> ServerReply:
-        headers = _lower(answer)
-        media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if media_type == EVENT_STREAM and answer.status == 200:
-            message, data, remarks = await self._read_events(answer, identifier, receive, framer)
-            return ServerReply(message, data, answer.status, headers, remarks)
-        body = bytearray()
-        async for piece in answer.content.iter_chunked(CHUNK):
-            body += piece
-            if len(body) > self._max_bytes:
-                raise self._too_large()
-        data = bytes(body)
-        if media_type != "application/json" or not data.strip():
-            return ServerReply(None, data, answer.status, headers)
-        read = read_frame(data)
-        if read.is_message:
-            if answer.status < 300 and read.fault is not None:
-                raise InvalidAnswer(read.fault.text, excerpt=excerpt(data))
-            message, remarks = own_answer(read, identifier, self.has_batches, receive)
-            return ServerReply(message, data, answer.status, headers, remarks)
-        try:
-            other = codec.decode(data)
-        except ProtocolError as error:
-            if answer.status >= 300:
-                return ServerReply(None, data, answer.status, headers)
-            raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
-        return ServerReply(other if is_answer(other) else None, data, answer.status, headers)
-
-    async def _read_events(
-        self,
-        answer: aiohttp.ClientResponse,
-        identifier: Id | None,
-        receive: Receive | None,
-        framer: EventFramer,
-    ) -> tuple[Any, bytes, tuple[Remark, ...]]:
-        """The response among the events, its bytes and remarks; None when the stream ends without it.
-
-        A response to another request is returned if none to this one follows soon.
-        """
-        other: tuple[Any, bytes, tuple[Remark, ...]] = None, b"", ()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(None) as limit:
-                async for piece in answer.content.iter_any():
-                    for event in self._framed(framer, piece):
-                        read = read_event(event.data)
-                        if read.fault is not None and receive is not None:
-                            receive(Incoming(None, event.data, (read.fault,)))
-                        message, remarks = own_answer(read, identifier, self.has_batches, receive, event.data)
-                        if message is not None and message.get("id") in (identifier, None):
-                            if other[0] is not None and receive is not None:
-                                receive(Incoming(*other))
-                            return message, event.data, remarks
-                        if message is not None and other[0] is None:
-                            other = message, event.data, remarks
-                            limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
-        return other
-
-    def _framed(self, framer: EventFramer, piece: bytes) -> list[Event]:
-        try:
-            return framer.feed(piece)
-        except ValueError:
-            raise self._too_large() from None
-
-    def _too_large(self) -> InvalidAnswer:
-        return InvalidAnswer(f"the answer has more than {self._max_bytes} bytes")
+        reply = await HttpAnswer(identifier, receive, framer, self.has_batches).read(answer)
+        remarks, self._remarks = self._remarks, ()
+        return replace(reply, remarks=(*remarks, *reply.remarks)) if remarks else reply
 
 
 class StreamableHttp(ClientTransport):
@@ -382,9 +381,11 @@ class StreamableHttp(ClientTransport):
         """Post a request. Raises: SessionGone; HttpError, InvalidAnswer without a reply."""
         used = self._headers_of(request)
         reply = await self._requests.post(request, {**used, **headers}, receive)
-        if reply.status == 404 and SESSION in used:
+        if SESSION in used and is_lost_session(reply.status, reply.said):
             failure = reply.failure()
-            raise SessionGone(failure.message, status=404, body=failure.body)
+            gone = SessionGone(failure.message, status=reply.status, body=failure.body)
+            gone.reply = reply
+            raise gone
         return reply
 
     async def send(self, message: JSONObject) -> None:
@@ -402,7 +403,7 @@ class StreamableHttp(ClientTransport):
         if session := reply.headers.get(SESSION.lower()):
             self._session[SESSION] = session
         if revision.has_version_header:
-            self._session[VERSION] = revision.name
+            self._session[VERSION] = named_revision(reply) or revision.name
 
     def older(self) -> HttpSse:
         """The transport of the first revision, at the same URL."""
@@ -524,7 +525,7 @@ class SseChannel:
             reason = "it wants messages to be posted where no URL leads"
             raise InvalidAnswer(reason, excerpt=excerpt(given)) from None
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-            reason = "it wants messages to be posted to another server"
+            reason = f"it wants messages to be posted to another server, {excerpt(without_query(place))}"
             raise InvalidAnswer(reason, excerpt=excerpt(place))
         return place
 
@@ -615,7 +616,10 @@ def connection_errors() -> Iterator[None]:
 
     try:
         yield
-    except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError):
+    except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
+        if "content-encoding" in str(error).lower():
+            told = "the answer is not encoded as its Content-Encoding says, or in a way that is not known"
+            raise HttpError(f"{told}: {excerpt(str(error))}") from None
         raise HttpError("the connection broke before the answer was whole") from None
     except aiohttp.WSServerHandshakeError as error:
         raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
@@ -628,10 +632,6 @@ def _payload(
 ) -> bytes | io.BytesIO | AsyncIterator[bytes] | None:
     """A body as it is best sent: large ones in pieces."""
     return io.BytesIO(body) if isinstance(body, bytes) and len(body) > CHUNK else body
-
-
-def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in answer.headers.items()}
 
 
 def _next_framer(framer: EventFramer) -> EventFramer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,15 @@ from msgspec import Struct
 from mcpdesk.client.transport import REDIRECTS, REFUSED, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
-from mcpdesk.protocol.revisions import BY_NAME, LATEST, Revision
+from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE, Revision
 from mcpdesk.protocol.stateless import SERVER_KEY
 
 MODERN = frozenset({ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION})
 """Errors that only servers of the stateless era answer with."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_WITH_HANDSHAKE = sorted(
+    (each for each in BY_NAME.values() if not each.is_stateless), key=lambda each: each.name
+)
 
 
 class Agreement(Struct, frozen=True):
@@ -59,13 +64,19 @@ def discovered(reply: ServerReply) -> Agreement | None:
     raise InvalidAnswer(f"it serves the revisions {served}, this client {', '.join(BY_NAME)}")
 
 
-def shaken(result: JSONObject) -> Agreement:
-    """The agreement the result of `initialize` makes. Raises: InvalidAnswer for an unknown revision."""
-    version = result.get("protocolVersion")
+def shaken(result: JSONObject) -> tuple[Agreement, str]:
+    """The agreement the result of `initialize` makes, and what is wrong with it; empty if nothing is.
+
+    For a revision that is not known the newest one that is not newer is taken: its messages may fit.
+    """
+    version, fault = result.get("protocolVersion"), ""
     revision = BY_NAME.get(version) if isinstance(version, str) else None
     if revision is None or revision.is_stateless:
-        raise InvalidAnswer(f"it answers the handshake with the revision {version!r}")
-    return _agreement(revision, result.get("serverInfo"), result)
+        named = "no revision" if version is None else f"the revision {excerpt(str(version))[:40]!r}"
+        older = [each for each in _WITH_HANDSHAKE if isinstance(version, str) and each.name < version]
+        revision = older[-1] if older and _DATE.fullmatch(str(version)) else LATEST_HANDSHAKE
+        fault = f"it answers the handshake with {named}; {revision.name} is spoken"
+    return _agreement(revision, result.get("serverInfo"), result), fault
 
 
 def _agreement(revision: Revision, server: Any, result: JSONObject) -> Agreement:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
+from mcpdesk.client.answers.refusal_words import is_challenge, is_page, words
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
@@ -63,6 +64,14 @@ def is_error(message: Any) -> bool:
         and not isinstance(error["code"], bool)
         and isinstance(error.get("message"), str)
     )
+
+
+def named_revision(reply: ServerReply) -> str:
+    """The revision in the answer to a handshake, if it can be a header; empty otherwise."""
+    result = reply.message.get("result") if isinstance(reply.message, dict) else None
+    named = result.get("protocolVersion") if isinstance(result, dict) else None
+    is_fit = isinstance(named, str) and named.isascii() and named.isprintable() and len(named) <= 40
+    return str(named).strip() if is_fit else ""
 
 
 class ServerResponse(Struct, frozen=True):
@@ -120,22 +129,45 @@ class ServerReply(Struct, frozen=True):
         if not is_answer(self.message):
             if self.status >= 300:
                 raise self.failure()
-            media_type = self.headers.get("content-type", "") or "no content type"
-            what = "an empty answer" if not self.body else f"no JSON-RPC answer, but {media_type[:80]}"
-            raise InvalidAnswer(f"HTTP {self.status} with {what}", excerpt=excerpt(self.body))
-        if self.status >= 400 and not is_error(self.message):
+            raise InvalidAnswer(f"HTTP {self.status} with {self._instead()}", excerpt=excerpt(self.body))
+        if self.status >= 400 and (not is_error(self.message) or not self._is_to(identifier)):
             raise self.failure()
         if reason := _response_fault(self.message, identifier, kinds):
             raise InvalidAnswer(reason, excerpt=excerpt(repr(self.message)))
         return ServerResponse(self.message, self.body)
 
+    def _is_to(self, identifier: Id) -> bool:
+        """Whether the response may be to a request; in HTTP any may, but some servers make up an id."""
+        return self.message.get("id") in (identifier, None)
+
+    def _instead(self) -> str:
+        """What came where an answer is due."""
+        media_type = self.headers.get("content-type", "")
+        if not self.body.strip():
+            is_stream = media_type.startswith("text/event-stream")
+            return "an event stream that ended without the answer" if is_stream else "an empty answer"
+        if is_page(self.body, media_type):
+            return f"no JSON-RPC answer, but text/html: {excerpt(words(self.body, media_type))}"
+        return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}"
+
+    @property
+    def said(self) -> str:
+        """The server's own words in a refusal, as one line."""
+        if self.message is None:
+            return excerpt(words(self.body, self.headers.get("content-type", "")))
+        return excerpt(_reason(self.message))
+
     def failure(self) -> HttpError:
         """The status as an exception."""
-        said = excerpt(self.body) if self.message is None else excerpt(_reason(self.message))
+        said = self.said
         if self.status in REDIRECTS:
             place = excerpt(without_query(self.headers.get("location", "")))
             said = f"it redirects to {place or 'nowhere'}, and redirects are not followed"
         about = f"HTTP {self.status}{f': {said}' if said else ''}"
+        if is_challenge(self.headers):
+            about = f"{about}: a guard in front of the server wants to see a browser (challenge)"
+        if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
+            about = f"{about}; Retry-After: {after}"
         challenge = excerpt(self.headers.get("www-authenticate", ""))
         return HttpError(about, status=self.status, body=said, challenge=challenge)
 
@@ -212,7 +244,12 @@ class ClientTransport(ABC):
 
 
 class SessionGone(HttpError):
-    """The server does not know the session any more. It did nothing of the request."""
+    """The server does not know the session any more. It did nothing of the request.
+
+    `reply` says so; None where it did not come over a connection.
+    """
+
+    reply: ServerReply | None = None
 
 
 def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str]) -> str:
@@ -238,4 +275,7 @@ def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str])
 
 def _reason(message: Any) -> str:
     error = message.get("error", "")
-    return str(error.get("message", "") if isinstance(error, dict) else error)
+    if not isinstance(error, dict):
+        return str(error)
+    code = f" ({error['code']})" if is_error(message) else ""
+    return f"{error.get('message', '')}{code}"

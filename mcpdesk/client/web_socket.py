@@ -26,7 +26,7 @@ LARGEST = 256 << 20
 QUOTED = 80
 """Characters that a remark quotes of a frame."""
 HEARTBEAT_S = 30.0
-PROBE_S = 8.0
+PROBE_S = 1.5
 
 
 class SocketChannel:

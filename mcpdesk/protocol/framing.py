@@ -143,6 +143,13 @@ class EventFramer:
             self._check(self._data_size + self._line_size - len(_DATA))
         return found
 
+    def unfinished(self) -> bytes:
+        """The data of an event whose end has not come; empty when there is none."""
+        rest = b"".join(self._pieces)
+        field, _, value = rest.partition(b":")
+        more = [value.removeprefix(b" ")] if field == b"data" else []
+        return b"\n".join([*self._data, *more])
+
     def _line(self, line: bytes) -> Event | None:
         if self._is_first:
             self._is_first, line = False, line.removeprefix(_BOM)

@@ -14,7 +14,7 @@ from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
-from mcpdesk.protocol.reading.remark import Remark
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.record import (
     ConnectionInfo,
@@ -110,10 +110,15 @@ class RecordedTransport(ClientTransport):
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
         self._record(Direction.IN, codec.encode(request))
-        if self._holds.is_on:
-            reply = await self._held_exchange(request, headers, receive)
-        else:
-            reply = await self._inner.exchange(request, headers, self._recording(receive, request["id"]))
+        try:
+            if self._holds.is_on:
+                reply = await self._held_exchange(request, headers, receive)
+            else:
+                reply = await self._inner.exchange(request, headers, self._recording(receive, request["id"]))
+        except SessionGone as gone:
+            if gone.reply is not None:
+                self._record_lost(gone.reply, request["id"])
+            raise
         self._note(reply.remarks, request["id"])
         said = None
         if reply.status != 200:
@@ -271,6 +276,13 @@ class RecordedTransport(ClientTransport):
                 receive(incoming)
 
         return received
+
+    def _record_lost(self, reply: ServerReply, request: Id) -> None:
+        """Record that the server has forgotten the session: it ends the request, which is sent once more."""
+        said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
+        self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, said)
+        lost = "the server has forgotten the session; a new one was begun, and the request sent once more"
+        self.remarked(Remark(RemarkKind.SESSION, lost, is_fault=True), request)
 
     def _record_unused(self, incoming: Incoming) -> None:
         """Record what answers no request that waits, or cannot be used."""

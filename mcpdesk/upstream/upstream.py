@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.hints import hint
+from mcpdesk.client.hints import FORBIDDEN, NO_TOKEN, hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import OAuthGrant
@@ -268,10 +268,11 @@ class Upstream:
         self._transport.ended(time.time())
 
     async def _connect(self) -> None:
-        limit_s = self._site.connect_timeout_s
+        limit_s, is_first = self._site.connect_timeout_s, True
         try:
             async with asyncio.timeout(limit_s):
                 agreement = await self.connection.introduced()
+            is_first = False
             self.connection.listen()
             await self._read(agreement)
         except TimeoutError:
@@ -279,7 +280,7 @@ class Upstream:
             await self.connection.close()
             return
         except DeskError as error:
-            self._fail(getattr(error, "message", "") or str(error), _hint(self.plan, error))
+            self._fail(getattr(error, "message", "") or str(error), _hint(self.plan, error, is_first))
             return
         if agreement.revision.is_stateless:
             self._begin(self._follow_changes())
@@ -402,16 +403,17 @@ class Upstream:
             self._fail(f"mcpdesk failed: {error!r}")
 
 
-def _hint(plan: UpstreamPlan, error: DeskError) -> str:
+def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
     """What a person can do about a connection that failed."""
     if isinstance(plan.target, BrokenTarget):
         return "Mend its entry in the file, and open the desk again."
-    is_refused = isinstance(error, HttpError) and error.status in (401, 403)
+    advice = hint(error, is_first=is_first) if isinstance(error, CallError) else ""
+    is_refused = isinstance(error, HttpError) and advice in (NO_TOKEN, FORBIDDEN)
     if isinstance(error, AuthorizationError) or is_refused:
         return "T logs in with a browser, and so does `mcpdesk login` in a shell."
     if isinstance(error, ProgramEnded):
         return f"Its last lines are in the log (5). {AGAIN}"
-    return f"{hint(error)} {AGAIN}".strip() if isinstance(error, CallError) else AGAIN
+    return f"{advice} {AGAIN}".strip()
 
 
 def login_text(grant: OAuthGrant, where: str) -> str:

@@ -75,7 +75,7 @@ PROGRAMS: list[Any] = [
     (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
     slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
     slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
-    (["no list"], 4, "tools/list: the result has no list called tools", hints.NO_PROTOCOL),
+    (["no list"], 4, "tools/list: the result has no list called tools", ""),
 ]
 ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
     "/page": (lambda: http(200, "<html>", "text/html"), 4, "HTTP 200 with no JSON-RPC answer", hints.PAGE),
@@ -87,7 +87,48 @@ ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
         hints.REDIRECT,
     ),
     "/broken": (lambda: http(500, "boom"), 3, "HTTP 500: boom", hints.FAILED),
+    "/proxy": (
+        lambda: http(502, "<html><head><title>502 Bad &amp; Gateway</title></head>", "text/html"),
+        3,
+        "HTTP 502: a page for people, '502 Bad & Gateway'",
+        hints.NOT_UP,
+    ),
+    "/slow": (lambda: http(524, "<!DOCTYPE html><h1>Too slow</h1>", ""), 3, "'Too slow'", hints.TOO_SLOW),
+    "/often": (
+        lambda: http(429, '{"error": "calm"}', Retry_After="7"),
+        3,
+        "calm; Retry-After: 7",
+        hints.TOO_MANY,
+    ),
+    "/misdirected": (
+        lambda: http(421, "Invalid Host header", "text/plain"),
+        3,
+        "HTTP 421: Inv",
+        hints.WRONG_HOST,
+    ),
+    "/guarded": (
+        lambda: http(403, "<title>Wait</title>", "text/html", cf_mitigated="challenge"),
+        3,
+        "'Wait'",
+        hints.CHALLENGE,
+    ),
+    "/picky": (
+        lambda: http(
+            406, '{"jsonrpc": "2.0", "id": "x", "error": {"code": -32600, "message": "accept both"}}'
+        ),
+        3,
+        "HTTP 406: accept both (-32600)",
+        hints.REFUSED_REQUEST,
+    ),
+    "/old": (lambda: http(400, "Unsupported protocol version", "text/plain"), 3, "HTTP 400", hints.REVISION),
+    "/app": (
+        lambda: http(200, "<!doctype html><title>App</title>", ""),
+        4,
+        "text/html: a page for",
+        hints.PAGE,
+    ),
     "/locked": (lambda: http(401), 3, "it wants a token, and none could be had", "--token-env"),
+    "/key": (lambda: http(401, '{"detail": "no key"}'), 3, "the server says: no key", "--token-env"),
     "/forbidden": (lambda: http(403, "no"), 3, "HTTP 403: no", "--token-env"),
     "/hangs": (lambda: None, 3, "no answer to initialize within 3 s", "CONNECT_TIMEOUT_S"),
     "/closes": (lambda: b"", 3, "the connection broke", hints.CLOSED),
@@ -97,7 +138,7 @@ ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
         "the connection broke before the answer was whole",
         hints.CLOSED,
     ),
-    "/ends": (lambda: stream(": hello", ""), 4, "HTTP 200 with an empty answer", hints.NO_PROTOCOL),
+    "/ends": (lambda: stream(": hello", ""), 4, "event stream that ended without", hints.NO_ANSWER),
     "/garbage": (lambda: http(200, "{no"), 4, "the answer is not JSON", hints.NO_PROTOCOL),
     "/large": (lambda: http(200, b" " * (17 << 20)), 4, "more than 16777216 bytes", hints.TOO_MUCH),
 }
@@ -111,9 +152,9 @@ def check(run: Run, words: list[str], code: int, told: str, hint: str) -> None:
     assert "Traceback" not in done.stderr
     error = json.loads(done.stdout)["error"]
     assert error["code"] == code and told in error["message"] and hint in error["hint"]
-    sentence, advice = done.stderr.splitlines()[-2:]
-    assert sentence == f"mcpdesk: {error['message']}"
-    assert advice == f"  {error['hint']}"
+    lines = [f"mcpdesk: {error['message']}", *([f"  {error['hint']}"] if hint else [])]
+    assert done.stderr.splitlines()[-len(lines) :] == lines
+    assert bool(error["hint"]) == bool(hint)
 
 
 @pytest.mark.parametrize(("argv", "code", "told", "hint"), PROGRAMS)
@@ -170,3 +211,17 @@ def test_a_mistake_of_usage_is_json_as_well(mcpdesk: Run) -> None:
     folder = "sample_servers/hello"
     refused = json.loads(mcpdesk("call", folder, "Greet", "--json").stdout)["error"]
     assert (refused["code"], refused["rpc_code"]) == (4, -32602)
+
+
+def test_what_a_server_adds_to_an_error_is_printed(mcpdesk: Run, tmp_path: Path) -> None:
+    path = tmp_path / "server.py"
+    link = "https://example.test/connect?state=7"
+    data = {"elicitations": [{"mode": "url", "elicitationId": "7", "url": link, "message": "Connect"}]}
+    error = {"code": -32042, "message": "a link must be opened", "data": data}
+    habit = f"if method == 'tools/call': said = {{'jsonrpc': '2.0', 'id': asked['id'], 'error': {error!r}}}"
+    path.write_text(ANSWERING.replace("HABIT", habit))
+    done = mcpdesk("call", "t", "--json", "--", sys.executable, str(path))
+    assert done.returncode == 4
+    told = json.loads(done.stdout)["error"]
+    assert told["rpc_code"] == -32042 and told["data"] == data and told["hint"] == hints.OPEN_LINK
+    assert link in done.stderr

@@ -153,10 +153,16 @@ async def test_revision_the_server_chose_is_spoken(version: str, header: str | N
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2026-07-28", "", None, 5])
-async def test_revision_nobody_knows_ends_it(version: Any, met: Meet) -> None:
-    async with serving(handshake(lambda seen: None, None, version)) as server:
-        with pytest.raises(InvalidAnswer, match="answers the handshake with the revision"):
-            await met(server)
+async def test_revision_nobody_knows_is_taken_for_the_nearest_one(version: Any, met: Meet) -> None:
+    def answer(seen: Seen) -> bytes:
+        return json(result(seen, {"tools": []}))
+
+    async with serving(handshake(answer, None, version)) as server:
+        connection = await met(server)
+        assert (await connection.open()).revision.name == "2025-11-25"
+        assert await value(connection, "tools/list", {}) == {"tools": []}
+    named = version if version and isinstance(version, str) else "2025-11-25"
+    assert server.seen[-1].headers["mcp-protocol-version"] == named
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ async def test_stream_the_server_let_go_of_is_taken_up_after_its_delay() -> None
 
 async def test_stream_that_brings_nothing_new_is_taken_up_once() -> None:
     async with scripted(lambda seen: stream("retry: 1", "id: a:1", "data:", "", "")) as server:
-        with pytest.raises(InvalidAnswer, match="empty answer"):
+        with pytest.raises(InvalidAnswer, match="stream that ended without the answer"):
             (await ask(server)).response(7).value()
     assert [seen.method for seen in server.seen] == ["POST", "GET"]
 

@@ -13,7 +13,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 
-from mcpdesk.client import child_process, http_transports
+from mcpdesk.client import child_process
+from mcpdesk.client.answers import http_answers
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.child_process import ChildProcess, ProgramCommand
 from mcpdesk.client.connection import ServerConnection
@@ -234,7 +235,7 @@ async def test_an_answer_with_a_key_given_twice_fails_over_http(media_type: str)
 async def test_an_event_with_another_id_ends_a_call_that_gets_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_transports, "OWN_ANSWER_S", 0.05)
+    monkeypatch.setattr(http_answers, "OWN_ANSWER_S", 0.05)
 
     def other(answer: dict[str, Any]) -> bytes:
         return json.dumps({**answer, "id": 0}).encode()

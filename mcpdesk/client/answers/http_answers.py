@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from mcpdesk.client.transport import Incoming, Receive, excerpt
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.client.answers.refusal_words import is_page, words
+from mcpdesk.client.transport import Incoming, Receive, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.reading.message import (
     ReadFrame,
@@ -14,7 +21,20 @@ from mcpdesk.protocol.reading.message import (
     read_frame,
     same_id,
 )
-from mcpdesk.protocol.reading.remark import Remark
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+
+if TYPE_CHECKING:
+    import aiohttp
+
+CHUNK = 64 << 10
+EVENT_STREAM = "text/event-stream"
+JSON = "application/json"
+OWN_ANSWER_S = 2.0
+"""How long a response is waited for on a stream that brought one to another request."""
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+Found = tuple[Any, bytes, tuple[Remark, ...]]
+"""A response, its bytes and what is wrong with it; the response is None where there is none."""
 
 
 def own_answer(
@@ -56,3 +76,155 @@ def read_event(data: bytes) -> ReadFrame:
             reason = f"an event is not JSON: {error.message}"
             raise InvalidAnswer(reason, excerpt=excerpt(data)) from None
     return read
+
+
+class HttpAnswer:
+    """Reads one answer of HTTP: a body, or the events of a stream up to the response."""
+
+    def __init__(
+        self, identifier: Id | None, receive: Receive | None, framer: EventFramer, has_batches: bool
+    ) -> None:
+        """`receive` gets what is not the response to `identifier`; `framer` has the limit of its size."""
+        self._identifier, self._receive = identifier, receive
+        self._framer, self._has_batches = framer, has_batches
+
+    async def read(self, answer: aiohttp.ClientResponse) -> ServerReply:
+        """The reply. Raises: InvalidAnswer for one that is too large or cannot be used."""
+        headers, status = lower(answer), answer.status
+        media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if media_type == EVENT_STREAM and status == 200:
+            found = await self._of_stream(answer)
+            return ServerReply(found[0], found[1], status, headers, found[2])
+        body = bytearray()
+        async for piece in answer.content.iter_chunked(CHUNK):
+            body += piece
+            if len(body) > self._framer.limit:
+                raise too_large(self._framer)
+        data = bytes(body)
+        message, data, remarks = self._of_body(data, media_type, status)
+        return ServerReply(message, data, status, headers, remarks)
+
+    def _of_body(self, data: bytes, media_type: str, status: int) -> Found:
+        if not data.strip():
+            return None, data, ()
+        if data.lstrip().startswith(_FIELDS):
+            found = self._in_events(framed(EventFramer(self._framer.limit), data + b"\n\n"))
+            if found[0] is not None:
+                return found[0], found[1], (*found[2], type_remark(media_type, EVENT_STREAM))
+        read = read_frame(data)
+        is_typed = media_type == JSON
+        if read.is_message and (is_typed or any(map(is_answer, read.messages))):
+            if status < 300 and read.fault is not None:
+                raise InvalidAnswer(read.fault.text, excerpt=excerpt(data))
+            message, remarks = own_answer(read, self._identifier, self._has_batches, self._receive)
+            more = () if is_typed or message is None else (type_remark(media_type, JSON),)
+            return message, data, (*remarks, *more)
+        if not is_typed or is_page(data):
+            return None, data, ()
+        try:
+            other = codec.decode(data)
+        except ProtocolError as error:
+            if status >= 300:
+                return None, data, ()
+            raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
+        return other if is_answer(other) else None, data, ()
+
+    async def _of_stream(self, answer: aiohttp.ClientResponse) -> Found:
+        """The response among the events; none when the stream ends without it.
+
+        A response to another request is returned if none to this one follows soon.
+        """
+        other: Found = None, b"", ()
+        head, has_events = bytearray(), False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as limit:
+                async for piece in answer.content.iter_any():
+                    events = framed(self._framer, piece)
+                    has_events = has_events or bool(events)
+                    if not has_events and len(head) + len(piece) <= self._framer.limit:
+                        head += piece
+                    for event in events:
+                        found = self._in_event(event.data)
+                        if self._is_own(found):
+                            if other[0] is not None and self._receive is not None:
+                                self._receive(Incoming(*other))
+                            return found
+                        if found[0] is not None and other[0] is None:
+                            other = found
+                            limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
+        if other[0] is not None:
+            return other
+        return self._at_end(b"" if has_events else bytes(head))
+
+    def _at_end(self, head: bytes) -> Found:
+        """The response in what a stream has at its end that is no whole event."""
+        if head.lstrip()[:1] in (b"{", b"["):
+            message, data, remarks = self._of_body(head, JSON, 200)
+            return message, data, (*remarks, type_remark(EVENT_STREAM, JSON))
+        rest = self._framer.unfinished()
+        if not rest:
+            return None, b"", ()
+        read = read_frame(rest)
+        if not any(map(is_answer, read.messages)):
+            if self._framer.last_id:
+                return None, b"", ()  # it is sent again as a whole
+            told = "the event stream ended in the middle of a message"
+            raise InvalidAnswer(told, excerpt=excerpt(rest))
+        told = "the stream ended without the blank line that ends an event; what had come was read"
+        message, data, remarks = self._in_event(rest)
+        return message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, told))
+
+    def _in_events(self, events: Sequence[Event]) -> Found:
+        others: list[Found] = []
+        for event in events:
+            found = self._in_event(event.data)
+            if self._is_own(found):
+                return found
+            others += [found] if found[0] is not None else []
+        return others[0] if others else (None, b"", ())
+
+    def _in_event(self, data: bytes) -> Found:
+        read = read_event(data)
+        if read.fault is not None and self._receive is not None:
+            self._receive(Incoming(None, data, (read.fault,)))
+        message, remarks = own_answer(read, self._identifier, self._has_batches, self._receive, data)
+        return message, data, remarks
+
+    def _is_own(self, found: Found) -> bool:
+        return found[0] is not None and found[0].get("id") in (self._identifier, None)
+
+
+def framed(framer: EventFramer, piece: bytes) -> list[Event]:
+    """The events that a piece completes. Raises: InvalidAnswer for one that is too large."""
+    try:
+        return framer.feed(piece)
+    except ValueError:
+        raise too_large(framer) from None
+
+
+def too_large(framer: EventFramer) -> InvalidAnswer:
+    """The error for an answer that is larger than its framer's limit."""
+    return InvalidAnswer(f"the answer has more than {framer.limit} bytes")
+
+
+def type_remark(given: str, due: str) -> Remark:
+    """The remark on an answer with a wrong `Content-Type`."""
+    told = f"the answer has the Content-Type {excerpt(given)[:80] or 'missing'}, and should have {due}"
+    return Remark(RemarkKind.CONTENT_TYPE, f"{told}; it was read as that")
+
+
+async def refusal_text(answer: aiohttp.ClientResponse) -> str:
+    """The words in the first bytes of a refusal, as one line; empty when they do not come soon."""
+    import aiohttp
+
+    try:
+        async with asyncio.timeout(OWN_ANSWER_S):
+            body = await answer.content.read(CHUNK)
+    except (TimeoutError, OSError, aiohttp.ClientError):
+        return ""
+    return excerpt(words(body, answer.headers.get("Content-Type", "")))
+
+
+def lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    """The headers of an answer, with lower-case names."""
+    return {name.lower(): value for name, value in answer.headers.items()}

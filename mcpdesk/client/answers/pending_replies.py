@@ -66,6 +66,8 @@ class PendingReplies:
             yield future
         finally:
             del self._waiting[identifier]
+            if future.done() and not future.cancelled():
+                future.exception()  # marks it as retrieved: sending may have failed before it was awaited
 
     def deliver(self, frame: bytes, receive: Receive) -> bool:
         """Hand a frame to the request it answers, else to `receive`; False if it is not a message."""

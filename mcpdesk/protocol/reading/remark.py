@@ -32,6 +32,12 @@ class RemarkKind(StrEnum):
     TEXT_AROUND = "text-around"
     STDOUT = "stdout"
     RESULT = "result"
+    ERROR_SHAPE = "error-shape"
+    CONTENT_TYPE = "content-type"
+    UNTERMINATED = "unterminated"
+    REDIRECT = "redirect"
+    SESSION = "session"
+    REVISION = "revision"
 
 
 class Remark(Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,29 @@
+"""Redirects that are followed: to another path of the same origin, where keys and tokens are as safe."""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin, urlsplit
+
+from mcpdesk.client.transport import REDIRECTS
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def redirect_target(status: int, location: str, place: str) -> str:
+    """The URL to ask instead of `place`; empty for no redirect, or one that is not followed."""
+    if status not in REDIRECTS or not location:
+        return ""
+    try:
+        there = urljoin(place, location)
+        here, parts = urlsplit(place), urlsplit(there)
+        is_same = _origin(place) == _origin(there) and parts.username is None
+    except ValueError:
+        return ""
+    # 301 and 302 often lead to a page; the same path with or without a slash is a mere correction.
+    is_moved = status in (307, 308) or here.path.rstrip("/") == parts.path.rstrip("/")
+    return there if is_same and is_moved and there != place else ""
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)

@@ -1,0 +1,134 @@
+"""The words of a server that refuses: found in bodies of HTTP, whatever their form, and in errors."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.revisions import BY_NAME, Revision
+
+MOST_READ = 64 << 10
+"""Bytes of a page that are searched for its title."""
+_TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
+_HEADING = re.compile(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
+_PAGE = re.compile(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)
+_WORDS = ("message", "error_description", "detail", "title", "error", "errors", "reason", "msg")
+"""Members of JSON that hold the reason of a refusal, the most telling first."""
+_DEPTH = 4
+_DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
+_SESSION = re.compile(
+    r"session.{0,60}(?:not found|not exist|unknown|invalid|expired|missing|terminated|closed|required|gone)"
+    r"|(?:no|not|invalid|unknown|missing|expired|bad)\b.{0,30}session"
+    r"|server not initialized",
+    re.I | re.S,
+)
+
+
+def words(body: bytes, media_type: str = "") -> str:
+    """The reason in a body that is no answer: of JSON its words, of a page its title, else the text."""
+    text = body[:MOST_READ].decode("utf-8", "replace").removeprefix("\ufeff")
+    if "html" in media_type.lower() or _PAGE.match(text):
+        return page_words(text)
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return _member_words(msgspec.json.decode(body)) or text
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return text
+    return text
+
+
+def page_words(text: str) -> str:
+    """A page for people in a few words: its title, or its first heading."""
+    for pattern in (_TITLE, _HEADING):
+        if (found := pattern.search(text)) and (title := html.unescape(found[1]).strip()):
+            return f"a page for people, {title!r}"
+    return "a page for people"
+
+
+def is_page(body: bytes, media_type: str = "") -> bool:
+    """Whether a body is HTML."""
+    return "html" in media_type.lower() or _PAGE.match(body[:4096].decode("utf-8", "replace")) is not None
+
+
+def _member_words(value: Any, depth: int = 0) -> str:
+    if isinstance(value, str):
+        return value
+    if depth == _DEPTH:
+        return ""
+    if isinstance(value, list):
+        return _member_words(value[0], depth + 1) if value else ""
+    if isinstance(value, dict):
+        for name in _WORDS:
+            if name in value and (found := _member_words(value[name], depth + 1)):
+                return found
+    return ""
+
+
+def is_lost_session(status: int, said: str) -> bool:
+    """Whether a server refuses a request since it does not know its session: 404, or 400 in such words."""
+    return status == 404 or (status == 400 and _SESSION.search(said) is not None)
+
+
+def is_challenge(headers: Mapping[str, str]) -> bool:
+    """Whether a guard in front of the server wants to see a browser."""
+    return "challenge" in headers.get("cf-mitigated", "").lower()
+
+
+def newest_named(said: str, tried: Revision) -> Revision | None:
+    """The newest revision with a handshake that a refusal names, besides the one that was tried."""
+    named = set(_DATE.findall(said)) - {tried.name}
+    known = [each for each in BY_NAME.values() if each.name in named and not each.is_stateless]
+    return max(known, key=lambda each: each.name, default=None)
+
+
+def mended_error(message: JSONObject) -> tuple[JSONObject, str]:
+    """A response whose error has an odd shape, made whole, and what was wrong; empty if nothing was."""
+    if "error" not in message:
+        return message, ""
+    error, rest = message["error"], {key: each for key, each in message.items() if key != "error"}
+    if error is None and "result" in rest:
+        return rest, '"error" is null beside a result; without an error it must be left out'
+    faults = []
+    if "result" in rest:
+        result = rest.pop("result")
+        what = "null" if result is None else "a result"
+        faults.append(f"{what} stands beside an error; it was read as the error")
+    if not isinstance(error, dict):
+        faults.append(f"the error is {_kind(error)}, and must be an object with `code` and `message`")
+        said = error if isinstance(error, str) else msgspec.json.encode(error).decode()
+        return rest | {"error": {"code": 0, "message": said}}, "; ".join(faults)
+    code, text, fixed = error.get("code"), error.get("message"), dict(error)
+    if not isinstance(code, int) or isinstance(code, bool):
+        number = _whole_number(code)
+        faults.append(
+            "the error has no code"
+            if code is None
+            else f"the code of the error is {_kind(code)}, and must be a whole number"
+        )
+        fixed["code"] = 0 if number is None else number
+        if number is None and code is not None and isinstance(text, str):
+            text = f"{text} ({str(code)[:80]})"
+    if not isinstance(text, str):
+        faults.append("the error has no message" if text is None else f"its message is {_kind(text)}")
+        text = _member_words(error.get("data")) or (
+            "no message" if text is None else msgspec.json.encode(text).decode()
+        )
+    fixed["message"] = text
+    return (rest | {"error": fixed}, "; ".join(faults)) if faults else (message, "")
+
+
+def _whole_number(code: Any) -> int | None:
+    try:
+        return int(code) if isinstance(code, str) or (isinstance(code, float) and code.is_integer()) else None
+    except ValueError:
+        return None
+
+
+def _kind(value: Any) -> str:
+    kinds = {str: "text", list: "an array", dict: "an object", bool: "true or false", float: "a number"}
+    return "null" if value is None else kinds.get(type(value), "a number")
