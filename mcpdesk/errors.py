@@ -32,6 +32,10 @@ class RemoteProtocolError(ProtocolError):
         self.hint = hint
 
 
+class AnswerRefused(ProtocolError):
+    """A large answer is not sent, because clients have left too much of others unread. HTTP status: 503."""
+
+
 class Refusal(ProtocolError):
     """Raised by `refuse()`: the request is answered with this error."""
 

@@ -117,6 +117,7 @@ class Settings(Struct, frozen=True):
     enable_mcp: bool
     max_body_bytes: int
     max_bodies_bytes: int
+    unread_answers_max_bytes: int
     tools: bool
     streaming: bool
     model: str
@@ -222,6 +223,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Large requests being received or answered, all together; a further one is refused.",
             least=1024, folder=FolderMay.SET),
+    Setting("unread_answers_max_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_UNREAD_ANSWERS_MAX_BYTES",),
+            "Answers of 64K and more that clients have not read yet, all together; a further one waits up to "
+            "15 s and is then refused with 503.", least=1 << 20),
     Setting("tools", SettingKind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
             "false: no tools are offered or called.", folder=FolderMay.SET),
     Setting("streaming", SettingKind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.handshake import Phase, SessionState
@@ -22,13 +23,12 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
 from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.offer.server import Server
+from mcpdesk.transports.unread_answers import UNREAD
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.holding.holds import Accept
     from mcpdesk.transports.replay import ClientState
 
-LARGE = 64 << 10
-"""Bytes from which on a frame counts against what may be in flight."""
 BURST = 60 << 10
 """Bytes a handler may send before it is made to wait a turn, so that they leave in one write."""
 TURN_S = 0.002
@@ -279,6 +279,8 @@ class FrameChannel:
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_open = True
+        self._promised = 0
+        """Bytes of large answers that are made now: once written, they are counted by who writes."""
 
     @property
     def may_batch(self) -> bool:
@@ -339,6 +341,8 @@ class FrameChannel:
             self._out, self._size = [], 0
             phases, self._phases = self._phases, {}
             self._record(self.connection, Direction.OUT, frames, (), None, phases)
+            if self._promised:
+                self._promise(-self._promised)
             self._write(frames)
 
     async def drain(self) -> None:
@@ -358,6 +362,15 @@ class FrameChannel:
     def resume(self) -> None:
         """The peer keeps up again."""
         self._may_write.set()
+
+    async def reserve(self, size: int) -> None:
+        """Wait until an answer of so many bytes may be held. Raises: AnswerRefused."""
+        if self._is_open:
+            await UNREAD.reserve(size, self._promise)
+
+    def _promise(self, size: int) -> None:
+        self._promised += size
+        UNREAD.promise(size)
 
     def keep_alive(self) -> None:
         """A pipe needs no signs of life."""
@@ -393,6 +406,9 @@ class FrameChannel:
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone: its calls end."""
         self.flush()
+        if self._promised:
+            self._promise(-self._promised)
+            UNREAD.wake()
         self._is_open = False
         self._may_write.set()
         self.dialogue.close(reason)

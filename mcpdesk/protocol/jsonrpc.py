@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Any, TypeAlias, TypeGuard
 
-from mcpdesk.errors import ProtocolError, RemoteProtocolError
+from mcpdesk.errors import AnswerRefused, ProtocolError, RemoteProtocolError
 
 Id: TypeAlias = str | int
 JSONObject: TypeAlias = dict[str, Any]
@@ -105,5 +105,7 @@ _STATELESS_STATUS: dict[int, int] = _HANDSHAKE_STATUS | {
 
 def http_status(error: ProtocolError, stateless: bool) -> int:
     """The status an error travels with; handler errors of the handshake era ride in an ordinary 200."""
+    if isinstance(error, AnswerRefused):
+        return 503
     table = _STATELESS_STATUS if stateless else _HANDSHAKE_STATUS
     return table.get(error.code, 200)

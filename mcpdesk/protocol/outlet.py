@@ -32,6 +32,12 @@ class Outlet(Protocol):
     async def drain(self) -> None:
         """Wait until the peer has taken enough of what was queued."""
 
+    async def reserve(self, size: int) -> None:
+        """Wait until an answer of so many bytes may be held for the peer. Called before it is encoded.
+
+        Raises: AnswerRefused when the peers of all connections leave too much unread.
+        """
+
     def keep_alive(self) -> None:
         """Show life on the connection without a message, where the transport can."""
 
@@ -53,6 +59,9 @@ class NullOutlet:
 
     async def drain(self) -> None:
         """Nothing is queued."""
+
+    async def reserve(self, size: int) -> None:
+        """Nothing is held for a peer."""
 
     def keep_alive(self) -> None:
         """There is no connection."""

@@ -309,6 +309,8 @@ class Rules(Struct, frozen=True):
     max_body_bytes: int = 16 << 20
     max_bodies_bytes: int = 256 << 20
     """Of all requests being received or answered at a time, but for small ones."""
+    unread_answers_max_bytes: int = 256 << 20
+    """Of all large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
     """How long a request may take to arrive; a large body gets longer."""

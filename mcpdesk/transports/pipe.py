@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,8 +21,6 @@ READ_SIZE = 64 << 10
 HIGH_WATER = 8 << 20
 """Unread answers in bytes, above which we stop reading a peer's requests until it has read some."""
 LOW_WATER = 1 << 20
-WRITE_LIMIT = 256 << 20
-"""Unread answers in bytes, that end the connection, because the peer has stopped reading."""
 GRACE_S = 1.5
 """How long calls may go on after the peer's end of input. Clients send SIGTERM after two seconds."""
 
@@ -87,55 +84,3 @@ async def finish_calls(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
         log.info("calls still under way %s s after the end of input are cancelled", grace_s)
     finally:
         pipe.close()
-
-
-class Sender(Protocol):
-    """A connection that holds answers its peer has not read yet."""
-
-    @property
-    def unread(self) -> int:
-        """Bytes that wait for the peer to read them."""
-
-    def give_up(self) -> None:
-        """Drop the answers, and the connection."""
-
-
-class UnreadAnswers:
-    """Bounds the unread answers of all connections together. Call `check` after writing much."""
-
-    def __init__(self, most: int = WRITE_LIMIT) -> None:
-        self.most = most
-        """The most bytes in all; beyond it the slowest readers are disconnected."""
-        self._senders: dict[Sender, tuple[int, float]] = {}
-        """By sender: its bytes at the latest check, and since when it has read nothing."""
-
-    def add(self, sender: Sender) -> None:
-        """Count a sender from now on. Harmless when called twice."""
-        self._senders.setdefault(sender, (0, 0.0))
-
-    def remove(self, sender: Sender) -> None:
-        """Stop counting a sender. Harmless when called twice."""
-        self._senders.pop(sender, None)
-
-    def check(self) -> None:
-        """Disconnect the senders that have read nothing for longest, while all together hold too much."""
-        now, total = time.monotonic(), 0
-        for sender, (before, since) in list(self._senders.items()):
-            size = sender.unread
-            total += size
-            self._senders[sender] = size, since if before and size >= before else now
-        while total > self.most:
-            slowest = min((each for each in self._senders if self._senders[each][0]), key=self._waits_since)
-            size = self._senders[slowest][0]
-            log.warning("ended a connection that left %d bytes of answers unread: all hold too many", size)
-            self.remove(slowest)
-            slowest.give_up()
-            total -= size
-
-    def _waits_since(self, sender: Sender) -> tuple[float, int]:
-        size, since = self._senders[sender]
-        return since, -size
-
-
-UNREAD = UnreadAnswers()
-"""The unread answers of this process."""

@@ -18,12 +18,11 @@ from mcpdesk.transports.pipe import (
     HIGH_WATER,
     LOW_WATER,
     READ_SIZE,
-    UNREAD,
-    WRITE_LIMIT,
     FramePipe,
     OpenPipe,
     finish_calls,
 )
+from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
 if TYPE_CHECKING:
     from mcpdesk.transports.replay import ClientState

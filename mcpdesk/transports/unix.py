@@ -15,13 +15,12 @@ from mcpdesk.transports.pipe import (
     GRACE_S,
     HIGH_WATER,
     LOW_WATER,
-    UNREAD,
-    WRITE_LIMIT,
     FramePipe,
     OpenPipe,
     finish_calls,
 )
 from mcpdesk.transports.pump import LEAVE, REFUSAL
+from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
 log = logging.getLogger(__name__)
 
@@ -254,7 +253,7 @@ class _Connection(asyncio.Protocol):
         if self.unread > HIGH_WATER:
             UNREAD.check()
         if self.unread > WRITE_LIMIT:
-            log.warning("ended a connection that left %d bytes of answers unread", WRITE_LIMIT)
+            UNREAD.note_cut("a connection", self.unread)
             self._transport.abort()
 
     async def _finish(self, pipe: FramePipe) -> None:

@@ -93,6 +93,10 @@ class HeldOutlet:
         await self._line.all_gone()
         await self._outlet.drain()
 
+    async def reserve(self, size: int) -> None:
+        """Wait until an answer of so many bytes may be held. Raises: AnswerRefused."""
+        await self._outlet.reserve(size)
+
     def keep_alive(self) -> None:
         """Show life on the connection."""
         self._outlet.keep_alive()

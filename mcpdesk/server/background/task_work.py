@@ -200,6 +200,9 @@ class TaskOutlet:
         else:
             await asyncio.sleep(0)
 
+    async def reserve(self, size: int) -> None:
+        """The result is kept with the task: the request that fetches it reserves."""
+
     def keep_alive(self) -> None:
         """Whoever waits shows life on its own."""
 

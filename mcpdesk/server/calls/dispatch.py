@@ -14,6 +14,7 @@ from mcpdesk.errors import (
     StorageError,
 )
 from mcpdesk.protocol import codec, shaping
+from mcpdesk.protocol.answer_size import LARGE, estimated_size
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params
 from mcpdesk.protocol.methods import METHODS, Method, check_uri
@@ -129,6 +130,8 @@ class Dispatcher:
                 is_plain = "task" not in params
             body = await (work(call) if is_plain or call.wants_job else self._in_rounds(call, work))
             call.handled = call.handled or monotonic()
+            if (size := estimated_size(body)) >= LARGE:
+                await call.outlet.reserve(size)
             try:
                 return self._response(call.id, call.method, body, terms)
             except LocalProtocolError as error:

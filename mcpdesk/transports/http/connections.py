@@ -27,7 +27,7 @@ from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.transports.base import Dialogue, Endpoint, Rules
 from mcpdesk.transports.http.request_head import HEAD, RequestHeads
 from mcpdesk.transports.http.responses import JSON_HEADERS, STREAM, plain_error
-from mcpdesk.transports.pipe import UNREAD
+from mcpdesk.transports.unread_answers import UNREAD
 
 SWEEP_S = 1.0
 """How often connections are checked: every limit in seconds may be exceeded by that much."""
@@ -36,7 +36,9 @@ QUIET_S = 2.0
 BODY_BYTES_PER_S = 16 << 10
 """Bytes of a body that give it one second more to arrive."""
 UNREAD_S = 60.0
-"""How long a client that was sent too much may read nothing of it."""
+"""Time in which a client must read something of what it was sent."""
+PRESSED_UNREAD_S = 10.0
+"""The same while other answers wait for room."""
 LINGER_S = 10.0
 """How long a client that was answered before its body was there may go on sending it, and read the answer."""
 MAX_IDLE_DIALOGUES = 64
@@ -80,6 +82,8 @@ class HttpConnection(asyncio.Protocol):
         """Loop time at which its last request was answered, else at which it was opened."""
         self.is_write_paused = False
         """Whether the transport holds more than the client reads."""
+        self.reserved = 0
+        """Bytes of the large answer that is made or written for it now."""
         self.body_since: float | None = None
         """Loop time since which a handler waits for the body of its request; None: none does."""
         self._pool = pool
@@ -107,6 +111,7 @@ class HttpConnection(asyncio.Protocol):
         """Bytes that arrived since its first one."""
         self._least_unread = 0
         self._read_at = 0.0
+        self._reserved_at = 0.0
 
     # What handlers use
 
@@ -133,6 +138,38 @@ class HttpConnection(asyncio.Protocol):
         budget.held += size
         self._held += size
         return True
+
+    async def reserve(self, size: int) -> None:
+        """Wait until so many bytes more of the answer may be held; they count until the request is answered.
+
+        Raises: AnswerRefused.
+        """
+        if not self.is_lost:
+            await UNREAD.reserve(size, self._reserve)
+
+    def try_to_reserve(self, size: int) -> bool:
+        """Count so many bytes more of the answer; False if there is no room for them."""
+        if not UNREAD.has_room(size):
+            return False
+        self._reserve(size)
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Count so many bytes less, which the client has read."""
+        if self.reserved:
+            self.reserved = max(0, self.reserved - size)
+            if self.reserved or self.is_write_paused:
+                UNREAD.wake()
+            else:
+                UNREAD.remove(self)
+
+    def _reserve(self, size: int) -> None:
+        if self._transport is None:
+            return  # it was lost while the answer waited for room, and nothing is written
+        if not self.reserved:
+            self._reserved_at = self.loop.time()
+        self.reserved += size
+        UNREAD.add(self)
 
     async def drain(self) -> None:
         """Wait until the client has read enough. Raises: ConnectionResetError when it is gone.
@@ -198,7 +235,6 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(503, refusal)
             return
         self._is_admitted = True
-        UNREAD.add(self)
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -224,11 +260,17 @@ class HttpConnection(asyncio.Protocol):
         """The client does not read fast enough."""
         self.is_write_paused = True
         self._inner.pause_writing()
+        UNREAD.add(self)
         UNREAD.check()
 
     def resume_writing(self) -> None:
         """The client has read enough."""
         self.is_write_paused = False
+        self._least_unread = 0
+        if self.reserved:
+            UNREAD.progressed(self)
+        else:
+            UNREAD.remove(self)
         self._inner.resume_writing()
         self._wake_drained()
 
@@ -237,6 +279,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         if not self._is_admitted:
             return
+        self.reserved = 0
         UNREAD.remove(self)
         self._pool.forget(self._inner)
         self._inner.connection_lost(exc)
@@ -260,11 +303,14 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes the transport holds because the client does not read them."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        """Bytes that are held because the client does not read them."""
+        if self._transport is None:
+            return 0
+        return max(self.reserved, self._transport.get_write_buffer_size())
 
     def give_up(self) -> None:
         """Disconnect a client that leaves too much unread."""
+        self.reserved = 0
         self.abort()
 
     @property
@@ -300,6 +346,7 @@ class HttpConnection(asyncio.Protocol):
         if self._held:
             self._pool.budget.held -= self._held
             self._held = 0
+        self.give_back(self.reserved)
 
     @property
     def answering_aio(self) -> asyncio.Task[None] | None:
@@ -331,9 +378,14 @@ class HttpConnection(asyncio.Protocol):
         unread = wire.get_write_buffer_size()
         if not self._least_unread or unread < self._least_unread:
             self._least_unread, self._read_at = unread, now
-        elif now - self._read_at > UNREAD_S:
-            log.warning("ended a connection that left %d bytes of answers unread", unread)
+        elif now - self._read_at > (min(UNREAD_S, PRESSED_UNREAD_S) if UNREAD.is_pressed else UNREAD_S):
+            UNREAD.note_cut("a connection", self.unread)
             wire.abort()
+        if self.reserved and UNREAD.is_pressed:
+            patience_s = UNREAD_S + self.reserved / BODY_BYTES_PER_S
+            if now - self._reserved_at > patience_s:
+                UNREAD.note_cut("a connection", self.unread, f": not read within {patience_s:.0f} s")
+                wire.abort()
 
     def _check_head(self, data: bytes) -> str:
         """Follow a head as it arrives. Returns what is too large about it, if anything is."""

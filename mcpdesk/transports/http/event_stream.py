@@ -15,11 +15,13 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
+from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.framing import event
 from mcpdesk.recorder.record import Direction
+from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import CONFINED, JSON_HEADERS
-from mcpdesk.transports.pipe import UNREAD
+from mcpdesk.transports.http.responses import CONFINED, JSON_HEADERS, write_pieces
+from mcpdesk.transports.unread_answers import UNREAD
 
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
@@ -133,10 +135,12 @@ class EventStream:
         try:
             await self._prepare()
             while self._pieces:
-                data = b"".join(self._pieces)
-                self._pieces.clear()
-                self._queued = 0
-                await self.response.write(data)
+                pieces, self._pieces = self._pieces, []
+                size, self._queued = self._queued, 0
+                if size < LARGE:
+                    await self.response.write(b"".join(pieces))
+                else:
+                    await write_pieces(self.response, pieces)
         except (ConnectionError, ClientConnectionResetError):
             self._is_broken = True
             self._pieces.clear()
@@ -147,15 +151,15 @@ class EventStream:
 
     @property
     def unread(self) -> int:
-        """Bytes that wait to be written."""
-        return self._queued
+        """Bytes that wait to be written, but for those of an answer that its connection counts."""
+        return max(0, self._queued - connection_of(self._request).reserved)
 
     def give_up(self) -> None:
         """End the stream and its connection at once."""
         self._abort()
 
     def _abort(self) -> None:
-        log.warning("ended a stream that left %d bytes unread", self._queued)
+        UNREAD.note_cut("a stream", self._queued)
         self._is_broken = True
         self._pieces.clear()
         self._queued = 0
@@ -227,6 +231,16 @@ class PostOutlet:
             self._record(self._connection, Direction.OUT, messages)
             self._write(messages)
 
+    async def reserve(self, size: int) -> None:
+        """Wait until an answer of so many bytes may be held. Raises: AnswerRefused."""
+        await connection_of(self.request).reserve(size)
+
+    async def reserve_all(self, size: int) -> None:
+        """Wait until an encoded answer may be held, of which a part is reserved. Raises: AnswerRefused."""
+        connection = connection_of(self.request)
+        if size > connection.reserved:
+            await connection.reserve(size - connection.reserved)
+
     async def drain(self) -> None:
         """Wait until the client has read enough."""
         self.flush()
@@ -261,8 +275,11 @@ class PostOutlet:
         """Send the last message, if there is one, and end the stream."""
         self.flush()
         stream = self.begin()
-        if body is not None:
+        if body is not None and len(body) < LARGE:
             stream.put(event(body))
+        elif body is not None:
+            for piece in (b"event: message\ndata: ", body, b"\n\n"):  # joining would copy it
+                stream.put(piece)
         return await stream.finish()
 
     def begin(self) -> EventStream:

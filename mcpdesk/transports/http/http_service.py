@@ -47,6 +47,7 @@ from mcpdesk.transports.http.responses import (
 from mcpdesk.transports.http.site_routes import DashboardEntry, is_metadata, metadata, metrics
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
+from mcpdesk.transports.unread_answers import UNREAD
 
 SHUTDOWN_S = 2.0
 HUNG_UP = "disconnected at the desk"
@@ -76,6 +77,7 @@ class HttpService:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        UNREAD.most = site.rules.unread_answers_max_bytes
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)

@@ -18,14 +18,22 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError, ClientConnectionResetError
 
 from mcpdesk.auth.principal import Principal, until_expired
-from mcpdesk.errors import ArchiveTooLarge, FileGone, StorageError, TransportError
+from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileGone, StorageError, TransportError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.transports.base import AsyncCall, NotTaken, Parcel, Replicas, Site
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
-from mcpdesk.transports.http.responses import CONFINED, json_answer, no_method, plain_error
-from mcpdesk.transports.http.sending_on import holder_of_job, send_on, sent_headers, try_again
+from mcpdesk.transports.http.responses import (
+    CONFINED,
+    JSON_HEADERS,
+    json_answer,
+    large_answer,
+    no_method,
+    plain_error,
+)
+from mcpdesk.transports.http.sending_on import RETRY_AFTER, holder_of_job, send_on, sent_headers, try_again
 from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
@@ -136,7 +144,14 @@ class JobRoutes:
 
 
 async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    return json_answer(200, job.facts())
+    facts = job.facts()
+    if len(facts) < LARGE:
+        return json_answer(200, facts)
+    try:
+        await connection_of(request).reserve(len(facts))
+    except AnswerRefused as refused:
+        return plain_error(503, refused.message, RETRY_AFTER)
+    return await large_answer(request, 200, facts, JSON_HEADERS | head_of(request).page_headers)
 
 
 async def _cancel(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 from aiohttp import web
 
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
-from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, TransportError
+from mcpdesk.errors import AnswerRefused, ProtocolError, ReplicaSilent, StorageError, TransportError
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.event_store import (
     EventPlace,
     Heard,
@@ -45,10 +46,12 @@ from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, he
 from mcpdesk.transports.http.responses import (
     IS_RECORDED,
     JSON,
+    JSON_HEADERS,
     STREAM,
     RequestRefused,
     answer_said,
     json_answer,
+    large_answer,
     no_json,
     plain_error,
     rpc_error,
@@ -428,11 +431,21 @@ class McpRoutes:
             outlet.headers |= RETRY_AFTER
         if body is None:
             return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
+        if len(body) >= LARGE:
+            try:
+                await outlet.reserve_all(len(body))
+            except AnswerRefused as refused:
+                status, body = 503, codec.error_response(readable_id(message), refused)
+        if status == 503:
+            outlet.headers |= RETRY_AFTER
         prefers_json = wanted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
             said = None if status == 200 and headers is None else answer_said(status, headers=headers)
             recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
+            if len(body) >= LARGE:
+                told = JSON_HEADERS | outlet.headers | head.page_headers
+                return await large_answer(request, status, body, told)
             reply = json_answer(status, body, headers)
             if status != 200:
                 reply[IS_RECORDED] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.recorder.record import HttpNote
 
 JSON = "application/json"
+PIECE = 1 << 20
+"""Bytes of a large body that are written at once."""
 STREAM = "text/event-stream"
 WHY = web.ResponseKey("why", str)
 """The reason of a refusal for the log; clients are not told."""
@@ -83,6 +85,30 @@ def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None 
         return web.Response(status=status, headers=headers)
     merged = JSON_HEADERS if headers is None else JSON_HEADERS | headers
     return web.Response(status=status, body=body, headers=merged)
+
+
+async def large_answer(
+    request: web.BaseRequest, status: int, body: bytes, headers: Mapping[str, str]
+) -> web.StreamResponse:
+    """Write a large body while its connection counts it, and return the finished answer."""
+    response = web.StreamResponse(status=status, headers=headers)
+    response.content_length = len(body)
+    await response.prepare(request)
+    if request.method != "HEAD":
+        await write_pieces(response, (body,))
+    await response.write_eof()
+    return response
+
+
+async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) -> None:
+    """Write a large body, each piece once the client has read most of the one before.
+
+    What is written at once is copied when the client does not read it.
+    """
+    for piece in pieces:
+        whole = memoryview(piece)
+        for start in range(0, len(piece), PIECE):
+            await response.write(whole[start : start + PIECE])
 
 
 def plain_error(

@@ -19,6 +19,7 @@ from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.request_guard import FACT_PATHS
 from mcpdesk.transports.http.request_head import place_of
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
+from mcpdesk.transports.unread_answers import UNREAD
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
@@ -137,6 +138,13 @@ async def metrics(
         ("http_requests_total", "HTTP requests so far.", listener.requests),
         ("http_sessions", "HTTP sessions of the handshake era.", sessions),
         ("http_passed_clients", "Clients of servers elsewhere.", passed),
+        ("unread_answers_bytes", "Bytes of large answers that clients have not read.", UNREAD.held),
+        (
+            "unread_answers_refused_total",
+            "Answers refused for want of room (unread_answers_max_bytes).",
+            UNREAD.refused,
+        ),
+        ("unread_connections_cut_total", "Connections ended because their client did not read.", UNREAD.cut),
         ("http_body_bytes", "Bytes of large request bodies held.", listener.budget.held),
     ]
     figures = [

@@ -21,7 +21,8 @@ from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.request_head import head_of, peer_of
 from mcpdesk.transports.http.responses import plain_error
-from mcpdesk.transports.pipe import HIGH_WATER, UNREAD, WRITE_LIMIT
+from mcpdesk.transports.pipe import HIGH_WATER
+from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0
 """Time between two pings; a peer that does not answer within half of it is disconnected."""
@@ -241,8 +242,8 @@ class SocketWriter:
                         return
                     await connection.drain()
                 frame = frames.popleft()
+                self._queued -= len(frame)  # from here on its connection counts it
                 await self._socket.send_frame(frame, WSMsgType.TEXT)
-                self._queued -= len(frame)
         except (ConnectionError, ClientConnectionError):
             log.debug("the peer of a WebSocket is gone")
             self.close()
@@ -255,7 +256,7 @@ class SocketWriter:
 
     def _hold_back(self) -> None:
         if self._queued > WRITE_LIMIT:
-            log.warning("ended a WebSocket that left %d bytes unread", self._queued)
+            UNREAD.note_cut("a WebSocket", self._queued)
             self.give_up()
             return
         UNREAD.add(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -14,8 +14,9 @@ from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 from multidict import CIMultiDict
 
-from mcpdesk.errors import AnswerCut, CallError, ProtocolError, SessionLost
+from mcpdesk.errors import AnswerCut, AnswerRefused, CallError, ProtocolError, SessionLost
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.framing import EventFramer
 from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
@@ -33,7 +34,7 @@ from mcpdesk.recorder.record import (
 )
 from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
 from mcpdesk.transports.http.callers import unreadable
-from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.event_stream import break_off
 from mcpdesk.transports.http.passing.passed_clients import PassedClient, PassedClients, Work
 from mcpdesk.transports.http.passing.relay_policy import (
@@ -56,7 +57,9 @@ from mcpdesk.transports.http.responses import (
     no_json,
     no_method,
     rpc_error,
+    write_pieces,
 )
+from mcpdesk.transports.http.sending_on import RETRY_AFTER
 
 METHODS = ("POST", "GET", "DELETE")
 WHOLE_BYTES = 64 << 20
@@ -67,21 +70,35 @@ SMALL = 64 << 10
 """Bytes of an answer that is given in one piece, with its head."""
 
 
+KEPT_STEP = 1 << 20
+"""Bytes by which the room for the start of an answer grows."""
+
+
 class Seen:
     """What is kept of a body that passes: `most` bytes of its start, its last ones, and its size."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, may_keep: Callable[[int], bool] | None = None) -> None:
+        """`may_keep` says whether so many bytes more may be kept of a large start; None: all of them."""
         self.start = bytearray()
+        self._room = LARGE
+        self._may_keep = may_keep
         self.end = b""
         self.size = 0
-        self._most = most
+        self.most = most
+        """Bytes that are kept, less than were wanted if memory is short."""
 
     def add(self, piece: bytes) -> None:
         """Note the next piece."""
         self.size += len(piece)
         self.end = (self.end + piece[-END_BYTES:])[-END_BYTES:]
-        if (room := self._most - len(self.start)) > 0:
-            self.start += piece[:room]
+        if (room := self.most - len(self.start)) <= 0:
+            return
+        while self._may_keep is not None and len(self.start) + min(room, len(piece)) > self._room:
+            if not self._may_keep(KEPT_STEP):
+                self.most = len(self.start)
+                return
+            self._room += KEPT_STEP
+        self.start += piece[:room]
 
 
 class Talk:
@@ -252,9 +269,13 @@ class PassThroughRoutes:
                     return await self._whole_answer(answer, kept_headers, talk)
                 if holds.is_on:
                     kept_headers.popall("Content-Length", None)
+                chunks = _counted(answer.chunks(), connection_of(request))
+                if kind == JSON:  # while nothing is sent, it can be refused
+                    chunks = _resumed(await anext(chunks, b""), chunks)
                 response = web.StreamResponse(status=answer.status, headers=kept_headers)
                 await response.prepare(request)
-                await self._copy(answer, response, talk)
+                may_keep = connection_of(request).try_to_reserve
+                await self._copy(answer.status, chunks, response, talk, may_keep)
                 await response.write_eof()
                 return response
         except AnswerCut as cut:
@@ -264,6 +285,18 @@ class PassThroughRoutes:
                 kept_headers["Content-Length"] = str(len(piece))
                 response = web.StreamResponse(headers=kept_headers)
             await break_off(request, response, piece[: len(piece) // 2])
+            return response
+        except AnswerRefused as refused:
+            frame = codec.error_response(readable_id(_decoded(body)), refused)
+            if response is None or not response.prepared:
+                self._record(talk, frame, answer_said(503))
+                return json_answer(503, frame, RETRY_AFTER)
+            if _kind(response.headers) != STREAM:
+                connection_of(request).abort()
+                return response
+            self._record(talk, frame, answer_said(200, STREAM))
+            await response.write(framed(frame))
+            await response.write_eof()
             return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
             if response is not None and response.prepared:
@@ -394,15 +427,21 @@ class PassThroughRoutes:
         kept = await holds.hold_answer(number, request, talk.came, message)
         return data if kept is message else None if kept is None else codec.encode(kept)
 
-    async def _copy(self, answer: ForwardedAnswer, response: web.StreamResponse, talk: Talk) -> None:
+    async def _copy(
+        self,
+        status: int,
+        chunks: AsyncIterator[bytes],
+        response: web.StreamResponse,
+        talk: Talk,
+        may_keep: Callable[[int], bool],
+    ) -> None:
         """Pass a body back piece by piece, and record the messages in it."""
         most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
         kind = _kind(response.headers)
-        said = answer_said(answer.status, kind)
+        said = answer_said(status, kind)
         is_stream = kind == STREAM
         framer = EventFramer(most) if is_stream else None
-        seen = Seen(KEPT_BYTES if is_stream else most)
-        chunks = answer.chunks()
+        seen = Seen(KEPT_BYTES) if is_stream else Seen(most, may_keep)
         async for piece in chunks:
             part = piece
             if holds.is_on and framer is not None and framer.is_between:
@@ -418,15 +457,15 @@ class PassThroughRoutes:
                 except ValueError:
                     framer = None  # an event beyond what is kept: the rest passes unread
             seen.add(part)
-            await response.write(piece)
-        note = None if answer.status == 200 else said
+            await write_pieces(response, (piece,))
+        note = None if status == 200 else said
         if is_stream and framer is None:
             seen.start = seen.start[max(0, seen.start.find(b"{")) :]
             seen.end = seen.end.rstrip()
             self._record_cut(client, Direction.OUT, seen, said)
-        elif not is_stream and seen.size > most:
+        elif not is_stream and seen.size > seen.most:
             self._record_cut(client, Direction.OUT, seen, note)
-        elif not is_stream and (seen.size or answer.status >= 400):
+        elif not is_stream and (seen.size or status >= 400):
             self._record(talk, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
@@ -481,6 +520,24 @@ def is_failure(message: dict[str, Any]) -> bool:
     """Whether a message is an error, or the result of a tool that failed."""
     result = message.get("result")
     return "error" in message or (isinstance(result, dict) and result.get("isError") is True)
+
+
+async def _counted(chunks: AsyncIterator[bytes], connection: HttpConnection) -> AsyncIterator[bytes]:
+    """The pieces of a body, the large ones counted until the next is asked for. Raises: AnswerRefused."""
+    async for piece in chunks:
+        if len(piece) < LARGE:
+            yield piece
+            continue
+        await connection.reserve(len(piece))
+        yield piece
+        connection.give_back(len(piece))
+
+
+async def _resumed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    async for piece in rest:
+        yield piece
 
 
 async def _end_session(passed: PassThrough, session: str) -> None:

@@ -1,0 +1,38 @@
+"""Size of an answer, estimated before it is encoded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+LARGE = 64 << 10
+"""Bytes from which on an answer needs room among those that clients have not read."""
+_DEPTH = 6
+"""Levels that are looked into. Texts of results are at most five deep."""
+
+
+def estimated_size(result: JSONObject) -> int:
+    """Return the characters of the texts in a result: nearly its size in bytes, without the cost of encoding.
+
+    Data of another kind, or deeper, is left out: an answer is measured once more when it is encoded.
+    """
+    content = result.get("content")
+    if type(content) is list and len(content) == 1 and "structuredContent" not in result:
+        text = content[0].get("text")
+        if type(text) is str and len(text) < LARGE:
+            return len(text)
+    return _characters(result, _DEPTH)
+
+
+def _characters(value: Any, depth: int) -> int:
+    kind = type(value)
+    if kind is str:
+        return len(value)
+    if not depth:
+        return 0
+    if kind is dict:
+        return sum([_characters(each, depth - 1) for each in value.values()])
+    if kind is list:
+        return sum([_characters(each, depth - 1) for each in value])
+    return 0

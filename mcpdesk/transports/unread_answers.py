@@ -1,0 +1,171 @@
+"""Budget of the answers that this process holds because clients have not read them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from mcpdesk.errors import AnswerRefused
+from mcpdesk.protocol.jsonrpc import ErrorCode
+
+log = logging.getLogger(__name__)
+
+WRITE_LIMIT = 256 << 20
+"""Unread answers in bytes, that end the connection, because the peer has stopped reading."""
+WAIT_S = 15.0
+"""Time a large answer waits for room before it is refused."""
+WAITING_SHARE = 4
+"""Answers that wait may have a fourth of the budget together: their results are in memory already."""
+PRESSED_S = 10.0
+"""Time after a refusal in which clients that read nothing are cut off sooner."""
+
+
+class Sender(Protocol):
+    """A connection that holds answers its peer has not read yet."""
+
+    @property
+    def unread(self) -> int:
+        """Bytes that wait for the peer to read them."""
+
+    def give_up(self) -> None:
+        """Drop the answers, and the connection."""
+
+
+class UnreadAnswers:
+    """Bounds the unread answers of all connections together, in bytes.
+
+    Large answers reserve room before they are encoded; call `check` after writing anything else that is much.
+    Values that tools hold while they run are not counted.
+    """
+
+    def __init__(self, most: int = WRITE_LIMIT) -> None:
+        self.most = most
+        """The most bytes in all."""
+        self.cut = 0
+        """Connections that were ended because their client did not read."""
+        self.refused = 0
+        """Answers that were refused for want of room."""
+        self.waiting_bytes = 0
+        """Bytes of the answers that wait for room."""
+        self._promised = 0
+        """Bytes reserved on pipes, of answers that are not written yet."""
+        self._pressed_until = 0.0
+        self._senders: dict[Sender, tuple[int, float]] = {}
+        """By sender: its bytes at the latest check, and since when it has read nothing."""
+        self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
+        """Answers that wait for room, oldest first: their size, and the function that holds them."""
+
+    @property
+    def held(self) -> int:
+        """Bytes that count now."""
+        return self._promised + sum(sender.unread for sender in self._senders)
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether an answer waits for room, or was refused a moment ago."""
+        return bool(self._waiting) or time.monotonic() < self._pressed_until
+
+    def add(self, sender: Sender) -> None:
+        """Count a sender from now on. Harmless when called twice."""
+        self._senders.setdefault(sender, (0, 0.0))
+
+    def remove(self, sender: Sender) -> None:
+        """Stop counting a sender. Harmless when called twice."""
+        self._senders.pop(sender, None)
+        self.wake()
+
+    def progressed(self, sender: Sender) -> None:
+        """Note that the peer of a sender has read something, though as much may be held for it as before."""
+        if sender in self._senders:
+            self._senders[sender] = (sender.unread, time.monotonic())
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes more may be held."""
+        return self.held + size <= self.most
+
+    async def reserve(self, size: int, hold: Callable[[int], None]) -> None:
+        """Call `hold` with the size of an answer once there is room; with the negative size to undo it.
+
+        Raises: AnswerRefused when there is no room for it in time.
+        """
+        if not self._waiting and self.has_room(size):
+            hold(size)
+            return
+        if size > self.most or self.waiting_bytes + size > self.most // WAITING_SHARE:
+            raise self._refusal(size)
+        room = asyncio.get_running_loop().create_future()
+        self._waiting[room] = (size, hold)
+        self.waiting_bytes += size
+        try:
+            await asyncio.wait({room}, timeout=WAIT_S)
+        except asyncio.CancelledError:
+            if room.done():
+                hold(-size)
+                self.wake()
+            raise
+        finally:
+            if self._waiting.pop(room, None) is not None:
+                self.waiting_bytes -= size
+        if not room.done():
+            raise self._refusal(size)
+
+    def promise(self, size: int) -> None:
+        """Count an answer that a pipe will write soon; a negative size takes it back."""
+        self._promised += size
+
+    def wake(self) -> None:
+        """Let answers that wait have the room there is, the oldest first."""
+        while self._waiting:
+            room, (size, hold) = next(iter(self._waiting.items()))
+            if not self.has_room(size):
+                return
+            del self._waiting[room]
+            self.waiting_bytes -= size
+            hold(size)
+            room.set_result(None)
+
+    def check(self) -> None:
+        """Disconnect the senders that have read nothing for longest, while all together hold too much."""
+        now, total = time.monotonic(), self._promised
+        for sender, (before, since) in list(self._senders.items()):
+            size = sender.unread
+            total += size
+            self._senders[sender] = size, since if before and size >= before else now
+        while total > self.most:
+            found = [each for each in self._senders if self._senders[each][0]]
+            if not found:
+                break
+            slowest = min(found, key=self._waits_since)
+            size = self._senders[slowest][0]
+            self.note_cut("a connection", size, ": all hold too many")
+            self._senders.pop(slowest)
+            slowest.give_up()
+            total -= size
+        self.wake()
+
+    def note_cut(self, what: str, size: int, why: str = "") -> None:
+        """Count and log that a connection was ended because its client did not read."""
+        self.cut += 1
+        log.warning("ended %s that left %d bytes of answers unread%s", what, size, why)
+
+    def _refusal(self, size: int) -> AnswerRefused:
+        self.refused += 1
+        self._pressed_until = time.monotonic() + PRESSED_S
+        reason = (
+            f"an answer of {size} bytes is not sent: clients have not read {self.held} bytes of others, and "
+            f"{self.most} are allowed (unread_answers_max_bytes). The request was carried out. hint: read "
+            "answers faster, ask for less at a time, or try again later"
+        )
+        log.warning("%s", reason)
+        return AnswerRefused(ErrorCode.INTERNAL_ERROR, reason)
+
+    def _waits_since(self, sender: Sender) -> tuple[float, int]:
+        size, since = self._senders[sender]
+        return since, -size
+
+
+UNREAD = UnreadAnswers()
+"""The unread answers of this process."""
