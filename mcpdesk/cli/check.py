@@ -357,7 +357,7 @@ def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
     from mcpdesk.hosting.folder.lint import lint_offers
     from mcpdesk.link.values import CatalogueItem, ItemKind
 
-    with client(target, reach) as server:
+    with client(target, reach, lists=True) as server:
         agreement, offers, problems = server.offers(timeout_s)
     name = str(agreement.server.get("name", ""))
     found = lint_offers(name, agreement.instructions, offers, problems)

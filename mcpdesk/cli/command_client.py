@@ -32,6 +32,7 @@ from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_
 from mcpdesk.errors import (
     CallError,
     DeskUserError,
+    ProtocolError,
     RemoteProtocolError,
     RpcError,
 )
@@ -73,18 +74,24 @@ TROUBLE = ("warning", "error", "critical")
 
 
 def client(
-    target: str, reach: Reach, *, watches: bool = False, connect_s: float | None = None
+    target: str,
+    reach: Reach,
+    *,
+    watches: bool = False,
+    connect_s: float | None = None,
+    lists: bool = False,
 ) -> AbstractContextManager[CommandClient]:
     """Return a client of any server; one that is a folder or a program runs for as long as the block does.
 
     What it prints goes to stderr. With `watches`, log messages are asked for, and a folder is read again when
-    its files change. `connect_s` is how long connecting may take, if not as the setting says.
+    its files change. `connect_s` is how long connecting may take, if not as the setting says. With `lists`,
+    the same is declared whether or not a person can be asked: servers offer what fits their client.
 
     Raises: DeskError when it cannot be hosted, started or reached.
     """
     found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(found, FolderTarget):
-        return _remote(found, reach, watches, connect_s)
+        return _remote(found, reach, watches, connect_s, lists)
     from mcpdesk.cli.core_process import require_unix
 
     require_unix("Hosting a folder for one request")
@@ -282,7 +289,7 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
 
 @contextmanager
 def _remote(
-    target: UrlTarget | CommandTarget, reach: Reach, watches: bool, connect_s: float | None
+    target: UrlTarget | CommandTarget, reach: Reach, watches: bool, connect_s: float | None, lists: bool
 ) -> Iterator[CommandClient]:
     """A client of a server that is not ours. Raises: DeskUserError for no URL."""
     from mcpdesk.client.person_answers import PersonAnswers
@@ -296,7 +303,7 @@ def _remote(
     transport = transport_to(target, reach, settings, lines)
     answers = PersonAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
     asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
-    questions: Questions = asked if can_ask() else {}
+    questions: Questions = asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {}
     identity = {"name": "mcpdesk", "version": __version__}
     revision = BY_NAME[reach.revision] if reach.revision else None
     connection = ServerConnection(
@@ -315,6 +322,11 @@ def _remote(
             yield made
         finally:
             asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
+
+
+async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
+    """Stands for a person where there is none. Raises: ProtocolError."""
+    raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, "Nobody is there to answer")
 
 
 def _open(

@@ -29,7 +29,7 @@ from mcpdesk.cli.printing import (
     summary,
 )
 from mcpdesk.cli.reach import reach_options
-from mcpdesk.client.hints import CLOSED
+from mcpdesk.client.hints import ASK_OLDER, CLOSED, wants_older_revision
 from mcpdesk.errors import DeskError, DeskUserError, InvalidAnswer
 from mcpdesk.plain_text import clean, json_escaped
 from mcpdesk.protocol.catalogue.result_faults import result_faults
@@ -136,7 +136,11 @@ def call_command(
         print_json(with_remarks(result, remarks))
     else:
         print_text(result_text(result))
-    return TOOL_ERROR if result.get("isError") else OK
+    if not result.get("isError"):
+        return OK
+    if wants_older_revision(result_text(result)):
+        print_message(f"  {ASK_OLDER}")
+    return TOOL_ERROR
 
 
 def with_remarks(result: dict[str, Any], remarks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -164,7 +168,7 @@ def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> 
     from mcpdesk.cli.command_client import client
 
     faults: list[str] = []
-    with client(target, reach) as server:
+    with client(target, reach, lists=True) as server:
         found = {
             key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
         }

@@ -225,3 +225,36 @@ def test_what_a_server_adds_to_an_error_is_printed(mcpdesk: Run, tmp_path: Path)
     told = json.loads(done.stdout)["error"]
     assert told["rpc_code"] == -32042 and told["data"] == data and told["hint"] == hints.OPEN_LINK
     assert link in done.stderr
+
+
+def test_lists_are_read_with_the_same_capabilities_where_nobody_can_be_asked(
+    mcpdesk: Run, tmp_path: Path
+) -> None:
+    path, seen = tmp_path / "server.py", tmp_path / "seen"
+    habit = f"if method == 'initialize': open({str(seen)!r}, 'w').write(json.dumps(asked['params']))"
+    path.write_text(ANSWERING.replace("HABIT", habit))
+    for words in (["list"], ["check"], ["schemas"]):
+        mcpdesk(*words, "--", sys.executable, str(path))
+        assert {"elicitation", "sampling"} <= set(json.loads(seen.read_text())["capabilities"]), words
+    mcpdesk("call", "t", "--", sys.executable, str(path))
+    assert json.loads(seen.read_text())["capabilities"] == {}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Server-initiated requests are unavailable on 2026-07-28 connections.",
+        "Cannot send 'elicitation/create': this transport has no back-channel for server-initiated requests",
+    ],
+)
+def test_a_tool_that_cannot_ask_gets_a_hint(said: str, mcpdesk: Run, tmp_path: Path) -> None:
+    path = tmp_path / "server.py"
+    failed = {"content": [{"type": "text", "text": said}], "isError": True}
+    for answer in (
+        f"said['result'] = {failed!r}",
+        f"said = said | dict(error=dict(code=-1, message={said!r}))",
+    ):
+        habit = f"if method == 'tools/call': said.pop('result'); {answer}"
+        path.write_text(ANSWERING.replace("HABIT", habit))
+        done = mcpdesk("call", "t", "--", sys.executable, str(path))
+        assert "--revision 2025-11-25" in done.stderr
