@@ -19,15 +19,21 @@ from mcpdesk.errors import DeskUserError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, is_id
 from mcpdesk.protocol.methods import METHODS
+from mcpdesk.protocol.revisions import negotiate
+from mcpdesk.protocol.stateless import SERVER_KEY, VERSION_KEY, is_stateless
 from mcpdesk.recorder.index.exchange import ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.readable_message import unmasked
 from mcpdesk.recorder.record import Direction
+from mcpdesk.version import __version__
 
 _PASSING = frozenset({"_meta", "inputResponses", "requestState"})
 """Params that differ from one run to the next."""
 _GREETINGS = frozenset({"initialize", "server/discover"})
 """Requests that are the same whatever their params."""
+_CAPABILITIES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
+"""What a mock declares if the capture has no greeting, but requests that need it."""
+_MOCK: JSONObject = {"name": "mock", "version": __version__}
 
 
 class MockAnswers:
@@ -37,9 +43,19 @@ class MockAnswers:
         """`asked` are requests with their responses, in the order they were answered."""
         self._exact: dict[bytes, list[JSONObject]] = {}
         self._alike: dict[tuple[str, str], list[JSONObject]] = {}
+        self._version = ""
+        """The revision that requests which stand alone named."""
         for request, response in asked:
             self._exact.setdefault(_key(request), []).append(response)
             self._alike.setdefault(_name(request), []).append(response)
+            self._version = _version(request) or self._version
+        methods = {method for method, _ in self._alike}
+        self._greeting = "server/discover" if self._version else "initialize"
+        """The request that is answered with what the capture lets guess; empty where it has an answer."""
+        if methods & _GREETINGS:
+            self._greeting = ""
+        used = {METHODS[method].capability for method in methods if method in METHODS}
+        self._capabilities: JSONObject = {name: {} for name in sorted(used & _CAPABILITIES)}
 
     def __bool__(self) -> bool:
         return bool(self._exact)
@@ -53,12 +69,26 @@ class MockAnswers:
         method, name = _name(request)
         if method == "ping":
             return {"jsonrpc": "2.0", "id": request["id"], "result": {}}
+        if method == self._greeting:
+            return {"jsonrpc": "2.0", "id": request["id"], "result": self._greet(request)}
         captured = ", ".join(sorted({each for of, each in self._alike if of == method and each}))
         message = f"The capture has no answer to {method} {name}".rstrip()
         if captured:
             message += f"; it has {captured}"
         code = ErrorCode.INVALID_PARAMS if captured else ErrorCode.METHOD_NOT_FOUND
         return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
+
+    def _greet(self, request: JSONObject) -> JSONObject:
+        """The result of a greeting that is not in the capture."""
+        if self._version:
+            body: JSONObject = {"resultType": "complete", "supportedVersions": [self._version]}
+            body |= {"ttlMs": 0, "cacheScope": "private", "_meta": {SERVER_KEY: _MOCK}}
+        else:
+            params = request.get("params")
+            asked = params.get("protocolVersion") if isinstance(params, dict) else None
+            revision = negotiate(asked if isinstance(asked, str) else "")
+            body = {"protocolVersion": revision.name, "serverInfo": _MOCK}
+        return body | {"capabilities": self._capabilities}
 
 
 def captured_answers(index: Index, server: str = "") -> MockAnswers:
@@ -115,6 +145,14 @@ def _key(request: JSONObject) -> bytes:
         if kept and kept.get("arguments") == {}:
             del kept["arguments"]
     return orjson.dumps([method, kept], option=orjson.OPT_SORT_KEYS)
+
+
+def _version(request: JSONObject) -> str:
+    """The revision it names, if it stands alone."""
+    params = request.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    named = meta.get(VERSION_KEY) if isinstance(meta, dict) and is_stateless(request) else None
+    return named if isinstance(named, str) else ""
 
 
 def _name(request: JSONObject) -> tuple[str, str]:

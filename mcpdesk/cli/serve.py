@@ -151,7 +151,8 @@ def _with_mock(found: DeskTargets, file: Path, server: str) -> DeskTargets:
 
     with opened(file) as archive:
         captured_answers(archive.index, server)
-    plan = UpstreamPlan(plain_name(server or file.stem), CommandTarget(mock_command(file, server)))
+    command = CommandTarget(mock_command(file, server))
+    plan = UpstreamPlan(plain_name(server or file.stem), command, is_mock=True)
     return found._replace(upstreams=(*found.upstreams, plan))
 
 

@@ -109,6 +109,7 @@ class HostedUpstreams:
             self._settings.session_ttl_s,
             upstream.program_output.on_stray,
             upstream.input_schema,
+            takes_plain=plan.is_mock,
         )
 
     def _agreed(self, info: ConnectionInfo) -> None:

@@ -118,14 +118,20 @@ class ChannelPassThrough:
         ttl_s: float,
         on_stray: Callable[[bytes], None],
         tool_schema: Callable[[str], JSONObject],
+        *,
+        takes_plain: bool = False,
     ) -> None:
-        """`on_stray` gets what comes and is no message; `tool_schema` gives what a tool takes, if known."""
+        """`on_stray` gets what comes and is no message; `tool_schema` gives what a tool takes, if known.
+
+        `takes_plain`: messages without a session go to the server as well, which needs no introduction.
+        """
         self.name = name
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
         self.holds_credentials = channels.holds_credentials
         self._channels, self._ttl_s = channels, ttl_s
         self._on_stray, self._tool_schema = on_stray, tool_schema
+        self._takes_plain = takes_plain
         self._sessions: dict[str, PassedSession] = {}
         """By id, the longest unused first."""
         self._shared: dict[Sender, PassedChannel] = {}
@@ -240,6 +246,8 @@ class ChannelPassThrough:
                 channel = await self._shared_channel(given)
             elif message.get("method") == "initialize":
                 channel, identifier = await self._begun(given)
+            elif self._takes_plain and not given.get(SESSION):
+                channel = await self._shared_channel(given)
             else:
                 channel, identifier = await self._channel_of(given), given[SESSION]
                 self._sessions[identifier].note(message, body)

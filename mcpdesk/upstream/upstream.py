@@ -56,6 +56,8 @@ class UpstreamPlan(Struct, frozen=True):
     name: str
     target: RemoteTarget
     reach: Reach = Reach()
+    is_mock: bool = False
+    """Whether it is a capture that answers, also to whoever did not introduce itself."""
 
     @property
     def account(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import orjson
 import pytest
@@ -64,6 +65,36 @@ def test_a_mock_is_called_through_mcpdesk_serve(
     assert "add" in listed.stdout, listed.stderr
     called = mcpdesk("call", url, "add", "a=2")
     assert (called.returncode, called.stdout.strip()) == (0, "other"), called.stderr
+
+
+@pytest.mark.parametrize("version", ["", "2026-07-28"], ids=["handshake", "stateless"])
+def test_a_capture_without_a_greeting_is_a_mock_for_clients_with_and_without_a_session(
+    mcpdesk: Run, serve: Callable[..., Service], tmp_path: Path, version: str
+) -> None:
+    terms = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"_meta": terms} if version else {}
+    recording = Recording(tmp_path / "bare.jsonl")
+    recording.start()
+    recording.connect(connection(1, server="bare"))
+    listed = {"tools": [TOOL]} | (
+        {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if version else {}
+    )
+    for direction, data in [(IN, request(1, "tools/list", params)), (OUT, result(1, listed))]:
+        recording.frame(1, direction, data, True)
+    recording.close()
+    service = serve("--mock", str(tmp_path / "bare.jsonl"), "--port", "0", "--no-auth")
+    url = service.says("passing bare on").split()[-1]
+    through = mcpdesk("list", url)
+    assert through.returncode == 0 and "add" in through.stdout, through.stderr
+    if version:
+        return
+    for address in (url, url.removesuffix("/bare")):  # the first server is the only one
+        plain = Request(address, request(5, "tools/list"), {"Content-Type": "application/json"})
+        with urlopen(plain) as answer:
+            assert orjson.loads(answer.read()) == {"jsonrpc": "2.0", "id": 5, "result": listed}
 
 
 def test_what_is_no_capture_or_leaves_a_choice_is_said(mcpdesk: Run, capture: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.targets import UrlTarget
+from mcpdesk.paths import sample_servers
 from mcpdesk.transports.http.passing import passed_clients
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
@@ -118,6 +119,26 @@ async def test_a_body_and_its_answer_stay_byte_for_byte_and_are_recorded() -> No
         assert "tools/call" in [each.method for each in found if each.server == "there"]
 
     await through("418", use)
+
+
+async def test_the_path_without_a_name_leads_to_the_first_server_also_if_it_is_not_ours() -> None:
+    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+        async with session.post(url.removesuffix("/there"), data=ASKED, headers=JSON) as got:
+            assert (got.status, await got.read()) == (418, ANSWER)
+        assert [body for _, body in there.asked] == [ASKED]
+
+    await through("418", use)
+
+
+async def test_the_path_without_a_name_leads_to_a_server_that_runs_here_before_others() -> None:
+    far = UpstreamPlan("there", UrlTarget("http://127.0.0.1:1/mcp"))
+    async with (
+        running_desk(sample_servers() / "hello", upstreams=[far], http=True, no_auth=True) as desk,
+        http_client() as session,
+    ):
+        url = desk.host.url("there").removesuffix("/there")
+        async with session.post(url, data=ASKED.replace(b"tools/call", b"tools/list"), headers=JSON) as got:
+            assert "greet" in await got.text()
 
 
 async def test_events_are_passed_on_as_they_come_and_a_client_that_leaves_is_noticed_there() -> None:

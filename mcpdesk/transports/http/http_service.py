@@ -239,7 +239,7 @@ class HttpService:
                 return self._refusals.log(request, refusal)
         verbs = self._verbs.get(head.way)
         endpoint = None if verbs is None else self._site.endpoint(head.server)
-        passed = self._site.passed.get(head.server) if endpoint is None and head.way == "" else None
+        passed = self._passed(head.server) if endpoint is None and head.way == "" else None
         if passed is not None:
             return await self._passed_on(request, head, passed, rules)
         if endpoint is None or verbs is None:
@@ -278,6 +278,11 @@ class HttpService:
                 return no_mode(error, _is_message(head))
         answer = await verb(request, endpoint, caller)
         return self._refusals.log(request, answer) if isinstance(answer, web.Response) else answer
+
+    def _passed(self, name: str) -> PassThrough | None:
+        """The way to a server that is not ours; for an empty name to the first, as none is ours."""
+        ways = self._site.passed
+        return ways.get(name) if name else next(iter(ways.values()), None)
 
     async def _passed_on(
         self, request: web.BaseRequest, head: RequestHead, passed: PassThrough, rules: Rules
