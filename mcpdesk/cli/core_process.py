@@ -118,6 +118,7 @@ class JournalPrinter:
 
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
+        self._changes = host.turns.changes
         self._in_json = host.settings.log_format == "json"
         self._last = -1
         self._following = threading.Lock()
@@ -138,9 +139,26 @@ class JournalPrinter:
 
     async def keep_following(self) -> None:
         """Write lines as they are added, until cancelled."""
-        while True:
-            self.follow()
-            await asyncio.sleep(FOLLOW_S)
+        loop, came, is_due = asyncio.get_running_loop(), asyncio.Event(), False
+
+        def changed() -> None:  # on any thread, at the end of each turn of the loop too
+            nonlocal is_due
+            if not is_due and self._journal.lines(self._last):
+                is_due = True
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(came.set)
+
+        remove = self._changes.listen(changed)
+        try:
+            while True:
+                came.clear()
+                is_due = False
+                self.follow()
+                changed()  # a line may have come before the listener could report it
+                await came.wait()
+                await asyncio.sleep(FOLLOW_S)
+        finally:
+            remove()
 
     def follow(self) -> None:
         """Write the lines that were added since the last call."""

@@ -56,7 +56,8 @@ class _Follower:
         if not self._widget.is_attached:
             self._remove()
         elif (rest_s := self._updated + PERIOD_S - time.monotonic()) > 0:
-            self._widget.set_timer(rest_s, self._run)
+            # A one-shot timer of Textual never fires if it is due before its task begins.
+            self._loop.call_later(rest_s, self._come, context=self._context)
         else:
             self._widget.call_later(self._run)
 

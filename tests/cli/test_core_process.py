@@ -16,13 +16,14 @@ import pytest
 
 from mcpdesk.cli import core_process
 from mcpdesk.cli.core_process import MOST_LINES, JournalPrinter, StopRequests
+from mcpdesk.hosting.changes import LoopTurns
 from mcpdesk.hosting.journal import Journal
 from tests.support.patience import WITHIN_S
 
 
 def printer_of(journal: Journal, log_format: str = "text") -> JournalPrinter:
     settings = SimpleNamespace(log_format=log_format)
-    return JournalPrinter(SimpleNamespace(journal=journal, settings=settings))  # type: ignore[arg-type]
+    return JournalPrinter(SimpleNamespace(turns=LoopTurns(), journal=journal, settings=settings))  # type: ignore[arg-type]
 
 
 def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,22 @@ async def test_idle_screen_waits_for_the_core_and_shows_what_it_reports(tmp_path
             await until(lambda: any("something happened" in each.message for each in app._notifications))
 
 
+async def test_change_a_moment_before_a_refresh_is_due_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mcp.json").write_text('{"name": "still"}')
+    async with running_desk(tmp_path, state_dir=tmp_path / "state") as link:
+        app = DeskApp(link)
+        async with app.run_test(size=(120, 40)):
+            refresher = app.main.refresher
+            await until(lambda: refresher.is_waiting)
+            monkeypatch.setattr(app.main, "set_timer", lambda *_, **__: None)  # as a timer that starts late
+            for number in range(3):
+                link.host.journal.notify(f"news {number}")
+                text = f"news {number}"
+                await until(lambda: any(text in each.message for each in app._notifications))  # noqa: B023
+
+
 def test_heartbeat_of_an_observed_loop_has_no_timer_and_still_finds_it_stuck(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from textual.app import ScreenStackError
 from textual.dom import NoScreen
-from textual.timer import Timer
 from textual.widget import Widget
 
 from mcpdesk.inbox.question import Question, QuestionState
@@ -107,7 +106,7 @@ class ScreenRefresher:
         self._quiet_beats = 0
         self._looked = (-math.inf, 0.0)
         """When the screen was last refreshed, and what its thread had used by then, both in seconds."""
-        self._timer: Timer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context = copy_context()
         """Names the application to Textual on calls that come from another thread."""
@@ -150,6 +149,8 @@ class ScreenRefresher:
     def stop(self) -> None:
         """Stop listening to the core."""
         self._stop_listening()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _changed(self) -> None:
         """Called on any thread, and often: only the first call since a beat does something."""
@@ -182,9 +183,14 @@ class ScreenRefresher:
 
     def _beat_in(self, rest_s: float) -> None:
         if self._timer is not None:
-            self._timer.stop()
+            self._timer.cancel()
         self._is_slow = rest_s > PERIOD_S
-        self._timer = self._main.set_timer(rest_s, self._tick)
+        self._timer = self._later(rest_s, self._tick)
+
+    def _later(self, rest_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call after a time. A one-shot timer of Textual never fires if it is due before its task begins."""
+        loop = self._loop or asyncio.get_running_loop()
+        return loop.call_later(rest_s, call, context=self._context)
 
     def _rest_s(self) -> float | None:
         """Seconds until the next beat; None until a change is reported."""
@@ -201,10 +207,13 @@ class ScreenRefresher:
 
     def _tick(self) -> None:
         if self._timer is not None:
-            self._timer.stop()
+            self._timer.cancel()
             self._timer = None
-        self.beat()
-        self._plan()
+        if self._main.is_attached:
+            try:
+                self.beat()
+            finally:
+                self._plan()
 
     def wake(self) -> None:
         """Refresh often again, and soon: somebody does something."""
@@ -234,12 +243,14 @@ class ScreenRefresher:
             self.refresh()
 
     def _catch_up(self) -> None:
+        if not self._main.is_attached:
+            return
         is_behind = self._link.traffic.catch_up(CATCH_UP_S)
         is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
         # Textual draws a covered screen as a whole after each of its timers.
         self._is_catching_up = is_behind and is_quiet and self._main.is_active
         if self._is_catching_up:
-            self._main.set_timer(PAUSE_S, self._catch_up)
+            self._later(PAUSE_S, self._catch_up)
 
     def _has_had(self, share: float) -> bool:
         """Whether the last refresh and its drawing took so much that the next has to wait."""
