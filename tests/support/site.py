@@ -87,7 +87,7 @@ class Frames:
 class Served:
     """The site, where it listens, and a client session without any default headers."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, state_dir: Path | None = None) -> None:
         self.peer = Peer()
         self.recorder = Frames()
         self.hosted = HostedEndpoint(self.peer.server, self.peer.services, self.recorder)
@@ -95,7 +95,7 @@ class Served:
         self.rules = rules
         self.uptime_s = 1.5
         self.unready = ""
-        self.state_dir: Path | None = None
+        self.state_dir = state_dir
         self.replicas: Replicas | None = None
         self.watch: ExchangeWatch | None = None
         self.capture = CaptureHealth(True)
@@ -157,9 +157,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(rules: Rules | None = None) -> AsyncIterator[Served]:
+async def serving(rules: Rules | None = None, state_dir: Path | None = None) -> AsyncIterator[Served]:
     """Serve until the block ends."""
-    served = Served(rules or Rules())
+    served = Served(rules or Rules(), state_dir)
     service = served.service
     port = await service.listen_tcp("127.0.0.1", 0, False)
     served.url = f"http://127.0.0.1:{port}"

@@ -193,6 +193,7 @@ class HttpService:
             return
         self._server.close()
         self._mcp.sessions.close()
+        await self._mcp.sessions.left()
         self._sse.close()
         await self._dashboard.close()
         await self._sockets.close()

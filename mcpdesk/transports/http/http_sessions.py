@@ -8,13 +8,14 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.errors import ProtocolError
+from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.protocol.event_store import (
     KEPT_BYTES,
     KEPT_EVENTS,
@@ -29,6 +30,7 @@ from mcpdesk.transports.http.session_records import SessionRecord, SessionRecord
 
 if TYPE_CHECKING:
     from asyncio import Future
+    from concurrent.futures import Future as ThreadFuture
 
 ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
@@ -40,6 +42,8 @@ USED_S = 60.0
 """How old the recorded time of last use may be, or a tenth of a session's lifetime if that is less."""
 STREAMS = 1_000_000
 """Stream numbers one process may use in a session; those of the next process begin behind them."""
+MOST_RESUMING = 256
+"""Requests that look for their session on disk at a time."""
 SEARCHED = 1_000
 """Sessions that are searched for an unused one to replace."""
 
@@ -200,6 +204,12 @@ class HttpSessions:
         """Sessions that may have changed since they were written."""
         self._ended: list[str] = []
         """Hashes of the ids of written sessions that have ended since."""
+        # Threads are made at the first use. Looking for a session does not wait for a write.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="sessions-writer")
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="sessions-reader")
+        self._leaving: ThreadFuture[None] | None = None
+        self._resuming: dict[str, asyncio.Task[HttpSession | None]] = {}
+        """Searches for sessions on disk, by the session's id."""
         self._writing: Future[None] | None = None
         self._next_sweep = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -231,8 +241,33 @@ class HttpSessions:
         session.touch()
         return session
 
-    def resume(self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal) -> HttpSession | None:
-        """Continue a session of a process that has ended, if it belongs to that server and that caller."""
+    async def resume(
+        self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
+    ) -> HttpSession | None:
+        """Continue a session of a process that has ended, if it belongs to that server and that caller.
+
+        Raises: StorageError while another process holds the file, or too many requests wait for it.
+        """
+        resuming = self._resuming.get(identifier)
+        if resuming is not None:  # another request of the same client came first
+            await asyncio.wait({resuming})
+            return self.get(identifier, endpoint.key, caller)
+        if len(self._resuming) >= MOST_RESUMING:
+            raise StorageError(f"{MOST_RESUMING} sessions are looked up on disk already")
+        # A client that leaves must not leave a session behind that is taken over and served by no process.
+        resuming = asyncio.create_task(self._resume(identifier, endpoint, peer, caller))
+        self._resuming[identifier] = resuming
+        resuming.add_done_callback(lambda done: self._resumed(identifier, done))
+        return await asyncio.shield(resuming)
+
+    def _resumed(self, identifier: str, done: asyncio.Task[HttpSession | None]) -> None:
+        del self._resuming[identifier]
+        if not done.cancelled():
+            done.exception()  # read here: its request may have been cancelled
+
+    async def _resume(
+        self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
+    ) -> HttpSession | None:
         records = self._records
         if records is None or not _ID.fullmatch(identifier) or not self.has_room():
             return None
@@ -240,8 +275,11 @@ class HttpSessions:
             return None
         # One that nobody owned is whose token comes first, as ever.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
-        record = records.take(hashed(identifier), endpoint.place, owners)
-        if record is None:
+        loop, wanted = asyncio.get_running_loop(), (hashed(identifier), endpoint.place, owners)
+        if not await loop.run_in_executor(self._reader, records.may_have, *wanted):
+            return None
+        record = await loop.run_in_executor(self._writer, records.take, *wanted)
+        if record is None or self._records is None:
             return None
         session = HttpSession(
             endpoint, peer, self._kept_bytes, self.event_budget, caller, identifier, record.restarts
@@ -251,7 +289,9 @@ class HttpSessions:
             session.dialogue.restore(record.state)
         except ProtocolError:
             session.close("the session is not served any more")
-            records.write((), [record.id])
+            self._ended.append(record.id)
+            if self._timer is None:
+                self._tick()
             return None
         self.keep(session)
         return session
@@ -314,7 +354,14 @@ class HttpSessions:
         records, self._records = self._records, None
         if records is not None:
             left = [session.current_record(self._key()) for session in self._sessions.values()]
-            records.close(left, self._ended)
+            self._leaving = self._writer.submit(records.close, left, self._ended)
+
+    async def left(self) -> None:
+        """Wait until what `leave` and `close` left is on disk."""
+        if self._leaving is not None:
+            await asyncio.wrap_future(self._leaving)
+        self._writer.shutdown(wait=False)
+        self._reader.shutdown(wait=False)
 
     def release_streams(self) -> None:
         """End the connections of standing streams, so that clients open them elsewhere.
@@ -355,7 +402,7 @@ class HttpSessions:
             changed, ended = self._changed(), self._ended
             self._ended = []
             if changed or ended:
-                self._writing = loop.run_in_executor(None, self._records.write, changed, ended)
+                self._writing = loop.run_in_executor(self._writer, self._records.write, changed, ended)
         is_needed = self._sessions or self._ended
         self._timer = loop.call_later(min(RECORD_S, SWEEP_S), self._tick) if is_needed else None
 

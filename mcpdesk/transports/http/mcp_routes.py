@@ -234,7 +234,7 @@ class McpRoutes:
             return found
         if self._copies is not None:
             return await self._copies.join(identifier, endpoint, peer_of(request), caller)
-        return self.sessions.resume(identifier, endpoint, peer_of(request), caller)
+        return await self.sessions.resume(identifier, endpoint, peer_of(request), caller)
 
     async def _answered_elsewhere(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes

@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec import Struct
 
+from mcpdesk.errors import StorageError
 from mcpdesk.protocol.handshake import SessionState
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 FOLDER = "sessions"
 """Where the files are, in the state folder."""
 FILE = "sessions.sqlite"
+WRITE_PATIENCE_S = 5.0
+"""Time another process may hold the file before a write fails."""
+READ_PATIENCE_S = 1.0
+"""Time another process may keep the file from being read."""
 MAX_STATE_BYTES = 64 * 1024
 """A session whose state needs more is not kept."""
 SCHEMA = """
@@ -80,6 +85,8 @@ def seal(identifier: str, owner: str, key: str) -> str:
 class SessionRecords:
     """The sessions of this process on disk, and those of ended processes. Safe on any thread.
 
+    Every method waits for the disk: call them on another thread than the event loop's.
+
     What cannot be written is logged once, and tried again with the next change.
     """
 
@@ -105,10 +112,35 @@ class SessionRecords:
             if is_written:
                 self._pending.clear()
 
+    def may_have(self, identifier: str, server: str, owners: Collection[str]) -> bool:
+        """Whether `take` may find a session. Writes nothing, and waits for no writer.
+
+        Raises: StorageError while another process keeps the file from being read.
+        """
+        import sqlite3
+
+        path = self._folder / FILE
+        if self._is_closed or not path.exists():
+            return False
+        try:
+            # Opened each time: another process may have replaced a damaged file.
+            with closing(
+                sqlite3.connect(f"{path.as_uri()}?mode=ro", READ_PATIENCE_S, uri=True)
+            ) as connection:
+                query = "SELECT server, owner FROM sessions WHERE id = ?"
+                found = connection.execute(query, (identifier,)).fetchone()
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                raise StorageError(f"{path} is held by another process") from error
+            return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        return found is not None and found[0] == server and found[1] in owners
+
     def take(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
         """Take over the session of an ended process, by the hash of its id; None: it cannot be had.
 
         It must be of that server, sealed for one of `owners`, and not expired.
+
+        Raises: StorageError while another process holds the file.
         """
 
         def update(connection: Connection) -> SessionRecord | None:
@@ -129,7 +161,7 @@ class SessionRecords:
         with self._lock:
             if self._is_closed or not (self._folder / FILE).exists():
                 return None
-            return self._try(update)
+            return self._try(update, is_wanted=True)
 
     def close(self, records: Iterable[SessionRecord], ended: Iterable[str]) -> None:
         """Write these last changes, leave the sessions to the next process, and write nothing more."""
@@ -155,8 +187,11 @@ class SessionRecords:
                 connection.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return True
 
-    def _try(self, work: Callable[[Connection], T]) -> T | None:
-        """Do work in one transaction. None, and a line in the log, where that fails."""
+    def _try(self, work: Callable[[Connection], T], is_wanted: bool = False) -> T | None:
+        """Do work in one transaction. None, and a line in the log, where that fails.
+
+        Raises: StorageError for work that `is_wanted` now, while another process holds the file.
+        """
         import sqlite3
 
         try:
@@ -170,6 +205,8 @@ class SessionRecords:
             self._is_failing = True
             if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 self._discard()
+            if is_wanted and _is_busy(error):
+                raise StorageError(f"{self._folder / FILE} is held by another process") from error
             return None
         self._is_failing = False
         return result
@@ -182,7 +219,9 @@ class SessionRecords:
             self._held = os.open(self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._held, fcntl.LOCK_EX)
         os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        connection = sqlite3.connect(self._folder / FILE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._folder / FILE, WRITE_PATIENCE_S, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             # A process that is killed loses nothing, only a system that crashes may.
@@ -218,6 +257,12 @@ class SessionRecords:
 
     def _lock_file(self, holder: str) -> Path:
         return self._folder / f"{holder}.lock"
+
+
+def _is_busy(error: Exception) -> bool:
+    import sqlite3
+
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _encode(state: SessionState) -> bytes | None:

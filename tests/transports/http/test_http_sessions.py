@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import http_sessions, session_records
 from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
+from tests.support.blocking import blocking_calls
 from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
 from tests.support.served import Peer
@@ -171,3 +174,89 @@ def test_a_session_that_was_not_used_for_long_is_not_found(tmp_path: Path, opene
     old = record("old", used=time.time() - 100)
     left(tmp_path, old)
     assert taken(opened(tmp_path), old) is None
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "wire", "version": "1"},
+    },
+}
+HOLDER = """
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1], isolation_level=None)
+held.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@asynccontextmanager
+async def locked(path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Another process has the file for itself until the block ends."""
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLDER, str(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None and holder.stdin is not None
+    try:
+        assert await holder.stdout.readline() == b"held\n"
+        yield holder
+    finally:
+        holder.stdin.close()
+        await holder.wait()
+
+
+async def test_a_locked_file_holds_up_nobody(tmp_path: Path) -> None:
+    folder = tmp_path / session_records.FOLDER
+    left(folder, record("other"))
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with (
+        serving(state_dir=tmp_path) as served,
+        asyncio.timeout(WITHIN_S),
+        locked(folder / session_records.FILE) as holder,
+    ):
+        asking = [served.post(ping, Mcp_Session_Id=f"{number:048x}") for number in range(40)]
+        unknown = await asyncio.gather(*asking)
+        assert {each.status for each in unknown} == {404}
+        assert (await served.client.get(f"{served.url}/health")).status == 200
+        begun = await served.post(INITIALIZE)
+        same = await served.post(ping, Mcp_Session_Id=begun.headers["Mcp-Session-Id"])
+        assert begun.status == same.status == 200
+        assert holder.returncode is None  # all of them were answered while the file was locked
+
+
+async def test_a_session_behind_a_locked_file_is_asked_for_again_and_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_records, "WRITE_PATIENCE_S", 0.05)
+    folder, identifier = tmp_path / session_records.FOLDER, "ab" * 24
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with serving(state_dir=tmp_path) as first, asyncio.timeout(WITHIN_S):
+        begun = await first.post(INITIALIZE)
+        identifier = begun.headers["Mcp-Session-Id"]
+    async with serving(state_dir=tmp_path) as served, asyncio.timeout(WITHIN_S):
+        async with locked(folder / session_records.FILE):
+            answer = await served.post(ping, Mcp_Session_Id=identifier)
+            assert answer.status == 503 and answer.headers["Retry-After"]
+        # Of several requests that come at once, one takes the session over and all have it.
+        asking = [served.post(ping, Mcp_Session_Id=identifier) for _ in range(8)]
+        assert [each.status for each in await asyncio.gather(*asking)] == [200] * 8
+
+
+async def test_an_unknown_session_opens_no_file_on_the_loop(tmp_path: Path) -> None:
+    left(tmp_path / session_records.FOLDER, record("other"))
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with serving(state_dir=tmp_path) as served, asyncio.timeout(WITHIN_S):
+        with blocking_calls() as seen:
+            assert (await served.post(ping, Mcp_Session_Id="0" * 48)).status == 404
+            begun = await served.post(INITIALIZE)
+            written = tmp_path / session_records.FOLDER / f"{session_records.FILE}-wal"
+            while not written.exists():
+                await turn()
+            assert (await served.post(ping, Mcp_Session_Id=begun.headers["Mcp-Session-Id"])).status == 200
+        await served.service.close()
+        assert seen == []
