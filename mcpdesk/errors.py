@@ -116,11 +116,15 @@ class RpcError(CallError):
 
 
 class AuthorizationError(CallError):
-    """No token could be had. `clause` names the rule that was broken, if one was: `RFC 8414, 3.3`."""
+    """A token could not be obtained.
 
-    def __init__(self, message: str, clause: str = "", target: str = "") -> None:
+    `clause` names the rule that was broken, if one was: `RFC 8414, 3.3`; `hint` is what to do, as a sentence.
+    """
+
+    def __init__(self, message: str, clause: str = "", target: str = "", hint: str = "") -> None:
         super().__init__(message, target)
         self.clause = clause
+        self.hint = hint
 
     def __str__(self) -> str:
         return f"{super().__str__()} ({self.clause})" if self.clause else super().__str__()

@@ -12,7 +12,7 @@ import click
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
 from mcpdesk.cli.reach import account_name, secret
-from mcpdesk.errors import AuthorizationError, DeskUserError
+from mcpdesk.errors import AuthorizationError, CallError, DeskUserError
 from mcpdesk.transports.clean_terminal import is_terminal
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ ACCOUNT = click.option("--account", default="", metavar="NAME", help="One of sev
     metavar="PORT",
     help="Port the browser is sent back to, for a forwarded port or a client registered with it; 0: random.",
 )
+@click.option(
+    "--client-metadata-url", default="", metavar="URL", help="Where a document about this client is."
+)
+@click.option("--assume-pkce", is_flag=True, help="Use PKCE where the metadata does not mention it.")
 @click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, help="Seconds to wait.")
 def login_command(
     url: str,
@@ -59,6 +63,8 @@ def login_command(
     client_secret_env: str | None,
     scope: str,
     callback_port: int,
+    client_metadata_url: str,
+    assume_pkce: bool,
     timeout_s: float,
 ) -> None:
     """Log in to the server at URL with a browser, and keep its token for the desk and all commands."""
@@ -73,26 +79,44 @@ def login_command(
     try:
         grant = asyncio.run(
             log_in(
-                url, store, show_address, client=client, scope=scope, patience_s=timeout_s, port=callback_port
+                url,
+                store,
+                show_address,
+                client=client,
+                scope=scope,
+                patience_s=timeout_s,
+                port=callback_port,
+                metadata_url=client_metadata_url,
+                assumes_pkce=assume_pkce,
+                on_deviation=lambda text: print_message(f"warning: {text}"),
             )
         )
     except AuthorizationError as error:
-        hint = "" if error.clause else "Ask who runs the server, or give --client-id."
+        hint = error.hint or ("" if error.clause else "Ask who runs the server, or give --client-id.")
         raise DeskUserError(str(error), hint, CANNOT_CONNECT) from None
     print_text("\n".join(_facts(grant, store, account)))
 
 
-@click.command(name="logout", epilog=LOGOUT_EXAMPLES, short_help="Forget the token of a remote server.")
+@click.command(
+    name="logout", epilog=LOGOUT_EXAMPLES, short_help="Revoke and forget the token of a remote server."
+)
 @click.argument("url")
 @ACCOUNT
 def logout_command(url: str, account: str) -> None:
-    """Forget the token of the server at URL."""
+    """Forget the token of the server at URL, after its revocation where the server offers that."""
     store, of = _store(account), f" of the account {account}" if account else ""
     store.check()
     if store.grant(url) is None:
         raise DeskUserError(f"There is no token{of} for {url}.", f"Tokens are in {store.where}.")
+    from mcpdesk.client.oauth.browser_login import revoke
+
+    is_revoked = False
+    try:
+        is_revoked = asyncio.run(revoke(url, store))
+    except CallError as error:
+        print_message(f"warning: the token is not revoked and may still be valid: {error}")
     store.forget(url)
-    print_text(f"The token{of} for {url} is forgotten.")
+    print_text(f"The token{of} for {url} is {'revoked and ' if is_revoked else ''}forgotten.")
 
 
 def _store(account: str) -> StoredGrants:

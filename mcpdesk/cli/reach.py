@@ -253,5 +253,5 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
         return RemoteProtocolError(error.code, told, error.data, advice or (NO_PROTOCOL if is_first else ""))
     if isinstance(error, AuthorizationError):
         error.message = f"it wants a token, and none could be had: {error.message}"
-        return DeskUserError(str(error), NO_TOKEN, CANNOT_CONNECT)
+        return DeskUserError(str(error), error.hint or NO_TOKEN, CANNOT_CONNECT)
     return DeskUserError(str(error), hint(error, is_first=is_first), exit_code(error))

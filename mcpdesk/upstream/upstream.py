@@ -208,10 +208,20 @@ class Upstream:
 
         try:
             store = open_grants(site.place.state_dir, self.plan.account)
-            await log_in(target.url, store, show, watch=self._transport.record_fetch)
+            await log_in(
+                target.url,
+                store,
+                show,
+                watch=self._transport.record_fetch,
+                on_deviation=lambda text: site.log("warning", "server", text, self.name),
+            )
             site.notify(f"Logged in to {self.name}; the token is kept in {store.where}.", False)
         except DeskError as error:
-            site.notify(f"{self.name}: {error}", True)
+            if self.status.state is UpstreamState.FAILED:
+                # The newest error, not the one that made the person log in.
+                self._fail(f"login: {error}", getattr(error, "hint", ""))
+            else:
+                site.notify(f"{self.name}: {error}", True)
             return
         finally:
             for asked in questions:

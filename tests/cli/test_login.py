@@ -10,8 +10,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from mcpdesk import private_files
+from mcpdesk.client.oauth.browser_login import log_in
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants, open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
@@ -91,6 +93,32 @@ async def test_a_broken_authorization_server_is_named_with_its_rule(tmp_path: Pa
     assert "RFC 8414, 3.3" in err
 
 
+async def test_logout_revokes_both_tokens_where_the_server_offers_it(tmp_path: Path) -> None:
+    server = GuardedServer({})
+    async with server.running():
+        address = f"{server.origin}/revoke"
+        server.changes["server"] = lambda document: document.update(revocation_endpoint=address)
+        assert (await _mcpdesk(tmp_path, "login", server.url, logs_in=True))[0] == 0
+        code, out, _ = await _mcpdesk(tmp_path, "logout", server.url)
+    assert (code, "is revoked and forgotten" in out) == (0, True)
+    assert [(each["token"], each["client_id"]) for each in server.revocations] == [
+        ("refresh-1", "client-1"),
+        ("token-1", "client-1"),
+    ]
+
+
+async def test_the_browser_shows_why_a_login_failed(tmp_path: Path) -> None:
+    refused = {"token": lambda document: web.json_response({"error": "<invalid>"}, status=400)}
+    shown: asyncio.Queue[str] = asyncio.Queue()
+    async with GuardedServer(refused).running() as server, aiohttp.ClientSession() as browser:
+        login = asyncio.ensure_future(log_in(server.url, open_grants(tmp_path), shown.put_nowait))
+        async with asyncio.timeout(WITHIN_S), browser.get(await shown.get()) as page:
+            text = await page.text()
+        assert "The login failed: the token request was refused: HTTP 400 &lt;invalid&gt;" in text
+        with pytest.raises(AuthorizationError, match="HTTP 400"):
+            await login
+
+
 async def test_nobody_logs_in_is_said(tmp_path: Path) -> None:
     async with GuardedServer().running() as server:
         code, _, err = await _mcpdesk(tmp_path, "login", server.url, "--timeout", "0.2")
@@ -100,7 +128,7 @@ async def test_nobody_logs_in_is_said(tmp_path: Path) -> None:
 
 def test_tokens_survive_the_process(tmp_path: Path) -> None:
     open_grants(tmp_path).keep("https://a.test/mcp", GRANT)
-    kept = StoredGrants(PrivateFile(tmp_path / "tokens.json"))
+    kept = StoredGrants(PrivateFile(tmp_path / "tokens.json"), tmp_path)
     assert kept.grant("https://a.test/mcp") == GRANT
     assert kept.client("https://as.test") == GRANT.client
     kept.forget("https://a.test/mcp")
@@ -119,7 +147,7 @@ def test_a_token_file_that_cannot_be_trusted_is_neither_used_nor_changed(
     damage: str, told: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "tokens.json"
-    store = StoredGrants(PrivateFile(file))
+    store = StoredGrants(PrivateFile(file), tmp_path)
     store.keep("u", GRANT)
     if damage == "no JSON":
         file.write_text("{")
@@ -138,7 +166,7 @@ def test_a_token_file_that_cannot_be_trusted_is_neither_used_nor_changed(
 
 
 def test_a_stored_token_of_another_shape_is_as_good_as_none(tmp_path: Path) -> None:
-    store = StoredGrants(PrivateFile(tmp_path / "tokens.json"))
+    store = StoredGrants(PrivateFile(tmp_path / "tokens.json"), tmp_path)
     store.keep("u", GRANT)
     (tmp_path / "tokens.json").write_text('{"texts": {"token u": "[]"}}')
     assert store.grant("u") is None
@@ -195,4 +223,4 @@ def test_a_lock_that_another_process_keeps_is_said(tmp_path: Path) -> None:
 def test_a_token_that_cannot_be_kept_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(AuthorizationError, match="cannot be kept"):
-        StoredGrants(PrivateFile(tmp_path / "file" / "tokens.json")).keep("u", GRANT)
+        StoredGrants(PrivateFile(tmp_path / "file" / "tokens.json"), tmp_path).keep("u", GRANT)

@@ -244,9 +244,12 @@ async def test_only_the_request_with_the_right_state_ends_a_login() -> None:
             async with browser.get(f"{login.redirect_uri}?state=x&state=right&code=evil") as answer:
                 assert answer.status == 400
             assert not visit.done()
-            async with browser.get(f"{login.redirect_uri}?state=right&code=good") as answer:
+            page = asyncio.ensure_future(browser.get(f"{login.redirect_uri}?state=right&code=good"))
+            assert (await visit).endswith("/callback?state=right&code=good")
+            assert not page.done()
+            login.conclude("")
+            async with await page as answer:
                 assert "You are logged in" in await answer.text()
-        assert (await visit).endswith("/callback?state=right&code=good")
 
 
 async def test_every_login_listens_on_a_port_of_its_own_unless_one_is_given() -> None:

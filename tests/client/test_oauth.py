@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import aiohttp
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from mcpdesk.client.connection import ServerConnection
-from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, Visitor
+from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
+from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantStore, Visitor
 from mcpdesk.client.oauth.discovery import challenge_in
 from mcpdesk.client.oauth.grants import ClientCredentials, ClientSetup
+from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
 from mcpdesk.client.oauth.values import Challenge, ClientRegistration
 from mcpdesk.errors import AuthorizationError, HttpError
 from tests.support.guarded_server import Change, Document, GuardedServer
+from tests.support.patience import WITHIN_S
 
 REDIRECT = "http://127.0.0.1:40404/callback"
 
@@ -32,7 +38,7 @@ async def _visit(url: str) -> str:
 @asynccontextmanager
 async def _connected(
     server: GuardedServer,
-    store: GrantsInMemory | None = None,
+    store: GrantStore | None = None,
     setup: ClientSetup = ClientSetup(redirect_uri=REDIRECT),  # noqa: B008  (a frozen value)
     visit: Visitor | None = _visit,
 ) -> AsyncIterator[ServerConnection]:
@@ -45,7 +51,7 @@ async def _connected(
         await connection.close()
 
 
-async def _list(server: GuardedServer, store: GrantsInMemory | None = None) -> None:
+async def _list(server: GuardedServer, store: GrantStore | None = None) -> None:
     async with _connected(server, store) as connection:
         assert await connection.list_all("tools/list", "tools") == []
 
@@ -124,10 +130,120 @@ async def test_a_client_that_is_registered_elsewhere_is_not_shown_to_this_server
     assert not server.authorizations
 
 
-async def test_nobody_to_log_in_is_said() -> None:
+async def test_without_a_browser_the_refusal_of_the_server_is_shown_and_nothing_is_registered() -> None:
     async with GuardedServer().running() as server, _connected(server, visit=None) as connection:
-        with pytest.raises(AuthorizationError, match="somebody has to log in"):
+        with pytest.raises(HttpError, match="HTTP 401") as refused:
             await connection.open()
+    assert "resource_metadata" in refused.value.challenge
+    assert {each.partition(" ")[2] for each in server.requests} == {"/mcp"}
+
+
+async def test_without_a_browser_a_renewal_that_fails_is_named() -> None:
+    store = GrantsInMemory()
+    async with GuardedServer().running() as server:
+        await _list(server, store)
+        server.revoke()
+        server.knows_refresh = False
+        async with _connected(server, store, visit=None) as connection:
+            with pytest.raises(AuthorizationError, match=r"no longer counts: .* HTTP 400 invalid_grant"):
+                await connection.open()
+    assert len(server.registrations) == 1
+
+
+class _OneUse(GuardedServer):
+    """Takes each refresh token once, and revokes all tokens when one comes again, as strict providers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: set[str] = set()
+
+    async def _token(self, request: web.BaseRequest) -> web.Response:
+        given = dict(parse_qsl((await request.read()).decode()))
+        if given["grant_type"] == "refresh_token":
+            if given["refresh_token"] in self.used:
+                self.revoke()
+                self.knows_refresh = False
+            self.used.add(given["refresh_token"])
+        return await super()._token(request)
+
+
+LISTER = """
+import asyncio, pathlib, sys
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.client.oauth.authorizer import Authorizer
+from mcpdesk.client.oauth.grants import ClientSetup
+from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
+
+async def main(url, folder):
+    store = StoredGrants(PrivateFile(folder / "tokens.json"), folder)
+    authorizer = Authorizer(url, ClientSetup(), store)
+    transport = StreamableHttp(url, {}, authorizer=authorizer)
+    connection = ServerConnection(transport, {"name": "t", "version": "1"})
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        await connection.list_all("tools/list", "tools")
+    finally:
+        await connection.close()
+
+asyncio.run(main(sys.argv[1], pathlib.Path(sys.argv[2])))
+"""
+
+
+@pytest.mark.slow
+async def test_processes_that_meet_one_expired_token_use_its_refresh_token_once(tmp_path: Path) -> None:
+    store = StoredGrants(PrivateFile(tmp_path / "tokens.json"), tmp_path)
+    async with _OneUse().running() as server:
+        await _list(server, store)
+        grant = store.grant(server.url)
+        assert grant is not None
+        store.keep(server.url, replace(grant, expires=1.0))
+        pipe = asyncio.subprocess.PIPE
+        async with asyncio.timeout(WITHIN_S):
+            processes = [
+                await asyncio.create_subprocess_exec(
+                    sys.executable, "-c", LISTER, server.url, str(tmp_path), stdin=pipe, stdout=pipe
+                )
+                for _ in range(3)
+            ]
+            for each in processes:
+                assert each.stdout is not None
+                assert await each.stdout.readline() == b"ready\n"
+            await asyncio.gather(*(each.communicate(b"\n") for each in processes))
+        assert [each.returncode for each in processes] == [0, 0, 0]
+    assert [each["grant_type"] for each in server.token_requests] == ["authorization_code", "refresh_token"]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_clients_with_one_token_file_renew_it_once(is_refused: bool, tmp_path: Path) -> None:
+    def opened() -> StoredGrants:
+        return StoredGrants(PrivateFile(tmp_path / "tokens.json"), tmp_path)
+
+    async with _OneUse().running() as server, AsyncExitStack() as stack:
+        await _list(server, opened())
+        grant = opened().grant(server.url)
+        assert grant is not None
+        if is_refused:
+            server.revoke()
+        else:
+            opened().keep(server.url, replace(grant, expires=1.0))
+        clients = [
+            await stack.enter_async_context(_connected(server, opened(), visit=None)) for _ in range(3)
+        ]
+        await asyncio.gather(*(each.list_all("tools/list", "tools") for each in clients))
+    assert [each["grant_type"] for each in server.token_requests] == ["authorization_code", "refresh_token"]
+
+
+async def test_the_form_names_the_client_also_with_basic_authentication() -> None:
+    changes = {
+        "server": _set(token_endpoint_auth_methods_supported=["client_secret_basic"]),
+        "registration": _set(client_secret="s3cret"),
+    }
+    async with GuardedServer(changes).running() as server:
+        await _list(server)
+    assert server.token_requests[0]["client_id"] == "client-1"
+    assert "client_secret" not in server.token_requests[0]
 
 
 def _set(**fields: Any) -> Change:
@@ -165,7 +281,6 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "no metadata of the authorization server": ("server", _instead(404), r"nowhere: tried .*RFC 8414, 3"),
     "an authorization server that fails": ("server", _instead(500), "HTTP 500"),
     "metadata of another issuer": ("server", _set(issuer="https://evil.test"), r"RFC 8414, 3\.3"),
-    "an issuer with one slash more": ("server", _slash, r"RFC 8414, 3\.3"),
     "no token endpoint": ("server", _without("token_endpoint"), "has no token_endpoint"),
     "a token endpoint over plain HTTP": (
         "server", _set(token_endpoint="http://a.test/t"), "token_endpoint has to be an https URL",
@@ -180,13 +295,16 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "registration refused": (
         "registration", _instead(400, error="invalid_redirect_uri"), "refused: HTTP 400 invalid_redirect_uri",
     ),
-    "registration without an id": ("registration", _without("client_id"), r"no client_id \(RFC 7591"),
+    "registration without an id": ("registration", _set(client_id=None), r"no client_id; its .*RFC 7591"),
     "another state": ("redirect", _set(state="x"), "another state"),
     "no issuer, though announced": ("redirect", _without("iss"), r"without iss.*RFC 9207, 2\.4"),
     "another issuer": ("redirect", _set(iss="https://evil.test"), r"from https://evil\.test.*RFC 9207"),
     "the person says no": ("redirect", _set(error="access_denied"), "login was refused: access_denied"),
     "no code": ("redirect", _without("code"), "without a code"),
     "the code is refused": ("token", _instead(400, error="invalid_grant"), "HTTP 400 invalid_grant"),
+    "an error in a success": (
+        "token", lambda document: web.json_response({"error": "bad_verification_code"}), "HTTP 200 bad_verif",
+    ),
     "no token": ("token", _without("access_token"), r"no access_token.*OAuth 2\.1, 3\.2\.3"),
     "a token no header can carry": ("token", _set(access_token="a\r\nb: c"), "no access_token"),
     "a token of another type": ("token", _set(token_type="mac"), "token of type 'mac'"),
@@ -204,6 +322,50 @@ async def test_a_deviation_is_named_with_its_rule(what: str) -> None:
         assert not server.authorizations
     if document == "redirect":
         assert not server.token_requests
+
+
+def _form(document: Document) -> web.Response:
+    return web.Response(text=urlencode(document), content_type="application/x-www-form-urlencoded")
+
+
+LENIENT: dict[str, tuple[str, Change, str]] = {
+    "an issuer with one slash more": ("server", _slash, "one slash differs"),
+    "no secret, in so many words": ("registration", _set(client_secret=None), ""),
+    "an empty endpoint": ("server", _set(revocation_endpoint=None), ""),
+    "a lifetime in text": ("token", _set(expires_in="3599"), ""),
+    "a token in a form": ("token", _form, ""),
+    "a token without a type": ("token", _without("token_type"), "brought no token_type"),
+    "a token type with a space": ("token", _set(token_type="Bearer "), ""),
+}
+"""Deviation -> the document that has it, how it is changed, and the remark about it."""
+
+
+@pytest.mark.parametrize("what", LENIENT)
+async def test_a_deviation_whose_meaning_is_clear_is_accepted(what: str) -> None:
+    document, change, remark = LENIENT[what]
+    remarks: list[str] = []
+    # The server's `iss` is its own address, with or without the slash.
+    async with GuardedServer({document: change}).running() as server:
+        setup = ClientSetup(redirect_uri=REDIRECT)
+        authorizer = Authorizer(server.url, setup, GrantsInMemory(), _visit, remarks.append)
+        requests = HttpRequests(server.url, {}, authorizer=authorizer)
+        grant = await authorizer.log_in(requests, await requests.challenge())
+        await requests.close()
+    assert grant.access_token.startswith("token-")
+    assert grant.expires is not None
+    assert remark in "".join(remarks) and bool(remark) == bool(remarks)
+
+
+async def test_pkce_that_is_not_mentioned_is_used_when_asked_for() -> None:
+    setup = ClientSetup(redirect_uri=REDIRECT, assumes_pkce=True)
+    changes = {"server": _without("code_challenge_methods_supported")}
+    async with GuardedServer(changes).running() as server, _connected(server, setup=setup) as connection:
+        await connection.open()
+    assert server.authorizations[0]["code_challenge_method"] == "S256"
+    changes = {"server": _set(code_challenge_methods_supported=["plain"])}
+    async with GuardedServer(changes).running() as server, _connected(server, setup=setup) as connection:
+        with pytest.raises(AuthorizationError, match="PKCE with S256"):
+            await connection.open()
 
 
 async def test_an_error_from_a_foreign_issuer_is_not_repeated() -> None:

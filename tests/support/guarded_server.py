@@ -37,6 +37,7 @@ class GuardedServer:
         self.authorizations: list[Document] = []
         self.token_requests: list[Document] = []
         self.registrations: list[Document] = []
+        self.revocations: list[Document] = []
         self._granted: dict[str, tuple[str, ...]] = {}
         self._codes: dict[str, Document] = {}
         self._count = 0
@@ -79,6 +80,9 @@ class GuardedServer:
                 return self._document("registration", {"client_id": identifier}, 201)
             case "/authorize":
                 return self._authorize(dict(parse_qsl(request.query_string)))
+            case "/revoke":
+                self.revocations.append(dict(parse_qsl((await request.read()).decode())))
+                return self._document("revocation", {})
             case "/token":
                 return await self._token(request)
         return web.Response(status=404)

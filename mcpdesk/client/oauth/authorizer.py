@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Protocol, TypeVar
 
 from mcpdesk.client.oauth.discovery import challenge_in
-from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh
+from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh, revoke
 from mcpdesk.client.oauth.named_addresses import ServerAddresses
 from mcpdesk.client.oauth.proofs import ProofKey
-from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, Fetched, Flow, OAuthGrant, Visit
+from mcpdesk.client.oauth.values import (
+    Challenge,
+    ClientRegistration,
+    Deviation,
+    Fetch,
+    Fetched,
+    Flow,
+    OAuthGrant,
+    Visit,
+)
 from mcpdesk.errors import AuthorizationError
 
 MOST_LOGINS = 3
@@ -48,6 +57,9 @@ class GrantStore(Protocol):
     def client(self, issuer: str) -> ClientRegistration | None:
         """What this client was registered as at an authorization server."""
 
+    def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
+        """Held while a token is renewed: no other process renews it then. Raises: AuthorizationError."""
+
     def check(self) -> None:
         """Raises: AuthorizationError if tokens cannot be kept."""
 
@@ -76,6 +88,10 @@ class GrantsInMemory:
         """What this client was registered as at an authorization server."""
         return self._clients.get(issuer)
 
+    def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
+        """Do nothing: no other process sees these tokens."""
+        return nullcontext()
+
     def check(self) -> None:
         """Do nothing: memory keeps any token."""
 
@@ -84,15 +100,24 @@ class Authorizer:
     """The authorization of one client at one server. Used on one loop."""
 
     def __init__(
-        self, server_url: str, setup: ClientSetup, store: GrantStore, visit: Visitor | None = None
+        self,
+        server_url: str,
+        setup: ClientSetup,
+        store: GrantStore,
+        visit: Visitor | None = None,
+        on_deviation: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`visit` opens a person's browser; None: nobody can log in."""
+        """`visit` opens a person's browser; None if no person can log in.
+
+        `on_deviation` receives each fault of a server that did not stop a login.
+        """
         self._url = server_url
         self.addresses = ServerAddresses(server_url)
         """Kinds of addresses the server was reached at."""
         self._setup = setup
         self._store = store
         self._visit = visit
+        self._on_deviation = on_deviation
         self._key = ProofKey()
         self._found: Discovery | None = None
         self._renewing = asyncio.Lock()
@@ -101,12 +126,12 @@ class Authorizer:
         """The headers of one request: a token if there is one, renewed if it has expired."""
         grant = self._store.grant(self._url)
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
-            async with self._renewing:
-                grant = self._store.grant(self._url)
-                if grant is not None and grant.has_expired(time.time()):
-                    with suppress(AuthorizationError):  # the server says then what it wants
+            with suppress(AuthorizationError):  # the server says then what it wants
+                async with self._renewing, self._store.renewal(self._url):
+                    grant = self._store.grant(self._url)
+                    if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
                         await self._refresh(grant, Challenge(), requests)
-                grant = self._store.grant(self._url)
+            grant = self._store.grant(self._url)
         if grant is None:
             return {}
         if not grant.is_bound:
@@ -135,12 +160,23 @@ class Authorizer:
         if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
             return True  # the same token, with the nonce the server wants
         async with self._renewing:
-            grant = self._store.grant(self._url)
-            if grant is not None and grant.access_token not in used.get("Authorization", ""):
-                return True  # another request has renewed it
+            grant, fault = self._store.grant(self._url), None
             if grant is not None and not is_step_up and grant.refresh_token:
-                with suppress(AuthorizationError):
-                    return await self._refresh(grant, challenge, requests)
+                try:
+                    async with self._store.renewal(self._url):
+                        grant = self._store.grant(self._url)
+                        if grant is not None and grant.refresh_token and _is_used(grant, used):
+                            return await self._refresh(grant, challenge, requests)
+                except AuthorizationError as error:
+                    fault = error
+            if grant is not None and not _is_used(grant, used):
+                return True  # another request or process has renewed it
+            if not self._can_log_in:
+                if fault is not None:
+                    raise AuthorizationError(
+                        f"the stored login no longer counts: {fault.message}", fault.clause
+                    )
+                return False  # the server's refusal is the reason to show; nothing is registered
             await self._log_in(challenge, grant, is_step_up, requests)
             return True
 
@@ -148,6 +184,24 @@ class Authorizer:
         """Get a new token, whatever there is. Raises: AuthorizationError."""
         async with self._renewing:
             return await self._log_in(challenge or Challenge(), None, False, requests)
+
+    async def revoke(self, requests: Requester, challenge: Challenge) -> bool:
+        """Have the server revoke the stored token; False if it offers no revocation.
+
+        Raises: AuthorizationError, HttpError.
+        """
+        grant = self._store.grant(self._url)
+        if grant is None:
+            return False
+        found = await self._run(discover(self._url, challenge), requests)
+        if found.server.issuer != grant.issuer:
+            raise AuthorizationError("the server trusts another authorization server by now")
+        return await self._run(revoke(found, grant), requests)
+
+    @property
+    def _can_log_in(self) -> bool:
+        """True if a browser or credentials of a machine can bring a token."""
+        return self._visit is not None or self._setup.machine is not None
 
     async def _log_in(
         self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
@@ -185,6 +239,9 @@ class Authorizer:
                 if isinstance(step, Visit):
                     await requests.check_page("the authorization_endpoint", step.url)
                     outcome = await self._visited(step.url)
+                elif isinstance(step, Deviation):
+                    self._on_deviation(step.text)
+                    outcome = None
                 else:
                     outcome = await requests.fetch(step)
         except StopIteration as end:
@@ -195,3 +252,8 @@ class Authorizer:
         if self._visit is None:
             raise AuthorizationError("somebody has to log in, and nobody can here")
         return await self._visit(url)
+
+
+def _is_used(grant: OAuthGrant, used: Mapping[str, str]) -> bool:
+    """True if a request was sent with this very token."""
+    return used.get("Authorization", "").partition(" ")[2] == grant.access_token

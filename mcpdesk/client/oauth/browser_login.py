@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from msgspec.structs import replace
 
-from mcpdesk.errors import AuthorizationError
+from mcpdesk.errors import AuthorizationError, CallError
+from mcpdesk.plain_text import clean
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -26,6 +28,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Re
 Watch: TypeAlias = "Callable[[Fetch, Fetched], None]"
 """Is shown each request of a login, and what came back."""
 DONE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
+FAILED = "<!doctype html><title>mcpdesk</title><p>The login failed: {}"
 IGNORED = """<!doctype html><title>mcpdesk</title>
 <p>mcpdesk ignored this request: its state is not that of a login in progress. To log in, use the address that
 mcpdesk shows. A login in progress continues."""
@@ -42,6 +45,8 @@ class BrowserLogin:
         self._runner: web.ServerRunner
         self._returned: asyncio.Future[str] | None = None
         self._state = ""
+        self._outcome: asyncio.Future[str] | None = None
+        """Reason the login failed, or an empty text; the page of the browser waits for it."""
 
     @property
     def redirect_uri(self) -> str:
@@ -67,7 +72,13 @@ class BrowserLogin:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._runner.cleanup()
+        self.conclude("it was ended in mcpdesk")
+        await self._runner.cleanup()  # which lets the page finish
+
+    def conclude(self, fault: str) -> None:
+        """Show the person's browser how the login ended; empty: it succeeded. Later calls do nothing."""
+        if self._outcome is not None and not self._outcome.done():
+            self._outcome.set_result(fault)
 
     async def visit(self, url: str) -> str:
         """Have a person visit an address; returns the one their browser came back with.
@@ -78,6 +89,7 @@ class BrowserLogin:
         """
         self._state = _only(parse_qs(urlsplit(url).query).get("state", []))
         self._returned = asyncio.get_running_loop().create_future()
+        self._outcome = asyncio.get_running_loop().create_future()
         self._show(url)
         try:
             async with asyncio.timeout(self._patience_s):
@@ -97,6 +109,11 @@ class BrowserLogin:
             return web.Response(status=400, text=IGNORED, content_type="text/html", headers=HEADERS)
         if not self._returned.done():
             self._returned.set_result(f"{self.redirect_uri}?{request.query_string}")
+        assert self._outcome is not None
+        fault = await asyncio.shield(self._outcome)
+        if fault:
+            page = FAILED.format(escape(clean(fault)))
+            return web.Response(status=400, text=page, content_type="text/html", headers=HEADERS)
         return web.Response(text=DONE, content_type="text/html", headers=HEADERS)
 
 
@@ -130,12 +147,16 @@ async def log_in(
     patience_s: float = PATIENCE_S,
     watch: Watch = lambda request, answer: None,
     port: int = 0,
+    metadata_url: str = "",
+    assumes_pkce: bool = False,
+    on_deviation: Callable[[str], None] = lambda text: None,
 ) -> OAuthGrant:
     """Have a person log in to the server at a URL, and keep the token.
 
     `show` is given the address to visit; `client` is what this program is known as, if it was registered by
     hand; `scope` replaces what the server says it wants; `port` is where the browser is sent back to, 0 for a
-    random one.
+    random one; `metadata_url` is where a document about this client is; `assumes_pkce` uses PKCE also where the
+    metadata does not mention it; `on_deviation` receives each fault of the server that did not stop the login.
 
     Raises: CallError; an AuthorizationError for a server that breaks a rule.
     """
@@ -149,10 +170,37 @@ async def log_in(
     try:
         async with BrowserLogin(show, patience_s, port) as browser:
             known = None if client is None else replace(client, redirect_uri=browser.redirect_uri)
-            setup = ClientSetup(redirect_uri=browser.redirect_uri, client=known)
-            authorizer = Authorizer(url, setup, store, browser.visit)
+            setup = ClientSetup(
+                redirect_uri=browser.redirect_uri,
+                metadata_url=metadata_url,
+                client=known,
+                assumes_pkce=assumes_pkce,
+            )
+            authorizer = Authorizer(url, setup, store, browser.visit, on_deviation)
             asked = await requests.challenge()
             challenge = Challenge("bearer", asked.metadata_url, scope or asked.scope)
-            return await authorizer.log_in(_WatchedRequests(requests, watch), challenge)
+            try:
+                grant = await authorizer.log_in(_WatchedRequests(requests, watch), challenge)
+            except CallError as error:
+                browser.conclude(str(error))
+                raise
+            browser.conclude("")
+            return grant
+    finally:
+        await requests.close()
+
+
+async def revoke(url: str, store: StoredGrants) -> bool:
+    """Have the server at a URL revoke the stored token; False if it offers no revocation.
+
+    Raises: CallError.
+    """
+    from mcpdesk.client.http_transports import HttpRequests
+    from mcpdesk.client.oauth.authorizer import Authorizer
+    from mcpdesk.client.oauth.grants import ClientSetup
+
+    requests = HttpRequests(url, {})
+    try:
+        return await Authorizer(url, ClientSetup(), store).revoke(requests, await requests.challenge())
     finally:
         await requests.close()

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from mcpdesk.client.oauth.values import (
     AuthorizationServer,
     Challenge,
+    Deviation,
     Fetch,
     Fetched,
     Flow,
@@ -70,10 +71,18 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
         parts = urlsplit(server_url)
         paths = dict.fromkeys((f"{RESOURCE_PATH}{parts.path.rstrip('/')}", RESOURCE_PATH))
         places = [_at(server_url, path) for path in paths]
+    fault: AuthorizationError | None = None
     for place in places:
         answer: Fetched = yield Fetch(what, place)
         if answer.status == 200:
-            return _resource(answer.json(what), server_url)
+            try:
+                document = answer.json(what)
+            except AuthorizationError as error:
+                fault = fault or error  # a page for people, as some sites answer every path with
+                continue
+            return _resource(document, server_url)
+    if fault is not None:
+        raise fault
     if challenge.metadata_url:
         told = f"{what} is not where the server says: HTTP {answer.status} at {excerpt(places[0])}"
         raise AuthorizationError(told, "RFC 9728, 5.1")
@@ -90,12 +99,24 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     forms = [f"{SERVER_PATH}{path}", f"{OPENID_PATH}{path}"]
     places = [_at(issuer, form) for form in (forms if not path else [*forms, f"{path}{OPENID_PATH}"])]
     what = "the authorization server metadata"
+    fault: AuthorizationError | None = None
     for place in places:
         answer: Fetched = yield Fetch(what, place)
         if answer.status == 200:
-            return authorization_server(answer.json(what), issuer)
+            try:
+                document = answer.json(what)
+            except AuthorizationError as error:
+                fault = fault or error  # a page for people, as some sites answer every path with
+                continue
+            server = authorization_server(document, issuer)
+            if server.issuer != issuer:
+                told = f"the server names the authorization server {excerpt(issuer)}, whose metadata has the "
+                yield Deviation(f"{told}issuer {excerpt(server.issuer)}: one slash differs (RFC 8414, 3.3)")
+            return server
         if answer.status >= 500:
             raise AuthorizationError(f"{what}: HTTP {answer.status} at {excerpt(place)}")
+    if fault is not None:
+        raise fault
     raise AuthorizationError(f"{what} is nowhere: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
 
 
@@ -116,26 +137,32 @@ def find_own_server(server_url: str) -> Flow[AuthorizationServer]:
 
 
 def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
-    """Checked metadata. Raises: AuthorizationError for one that says it is another issuer's."""
-    if found.get("issuer") != issuer:
-        said = excerpt(repr(found.get("issuer")))
+    """Checked metadata. Its issuer may differ from `issuer` by a slash at the end.
+
+    Raises: AuthorizationError for metadata of another issuer.
+    """
+    own = found.get("issuer")
+    if not isinstance(own, str) or own.removesuffix("/") != issuer.removesuffix("/"):
+        said = excerpt(repr(own))
         told = f"the metadata of the authorization server {excerpt(issuer)} says it is of {said}"
         raise AuthorizationError(told, "RFC 8414, 3.3")
 
     def endpoint(name: str) -> str:
-        return checked_endpoint(found[name], name) if name in found else ""
+        return checked_endpoint(found[name], name) if found.get(name) is not None else ""
 
     if "token_endpoint" not in found:
         raise AuthorizationError(f"{excerpt(issuer)} has no token_endpoint", "RFC 8414, 2")
     methods = texts(found.get("token_endpoint_auth_methods_supported"))
+    challenges = found.get("code_challenge_methods_supported")
     return AuthorizationServer(
-        issuer,
+        own,
         token_endpoint=endpoint("token_endpoint"),
         authorization_endpoint=endpoint("authorization_endpoint"),
         registration_endpoint=endpoint("registration_endpoint"),
+        revocation_endpoint=endpoint("revocation_endpoint"),
         client_authentication=methods or ("client_secret_basic",),
         scopes=texts(found.get("scopes_supported")),
-        has_pkce="S256" in texts(found.get("code_challenge_methods_supported")),
+        has_pkce=None if challenges is None else "S256" in texts(challenges),
         sends_issuer=found.get("authorization_response_iss_parameter_supported") is True,
         takes_client_metadata=found.get("client_id_metadata_document_supported") is True,
     )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, quote_plus, urlencode, urlsplit
 
 import orjson
 from msgspec import Struct
@@ -26,6 +28,7 @@ from mcpdesk.client.oauth.values import (
     AuthorizationServer,
     Challenge,
     ClientRegistration,
+    Deviation,
     Fetch,
     Fetched,
     Flow,
@@ -97,6 +100,8 @@ class ClientSetup(Struct, frozen=True):
     """The authorization server it is registered at; empty: whichever the server names."""
     machine: ClientCredentials | SignedAssertion | EnterpriseLogin | None = None
     """What stands in for a person's login."""
+    assumes_pkce: bool = False
+    """True to use PKCE with an authorization server whose metadata does not mention it."""
 
 
 class Discovery(Struct, frozen=True):
@@ -142,7 +147,28 @@ def authorize(
         case EnterpriseLogin():
             return (yield from _by_enterprise(found, machine, scopes, key))
     client = yield from _client(found.server, setup, known)
-    return (yield from _by_person(found, client, setup.redirect_uri, scopes, key))
+    return (yield from _by_person(found, client, setup, scopes, key))
+
+
+def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
+    """Revoke the tokens of a grant; False if the server offers no revocation. Source: RFC 7009.
+
+    Raises: AuthorizationError when it is refused.
+    """
+    server, what = found.server, "the revocation"
+    if not server.revocation_endpoint:
+        return False
+    tokens = {"refresh_token": grant.refresh_token, "access_token": grant.access_token}
+    for kind, token in tokens.items():
+        if token:
+            fields, headers = _with_client(
+                {"token": token, "token_type_hint": kind}, grant.client, server, {"Content-Type": FORM}
+            )
+            body = urlencode(fields).encode()
+            answer: Fetched = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
+            if answer.status != 200:
+                raise _refused(what, answer)
+    return True
 
 
 def refresh(found: Discovery, grant: OAuthGrant, key: ProofKey | None = None) -> Flow[OAuthGrant]:
@@ -160,7 +186,7 @@ def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str
 def _client(server: AuthorizationServer, setup: ClientSetup, known: Known) -> Flow[ClientRegistration]:
     """What this client is at an authorization server. An id is never shown to another one."""
     if setup.client is not None:
-        if setup.client_issuer not in ("", server.issuer):
+        if setup.client_issuer and setup.client_issuer.rstrip("/") != server.issuer.rstrip("/"):
             told = f"the client is registered at {setup.client_issuer}, and the server trusts {server.issuer}"
             raise AuthorizationError(told, "MCP basic/authorization/client-registration")
         return setup.client
@@ -172,7 +198,8 @@ def _client(server: AuthorizationServer, setup: ClientSetup, known: Known) -> Fl
     if server.registration_endpoint:
         return (yield from _register(server, setup))
     told = f"{server.issuer} registers no clients by itself: register one there and give its id"
-    raise AuthorizationError(told, "MCP basic/authorization/client-registration")
+    advice = "Register a client at the provider, and give its id: mcpdesk login URL --client-id ID."
+    raise AuthorizationError(told, "MCP basic/authorization/client-registration", hint=advice)
 
 
 def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientRegistration]:
@@ -195,28 +222,43 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     if answer.status not in (200, 201):
         raise _refused(what, answer)
     found = answer.json(what)
-    identifier, secret = found.get("client_id"), found.get("client_secret", "")
-    if not isinstance(identifier, str) or not isinstance(secret, str):
-        raise AuthorizationError("the registration brought no client_id", "RFC 7591, 3.2.1")
+    identifier, secret = found.get("client_id"), found.get("client_secret")
+    if not isinstance(identifier, str) or not identifier:
+        shown = f"; its keys are: {excerpt(', '.join(found)) or 'none'}"
+        raise AuthorizationError(f"the registration brought no client_id{shown}", "RFC 7591, 3.2.1")
+    if secret is not None and not isinstance(secret, str):
+        raise AuthorizationError(
+            "the registration brought a client_secret that is not text", "RFC 7591, 3.2.1"
+        )
     granted = found.get("token_endpoint_auth_method")
-    way = granted if isinstance(granted, str) and granted in PREFERRED else ways[0]
-    return ClientRegistration(identifier, secret, way, setup.redirect_uri)
+    if not secret:
+        way = "none"
+    elif isinstance(granted, str) and granted in PREFERRED:
+        way = granted
+    else:
+        way = "" if ways[0] == "none" else ways[0]  # a secret was given, so it is to be used
+    return ClientRegistration(identifier, secret or "", way, setup.redirect_uri)
 
 
 def _by_person(
     found: Discovery,
     client: ClientRegistration,
-    redirect_uri: str,
+    setup: ClientSetup,
     scopes: tuple[str, ...],
     key: ProofKey | None,
 ) -> Flow[OAuthGrant]:
     """A token by the login of a person: an authorization code with PKCE. Source: OAuth 2.1, 4.1."""
-    server = found.server
+    server, redirect_uri = found.server, setup.redirect_uri
     if not server.authorization_endpoint:
         raise AuthorizationError(f"{server.issuer} has no authorization_endpoint", "RFC 8414, 2")
-    if not server.has_pkce:
-        told = f"{server.issuer} does not say that it knows PKCE with S256"
-        raise AuthorizationError(told, "MCP basic/authorization")
+    if server.has_pkce is None and setup.assumes_pkce:
+        yield Deviation(f"the metadata of {server.issuer} does not mention PKCE; it is used as you asked")
+    elif not server.has_pkce:
+        told = f"the metadata of {server.issuer} does not say that it supports PKCE with S256"
+        advice = "If the provider documents PKCE (Entra and Cognito do), log in with --assume-pkce."
+        raise AuthorizationError(
+            told, "MCP basic/authorization", hint=advice if server.has_pkce is None else ""
+        )
     verifier, state = secrets.token_urlsafe(64), secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode()).digest()
     asked = {
@@ -252,7 +294,7 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
     issuer = given.get("iss")
     if issuer is None and server.sends_issuer:
         raise AuthorizationError("the browser came back without iss, which was announced", "RFC 9207, 2.4")
-    if issuer is not None and issuer != server.issuer:
+    if issuer is not None and issuer.removesuffix("/") != server.issuer.removesuffix("/"):
         told = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
         raise AuthorizationError(told, "RFC 9207, 2.4")
     if "error" in given:
@@ -323,37 +365,71 @@ def _token(
     if scopes and fields["grant_type"] == "client_credentials":
         asked["scope"] = " ".join(scopes)
     headers = {"Content-Type": FORM, "Accept": "application/json"}
-    match _authentication(client, server):
-        case "client_secret_basic":
-            pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"
-            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        case "client_secret_post":
-            asked |= {"client_id": client.id, "client_secret": client.secret}
-        case _ if client.id:
-            asked["client_id"] = client.id
+    asked, headers = _with_client(asked, client, server, headers)
     body = urlencode(asked).encode()
     answer = yield from _posted(what, server.token_endpoint, headers, body, key)
     if answer.status != 200:
         raise _refused(what, answer)
-    given = answer.json(what)
+    given = _token_fields(what, answer)
+    if "access_token" not in given and "error" in given:
+        raise _refused(what, answer)  # HTTP 200 with an error, as GitHub answers
     token, kind = given.get("access_token"), given.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
         raise AuthorizationError(
             f"{what} brought no access_token that a header can carry", "OAuth 2.1, 3.2.3"
         )
-    if not isinstance(kind, str) or kind.lower() not in ("bearer", "dpop"):
+    if kind is None:
+        yield Deviation(f"{what} brought no token_type; Bearer is assumed (OAuth 2.1, 3.2.3)")
+        kind = "Bearer"
+    if not isinstance(kind, str) or kind.strip().lower() not in ("bearer", "dpop"):
         raise AuthorizationError(f"{what} brought a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3")
-    lasts, scope, renewed = given.get("expires_in"), given.get("scope"), given.get("refresh_token")
+    scope, renewed = given.get("scope"), given.get("refresh_token")
     return OAuthGrant(
         server.issuer,
         found.resource.resource,
         client,
         token,
         tuple(scope.split()) if isinstance(scope, str) else scopes,
-        renewed if isinstance(renewed, str) else refresh_token,
-        time.time() + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None,
-        kind.lower() == "dpop",
+        renewed if isinstance(renewed, str) and renewed else refresh_token,
+        _end(given.get("expires_in")),
+        kind.strip().lower() == "dpop",
     )
+
+
+def _with_client(
+    fields: Mapping[str, str],
+    client: ClientRegistration,
+    server: AuthorizationServer,
+    headers: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Form and headers of a request that authenticates the client.
+
+    The form has the client's id with every method: Python servers look the client up by it.
+    """
+    form, sent = dict(fields), dict(headers)
+    if client.id:
+        form["client_id"] = client.id
+    match _authentication(client, server):
+        case "client_secret_basic":
+            pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"
+            sent["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        case "client_secret_post":
+            form["client_secret"] = client.secret
+    return form, sent
+
+
+def _token_fields(what: str, answer: Fetched) -> dict[str, Any]:
+    """The fields of a token response, in JSON or as a form. Raises: AuthorizationError."""
+    if answer.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
+        return dict(parse_qsl(answer.body.decode("utf-8", "replace"), max_num_fields=100))
+    return answer.json(what)
+
+
+def _end(lasts: Any) -> float | None:
+    """Unix time when a token that lasts so many seconds expires; None if that is not a number."""
+    if isinstance(lasts, str) and re.fullmatch(r"[0-9]{1,12}", lasts):
+        lasts = int(lasts)
+    return time.time() + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None
 
 
 def _posted(
@@ -381,8 +457,8 @@ def _authentication(client: ClientRegistration, server: AuthorizationServer) -> 
 
 def _refused(what: str, answer: Fetched) -> AuthorizationError:
     try:
-        given = answer.json(what)
-    except AuthorizationError as error:
-        return error
+        given = _token_fields(what, answer)
+    except (AuthorizationError, ValueError) as error:
+        return error if isinstance(error, AuthorizationError) else AuthorizationError(f"{what}: {error}")
     said = " ".join(str(given[name]) for name in ("error", "error_description") if name in given)
     return AuthorizationError(f"{what} was refused: HTTP {answer.status} {excerpt(said)}".rstrip())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shlex
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -22,6 +25,11 @@ FILE_NAME = "tokens.json"
 SERVICE = "mcpdesk"
 MOST_BYTES = 4 << 20
 """Size of the token file."""
+LOCK_FILES = 16
+"""Number of lock files for renewals; two servers may share one."""
+LOCK_S = 90.0
+"""Longest wait for another process that renews a token: longer than its requests may take."""
+LOCK_RETRY_S = 0.02
 T = TypeVar("T")
 
 
@@ -47,9 +55,13 @@ class TextStore(Protocol):
 class StoredGrants:
     """Implements `GrantStore`: a token for each server, a registration for each authorization server."""
 
-    def __init__(self, texts: TextStore, account: str = "") -> None:
-        """`account` is whose tokens they are, where a person has several at one server."""
+    def __init__(self, texts: TextStore, lock_folder: Path, account: str = "") -> None:
+        """`account` is whose tokens they are, where a person has several at one server.
+
+        Files in `lock_folder` keep two processes from renewing one token.
+        """
         self._texts = texts
+        self._lock_folder = lock_folder
         self._account = f" {account}" if account else ""
 
     @property
@@ -73,6 +85,26 @@ class StoredGrants:
     def forget(self, server_url: str) -> None:
         """Forget the token for a server."""
         self._texts.delete(f"token {server_url}{self._account}")
+
+    @asynccontextmanager
+    async def renewal(self, server_url: str) -> AsyncIterator[None]:
+        """Held while a token is renewed: no other process renews it then. Raises: AuthorizationError."""
+        number = sha256(f"{server_url}{self._account}".encode()).digest()[0] % LOCK_FILES
+        path = self._lock_folder / f"renewal-{number}.lock"
+        with ExitStack() as held:
+            last = time.monotonic() + LOCK_S
+            while True:
+                try:
+                    held.enter_context(private_files.locked(path, patience_s=0))
+                    break
+                except TimeoutError as error:
+                    if time.monotonic() > last:
+                        raise AuthorizationError(f"the token cannot be renewed: {error.strerror}") from None
+                except OSError as error:
+                    told = f"the token cannot be renewed: {path}: {error.strerror}"
+                    raise AuthorizationError(told) from None
+                await asyncio.sleep(LOCK_RETRY_S)
+            yield
 
     def client(self, issuer: str) -> ClientRegistration | None:
         """What this client was registered as at an authorization server."""
@@ -212,7 +244,8 @@ class Keyring:
 
 def open_grants(state_dir: Path, account: str = "") -> StoredGrants:
     """The tokens of this user: in the keyring where there is one that works, else below `state_dir`."""
-    return StoredGrants(Keyring() if _has_keyring() else PrivateFile(state_dir / FILE_NAME), account)
+    texts: TextStore = Keyring() if _has_keyring() else PrivateFile(state_dir / FILE_NAME)
+    return StoredGrants(texts, state_dir, account)
 
 
 def _has_keyring() -> bool:

@@ -53,13 +53,19 @@ class Fetched(Struct, frozen=True):
         return found
 
 
+class Deviation(Struct, frozen=True):
+    """Report a fault of a server that does not stop the flow; brings None."""
+
+    text: str
+
+
 class Visit(Struct, frozen=True):
     """Have a person visit an address; brings the address to which the browser was sent back."""
 
     url: str
 
 
-Step: TypeAlias = Fetch | Visit
+Step: TypeAlias = Fetch | Visit | Deviation
 T = TypeVar("T")
 Flow: TypeAlias = Generator[Step, Any, T]
 
@@ -92,10 +98,12 @@ class AuthorizationServer(Struct, frozen=True):
     token_endpoint: str
     authorization_endpoint: str = ""
     registration_endpoint: str = ""
+    revocation_endpoint: str = ""
     client_authentication: tuple[str, ...] = ("client_secret_basic",)
     """How clients may authenticate at the token endpoint."""
     scopes: tuple[str, ...] = ()
-    has_pkce: bool = False
+    has_pkce: bool | None = False
+    """True if it supports PKCE with S256; None if its metadata says nothing about PKCE."""
     sends_issuer: bool = False
     """Whether it names itself when it sends the browser back. Source: RFC 9207."""
     takes_client_metadata: bool = False
