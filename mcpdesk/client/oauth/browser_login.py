@@ -155,8 +155,8 @@ async def log_in(
 
     `show` is given the address to visit; `client` is what this program is known as, if it was registered by
     hand; `scope` replaces what the server says it wants; `port` is where the browser is sent back to, 0 for a
-    random one; `metadata_url` is where a document about this client is; `assumes_pkce` uses PKCE also where the
-    metadata does not mention it; `on_deviation` receives each fault of the server that did not stop the login.
+    random one; `metadata_url` is where a document about this client is; `assumes_pkce` uses PKCE also where
+    the metadata does not mention it; `on_deviation` receives each fault that did not stop the login.
 
     Raises: CallError; an AuthorizationError for a server that breaks a rule.
     """
