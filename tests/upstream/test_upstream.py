@@ -284,7 +284,8 @@ async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:
     plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp")), UpstreamPlan("line", broken)]
     async with running_desk(HELLO, upstreams=plans, http=True) as desk, aiohttp.ClientSession() as client:
         address = desk.host.url("far").removesuffix("/mcp/far")
-        async with client.get(f"{address}/status") as answer:
+        key = {desk.host.rules.api_key_header: desk.host.rules.api_key or ""}
+        async with client.get(f"{address}/status", headers=key) as answer:
             assert (await answer.json())["passed_on"] == ["odd", "far"]
         async with client.get(f"{address}/") as answer:
             assert "/mcp/far" in await answer.text()
