@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk import fail
-from mcpdesk.errors import LocalProtocolError, RemoteProtocolError
+from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.server.asks import person_questions
 from mcpdesk.server.calls.context import Context
@@ -187,17 +187,11 @@ async def test_a_handler_tells_subscribers_that_a_resource_changed() -> None:
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25"])
 async def test_progress_carries_what_the_revision_has_and_json_can(revision: str) -> None:
-    refused: list[str] = []
-
     async def reports(arguments: dict[str, Any], context: Context) -> str:
         await context.progress(0, inf, "begun")
         await context.progress(0.5, 3)
         await context.progress(nan)
         await context.progress(inf)
-        try:
-            await context.progress(2**70)
-        except LocalProtocolError as error:
-            refused.append(error.message)
         await context.progress(2**71 / 1, 3.5, "float")
         return "done"
 
@@ -212,4 +206,4 @@ async def test_progress_carries_what_the_revision_has_and_json_can(revision: str
         {"progressToken": "p", "progress": 0} | text,
         {"progressToken": "p", "progress": 0.5, "total": 3},
     ]
-    assert len(refused) == 1 and told[2]["progress"] == 2.0**71 and told[2]["total"] == 3.5
+    assert told[2]["progress"] == 2.0**71 and told[2]["total"] == 3.5

@@ -111,7 +111,7 @@ def test_a_number_that_json_has_not_violates_a_schema_of_numbers(number: float) 
     assert not tool_body(tool, {"mean": 1.5, "note": "null and void"}, compile_schema(schema))["isError"]
 
 
-@pytest.mark.parametrize("output", [object(), {1: object()}, 2**80])
+@pytest.mark.parametrize("output", [object(), {1: object()}])
 def test_what_is_not_json_is_a_tool_error(output: Any) -> None:
     body = tool_body(TOOL, output, None)
     assert body["isError"] is True

@@ -71,7 +71,7 @@ class TaskServer:
         refuse("not today", 7, {"why": "closed"})
 
     async def unsendable(self, arguments: dict[str, Any], context: Context) -> Any:
-        return [text("big") | {"_meta": {"example.org/big": 2**70}}]
+        return [text("big") | {"_meta": {"example.org/big": object()}}]
 
     async def ask(self, arguments: dict[str, Any], context: Context) -> Any:
         answer = await context.elicit("What is your name?", NAME, key="user_name")

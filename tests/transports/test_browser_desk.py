@@ -175,7 +175,7 @@ async def test_screens_end_when_all_browsers_are_signed_out() -> None:
 
 
 async def test_half_requests_are_few_and_do_not_last() -> None:
-    rules = Rules(request_timeout_s=1)
+    rules = Rules(request_timeout_s=3)  # longer than all connections take to be made
     with pages(rules=rules) as url:
         port = int(url.rpartition(":")[2])
         kept = [socket.create_connection(("127.0.0.1", port)) for _ in range(desk_pages.MAX_CONNECTIONS + 40)]

@@ -119,8 +119,9 @@ class QuestionScreen(Dialog[None]):
             self.action_decline()
 
     def on_resize(self) -> None:
-        self._fit()
-        self._show_title()
+        if self.query(Vertical):
+            self._fit()
+            self._show_title()
 
     @property
     def takes_keys(self) -> bool:
@@ -298,7 +299,7 @@ class QuestionScreen(Dialog[None]):
 
     def _update(self) -> None:
         """Close when the question has ended, here or elsewhere; else update the title."""
-        if not self.is_attached or not self.is_current:
+        if not self.is_attached or not self.is_current or not self.query(Vertical):
             return
         version = self.link.view().questions_version
         if version != self._version:

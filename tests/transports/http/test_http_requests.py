@@ -249,13 +249,13 @@ async def test_a_client_that_reads_nothing_is_not_written_to_without_end() -> No
         assert [await wire.text() for _ in range(sent)] == [text] * sent
 
 
-async def test_a_session_of_no_text_is_one_there_is_not_and_no_news_for_the_log(
+async def test_a_session_id_that_is_not_utf_8_is_refused_and_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving() as served, wired(served) as wire:
         wire.writer.write(call("a", "Mcp-Session-Id: X").replace(b"X", b"\x9b", 1))
         refused, _ = await wire.answer()
-        assert refused.startswith(b"HTTP/1.1 404")
+        assert refused.startswith(b"HTTP/1.1 400")
         wire.post("b")
         assert await wire.text() == "b"
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
