@@ -144,10 +144,11 @@ ASKED: Final = (
     "cancel_question",
     "sign_in_link",
     "sign_out_browsers",
+    "client_config",
 )
 """Methods of `Link` that return a future."""
-WAITED: Final = ("usage", "output", "plan_text", "client_config")
-"""Methods of `Link` whose answer a screen waits for, for a moment."""
+WAITED: Final = ("usage", "output", "plan_text")
+"""Methods of `Link` that wait for the core, for a moment. Call them on a worker thread."""
 
 
 class LinkMethod:

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, InvalidStateError
-from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -67,12 +66,11 @@ from mcpdesk.link.values import (
     Severity,
     TodoView,
 )
+from mcpdesk.link.waiting import WAIT_S, result_of
 from mcpdesk.protocol import codec
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.version import __version__
 
-WAIT_S = 2.0
-"""How long `WAITED` methods wait."""
 BEAT_S = 1.0
 """Seconds between two questions whether the core still answers."""
 SILENT_S = 3.0
@@ -127,6 +125,7 @@ class CopyRoom:
         """The logs and the notices of all cores, and our own."""
         self.frames = TrafficCopy(self._fetch)
         self.traffic = Index(self.frames, EXCHANGES)
+        self.traffic.fetched_until = self.frames.fetched_until
         self.loop = asyncio.new_event_loop()
         self.is_over = False
         """Whether it is closed: what ends then is no news."""
@@ -185,9 +184,9 @@ class CopyRoom:
         if self._thread is not None:
             self._thread.join(WAIT_S)
 
-    def _fetch(self, epoch: int, number: int) -> bytes:
+    def _fetch(self, epoch: int, number: int) -> Future[bytes] | None:
         copy = self._copies.get(epoch)
-        return b"" if copy is None else copy.fetch(epoch, number)
+        return None if copy is None else copy.fetch(epoch, number)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=lambda: self.loop) as runner, suppress(asyncio.CancelledError):
@@ -336,20 +335,19 @@ class CoreCopy(Link):
         jobs = {job.id.partition(_AT)[0]: job.id for job in self.jobs()}
         return {jobs[id]: use for id, use in uses.items() if id in jobs}
 
-    def fetch(self, epoch: int, number: int) -> bytes:
-        """All bytes of a large frame of the core, while it is the same."""
-        found: bytes | None = self._wait("whole", (number,)) if epoch == self._epoch else None
-        return found or b""
+    def fetch(self, epoch: int, number: int) -> Future[bytes] | None:
+        """Ask the core for all bytes of a large frame; None if it has ended."""
+        return self._ask("whole", (number,)) if epoch == self._epoch else None
 
     def _withdraw(self, id: int) -> None:
         if self._calls.pop(id, None) is not None:
             self._ask("cancel", (id,))
 
     def _wait(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """The value a core gives within moments; None without one."""
+        """The value a core gives within moments; None without one. Call it on a worker thread."""
         try:
-            return self._ask(method, arguments).result(WAIT_S)
-        except (TookTooLong, DeskUserError, ValueError):
+            return result_of(self._ask(method, arguments))
+        except (TimeoutError, DeskUserError, ValueError):
             return None
 
     def _ask(self, method: str, arguments: tuple[Any, ...], id: int | None = None) -> Future[Any]:
@@ -379,6 +377,7 @@ class CoreCopy(Link):
             self._fail(id, f"{self.title} has ended")
         elif wire.unread > UNREAD_BYTES:
             self._fail(id, f"{self.title} does not answer")
+            self.room.changes.note()
         else:
             wire.send(data)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
@@ -39,6 +39,8 @@ from mcpdesk.link.values import (
     Ways,
 )
 from mcpdesk.recorder.index.traffic_index import Index
+
+Result = TypeVar("Result")
 
 
 class LinkCall(Protocol):
@@ -91,9 +93,7 @@ class ServerFacet:
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
         """The file in a text for `add_server` whose content the person has to agree to first, or None."""
-        nothing: Future[UntrustedFile | None] = Future()
-        nothing.set_result(None)
-        return nothing
+        return finished(None)
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Put a server on the desk, named as on the command line; the future has the names of what came.
@@ -113,14 +113,14 @@ class ServerFacet:
 
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
-    ) -> str:
-        """Text to paste into a client's configuration.
+    ) -> Future[str]:
+        """Ask for the text to paste into a client's configuration; empty for an unknown server.
 
         `client` is `claude-desktop`, `cursor`, `vscode` or `claude-code`, or `curl` for one request. `key`
         replaces the core's own key, if the core asks for one. `over` is `stdio` or `http`; empty means what
         suits the client. The client gets the tools of `mode`; empty means all.
         """
-        return ""
+        return finished("")
 
 
 class CallFacet:
@@ -221,9 +221,7 @@ class OperatorFacet:
 
     def sign_out_browsers(self) -> Future[int]:
         """End the sign-ins of all browsers; returns how many there were."""
-        none: Future[int] = Future()
-        none.set_result(0)
-        return none
+        return finished(0)
 
 
 class WorkFacet:
@@ -376,11 +374,16 @@ def promise() -> Future[Any]:
     return done
 
 
+def finished(result: Result) -> Future[Result]:
+    """A future that has its result already."""
+    done: Future[Result] = Future()
+    done.set_result(result)
+    return done
+
+
 def _do_nothing() -> None:
     pass
 
 
 def _not_done() -> Future[bool]:
-    done: Future[bool] = Future()
-    done.set_result(False)
-    return done
+    return finished(False)

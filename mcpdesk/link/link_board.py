@@ -35,6 +35,7 @@ from mcpdesk.link.values import (
     ServerView,
     connected,
 )
+from mcpdesk.link.waiting import result_of
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.export import curl
@@ -428,7 +429,10 @@ class LinkBoard:
         """Text to paste into a client's configuration. Raises: DeskError."""
         if server not in {each.name for each in self._link.view().servers}:
             raise DeskUserError(f"There is no server {server[:60]!r}.", "")
-        return self._link.client_config(server, client, KEY)
+        try:
+            return result_of(self._link.client_config(server, client, KEY))
+        except (TimeoutError, ValueError) as error:
+            raise DeskUserError(str(error) or "The core does not answer.", "") from None
 
     async def act(self, name: str, given: Any, by: str) -> Verdict:
         """Do something."""

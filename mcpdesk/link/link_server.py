@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -19,7 +19,7 @@ from socket import SHUT_RDWR, socket
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mcpdesk.errors import DeskError
 from mcpdesk.link.attach_messages import (
@@ -41,7 +41,8 @@ from mcpdesk.link.attach_messages import (
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import CallOutcome, CoreView, LogLine
-from mcpdesk.recorder.record import ConnectionInfo, Frame
+from mcpdesk.recorder.index.pairing import needs_all_bytes
+from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.version import __version__
 
 JOIN_S = 10.0
@@ -326,8 +327,8 @@ class CoreNews:
         why = "they passed before this screen was attached"
         for start in range(max(0, stop - frames), stop, SLICE):
             found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
-            notes = {each.number: note for each in found if (note := index.note(each.number)) is not None}
-            send(TrafficBatch((), tuple(found), notes, why=why))
+            for batch in self._batches(found):
+                send(TrafficBatch((), batch, self._notes(batch), why=why))
         kept = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
         send(State("logs", "", pack(kept)))
 
@@ -421,11 +422,31 @@ class CoreNews:
                 frames += found
                 held += sum(len(frame.data) for frame in found) + SLICE * len(found)
                 self._next_frame = stop
-            notes = {each.number: note for each in frames if (note := index.note(each.number)) is not None}
-            ids = dict.fromkeys(frame.connection for frame in frames)
-            infos = [info for id in ids if (info := index.connections.get(id)) is not None]
-            self._send(TrafficBatch(self._unknown(infos), tuple(frames), notes, self._missed, self._why))
-            self._missed, self._why = 0, ""
+            for batch in self._batches(frames):
+                ids = dict.fromkeys(frame.connection for frame in batch)
+                infos = self._unknown([info for id in ids if (info := index.connections.get(id)) is not None])
+                self._send(TrafficBatch(infos, batch, self._notes(batch), self._missed, self._why))
+                self._missed, self._why = 0, ""
+
+    def _notes(self, frames: Sequence[Frame]) -> dict[int, HttpNote]:
+        index = self._link.traffic
+        return {each.number: note for each in frames if (note := index.note(each.number)) is not None}
+
+    def _batches(self, frames: Sequence[Frame]) -> Iterator[tuple[Frame, ...]]:
+        """Split frames into batches of about `BATCH_BYTES`, at least one, which may be empty.
+
+        A cut frame that a screen could not pair by its beginning is sent whole.
+        """
+        batch, held = list[Frame](), 0
+        for frame in frames:
+            if needs_all_bytes(frame):
+                frame = structs.replace(frame, data=self._link.traffic.whole(frame.number))
+            if batch and held + len(frame.data) > 2 * BATCH_BYTES:
+                yield tuple(batch)
+                batch, held = [], 0
+            batch.append(frame)
+            held += len(frame.data)
+        yield tuple(batch)
 
 
 class _SentCall:

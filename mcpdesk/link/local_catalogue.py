@@ -16,7 +16,7 @@ from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, ow
 from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
-from mcpdesk.link.link import ServerFacet, promise
+from mcpdesk.link.link import ServerFacet, finished, promise
 from mcpdesk.link.upstream_views import UpstreamViews
 from mcpdesk.link.values import (
     Catalogue,
@@ -247,14 +247,14 @@ class LocalServers(ServerFacet):
 
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
-    ) -> str:
+    ) -> Future[str]:
         """Text to paste into a client's configuration."""
         host = self._host
         if server in host.upstreams:
             facts = self._upstreams.address(server)
             if facts.key and key is not None:
                 facts = facts._replace(key=key)
-            return client_config(client, facts, over if facts.program else "http")
+            return finished(client_config(client, facts, over if facts.program else "http"))
         if server not in host.by_name:
             return super().client_config(server, client, key, mode, over)
         url, own = host.url(server), host.rules.api_key
@@ -262,7 +262,7 @@ class LocalServers(ServerFacet):
         shown = key if own and key is not None else own
         header, folder = host.rules.api_key_header, str(hosted.folder or "")
         facts = ServerAddress(server, folder, url, shown, header, mode or hosted.mode, own_command())
-        return client_config(client, facts, over)
+        return finished(client_config(client, facts, over))
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:
         found, server = self._catalogues.get(name), self._host.by_name[name].server

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
+from queue import SimpleQueue
 from socket import SHUT_RDWR, socket
 from typing import Any, TypeAlias
 
@@ -19,6 +20,8 @@ from mcpdesk.link.values import CannedCall, CoreView, HoldView, Severity, Verdic
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.version import __version__
 
+UNSENT_BYTES = 16 << 20
+"""Bytes that may wait for a tap that does not read."""
 FromTap: TypeAlias = Reply | State
 _of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
 _held = msgspec.msgpack.Decoder(PARTS["held"])
@@ -37,11 +40,16 @@ class TapLink(CaptureLink):
         self._asked: dict[int, tuple[str, Future[Any]]] = {}
         self._ids = count(1)
         self._lock = threading.Lock()
-        """Held for moments: what is asked is written by one thread at a time."""
+        """Held for moments, never while bytes are sent."""
+        self._unsent: SimpleQueue[bytes] = SimpleQueue()
+        """What the writer sends next; empty bytes end it."""
+        self._unsent_bytes = 0
         self._reader = threading.Thread(target=self._read, name="tap", daemon=True)
+        self._writer = threading.Thread(target=self._write, name="tap writer", daemon=True)
         with suppress(OSError):
             door.sendall(framed(Join(__version__)))
         self._reader.start()
+        self._writer.start()
 
     def view(self) -> CoreView:
         """The capture, and whether its messages can be held."""
@@ -51,7 +59,9 @@ class TapLink(CaptureLink):
         """Leave: what is held goes on."""
         with suppress(OSError):
             self._door.shutdown(SHUT_RDWR)
+        self._unsent.put(b"")
         self._reader.join()
+        self._writer.join()
         self._door.close()
         super().close()
 
@@ -83,13 +93,26 @@ class TapLink(CaptureLink):
         done = promise()
         with self._lock:
             number = next(self._ids)
-            self._asked[number] = method, done
-            try:
-                self._door.sendall(framed(Ask(number, method, pack(arguments))))
-            except OSError:
-                del self._asked[number]
-                done.set_result(False)
+            message = framed(Ask(number, method, pack(arguments)))
+            is_silent = self._unsent_bytes + len(message) > UNSENT_BYTES and self._unsent_bytes > 0
+            if self._is_open and not is_silent:
+                self._asked[number] = method, done
+                self._unsent_bytes += len(message)
+                self._unsent.put(message)
+                return done
+        if is_silent:
+            done.set_exception(ValueError("the tap does not answer"))
+        else:
+            done.set_result(False)
         return done
+
+    def _write(self) -> None:
+        """Send what is asked; a tap that stands still holds up this thread alone."""
+        with suppress(OSError):
+            while message := self._unsent.get():
+                self._door.sendall(message)
+                with self._lock:
+                    self._unsent_bytes -= len(message)
 
     def _read(self) -> None:
         """Take in what the tap says, until it ends."""
@@ -97,9 +120,10 @@ class TapLink(CaptureLink):
         with left, self._door.makefile("rb") as door:
             while True:
                 self._take(_of_tap.decode(read_message(door.read)))
-        self._is_open, self._held = False, HoldView()
         with self._lock:
+            self._is_open, self._held = False, HoldView()
             asked, self._asked = self._asked, {}
+        self._unsent.put(b"")
         for _, done in asked.values():
             done.set_result(False)
 

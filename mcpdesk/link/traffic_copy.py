@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Final
 
 from msgspec import structs
 
+from mcpdesk.errors import DeskUserError
 from mcpdesk.link.attach_messages import TrafficBatch
 from mcpdesk.link.values import OWN_BITS
+from mcpdesk.link.waiting import is_on_event_loop, result_of
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Store
 from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, keep_gap
 
 HELD_BYTES = 64 << 20
 """Bytes of frames that stay in memory."""
+FETCHED_BYTES = 64 << 20
+"""Bytes of large frames that stay in memory after they were asked for; the newest always stays."""
+AHEAD_BYTES = 8 << 20
+"""Bytes of large frames that a search asks for at a time."""
 EPOCH: Final = OWN_BITS
 """Bits of the numbers of one core; how many cores there were before it is above them."""
 OWN: Final = (1 << EPOCH) - 1
@@ -24,13 +35,25 @@ OWN: Final = (1 << EPOCH) - 1
 class TrafficCopy(Store):
     """The newest frames of all cores; the connections of each have numbers above those of the ones before."""
 
-    def __init__(self, fetch: Callable[[int, int], bytes]) -> None:
-        """`fetch` gets all bytes of a large frame, by epoch and the core's number."""
+    def __init__(self, fetch: Callable[[int, int], Future[bytes] | None]) -> None:
+        """`fetch` asks for all bytes of a large frame, by epoch and the core's number.
+
+        It returns None if the core has ended.
+        """
         super().__init__(HELD_BYTES)
         self.gaps: list[Gap] = []
         self._fetch = fetch
         self._cut: dict[int, tuple[int, int]] = {}
         """Of frames in memory that are not whole: epoch and number there."""
+        self._fetched: OrderedDict[int, bytes] = OrderedDict()
+        """Frames that were asked for, whole; the one used last is at the end."""
+        self._fetched_bytes = 0
+        self._asked: dict[int, Future[bytes]] = {}
+        """Frames that are on their way."""
+        self._unavailable: set[int] = set()
+        """Cut frames that no core can send any more."""
+        self._lock = Lock()
+        """Guards the fetched frames; held for moments."""
         self._next: dict[int, int] = {}
         """By epoch, the number there of the frame that would follow the last."""
 
@@ -85,12 +108,68 @@ class TrafficCopy(Store):
         self._next.pop(epoch, None)
 
     def whole(self, number: int) -> bytes:
-        """All bytes of a frame; what is kept of it when the core is not there any more."""
+        """All bytes of a frame, or as many as are here.
+
+        A worker thread waits a moment for the core. A thread that runs an event loop does not: the core is
+        asked, and the frame is whole when its answer has arrived.
+        """
         frame = self.frame(number)
         if frame is None:
             return b""
-        at = self._cut.get(number)
-        return frame.data if at is None else self._fetch(*at) or frame.data
+        asked = self._ask(number)
+        if asked is not None and not is_on_event_loop():
+            with suppress(TimeoutError, ValueError, DeskUserError):
+                return result_of(asked) or frame.data
+        with self._lock:
+            found = self._fetched.get(number)
+            if found is not None:
+                self._fetched.move_to_end(number)
+        return found or frame.data
+
+    def fetched_until(self, start: int, stop: int) -> int:
+        """The first of some frames that is on its way from a core; `stop` if there is none. Never waits.
+
+        What is missing is asked for, a few megabytes at a time.
+        """
+        first, size = stop, 0
+        for number in range(start, stop):
+            if number in self._cut and self._ask(number) is not None:
+                first = min(first, number)
+                frame = self.ring.frame(number)
+                size += frame.size if frame is not None else 0
+                if size >= AHEAD_BYTES:
+                    break
+        return first
+
+    def _ask(self, number: int) -> Future[bytes] | None:
+        """Ask for a cut frame that is not here; None if there is nothing to wait for."""
+        with self._lock:
+            at = self._cut.get(number)
+            if at is None or number in self._fetched or number in self._unavailable:
+                return None
+            if (asked := self._asked.get(number)) is not None:
+                return asked
+            if (asked := self._fetch(*at)) is None:
+                self._unavailable.add(number)
+                return None
+            self._asked[number] = asked
+        asked.add_done_callback(partial(self._arrived, number))
+        return asked
+
+    def _arrived(self, number: int, asked: Future[bytes]) -> None:
+        """Keep a frame that was asked for, and forget those that were used longest ago."""
+        data = b"" if asked.exception() is not None else asked.result()
+        with self._lock:
+            self._asked.pop(number, None)
+            if number not in self._cut:
+                return
+            if not data:
+                self._unavailable.add(number)
+                return
+            self._fetched[number] = data
+            self._fetched_bytes += len(data)
+            while self._fetched_bytes > FETCHED_BYTES and len(self._fetched) > 1:
+                self._fetched_bytes -= len(self._fetched.popitem(last=False)[1])
 
     def _forget_connections(self) -> None:
         """Forget the connections that closed first, if there are too many."""
@@ -107,5 +186,8 @@ class TrafficCopy(Store):
         while self.ring.is_over:
             self.ring.drop_oldest()
         oldest = next(iter(self.ring.segments)) << SEGMENT_BITS
-        while self._cut and (first := next(iter(self._cut))) < oldest:
-            del self._cut[first]
+        with self._lock:
+            while self._cut and (first := next(iter(self._cut))) < oldest:
+                del self._cut[first]
+                self._unavailable.discard(first)
+                self._fetched_bytes -= len(self._fetched.pop(first, b""))

@@ -216,6 +216,8 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     read = read_frame(whole)
     value = read.value
     if value is None:
+        if len(whole) < kept.size and not index.is_here(frame):
+            raise ValueError(f"all {kept.size:,} bytes of this frame are on their way from its core")
         if len(whole) < kept.size:
             kept_of = f"only {len(whole):,} of {kept.size:,} bytes were kept"
             raise ValueError(f"{kept_of} (capture_body_bytes)")

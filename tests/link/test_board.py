@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -91,11 +92,11 @@ async def test_what_did_not_change_is_the_same_object(desk: RunningDesk) -> None
 
 async def test_what_is_pasted_has_a_word_in_place_of_the_key(desk: RunningDesk) -> None:
     board = board_over(desk)
-    assert "X-API-Key: YOUR-KEY" in board.config("shop", "curl")
-    assert KEY in desk.client_config("shop", "curl")
+    assert "X-API-Key: YOUR-KEY" in await asyncio.to_thread(board.config, "shop", "curl")
+    assert KEY in desk.client_config("shop", "curl").result(0)
     for server, client in (("none", "curl"), ("shop", "none")):
         with pytest.raises(DeskError):
-            board.config(server, client)
+            await asyncio.to_thread(board.config, server, client)
 
 
 def test_lines_give_everything_once_and_then_what_changed() -> None:

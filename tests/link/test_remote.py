@@ -147,7 +147,7 @@ def test_a_screen_sees_and_calls_what_a_service_offers(serve: Start, attach: Att
     assert link.core.kind == "serve" and link.core.pid == service.process.pid
     assert {"add", "BackgroundBash"} <= {item.name for item in link.catalogue("far").items}
     assert link.catalogue("far").version == link.view().servers[0].catalogue_version
-    assert link.view().servers[0].url in link.client_config("far", "curl")
+    assert link.view().servers[0].url in link.client_config("far", "curl").result(WITHIN_S)
     assert link.validate("far", "add", {"a": 1})[0].message == "is required"
     assert text(call(link, "add", a=2, b=3).outcome.result(WITHIN_S)) == "5"
     assert call(link, "nothing").outcome.result(WITHIN_S).error["code"] == -32602

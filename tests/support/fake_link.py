@@ -16,7 +16,7 @@ import orjson
 from msgspec import structs
 
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
-from mcpdesk.link.link import Link
+from mcpdesk.link.link import Link, finished
 from mcpdesk.link.values import (
     CallbackView,
     CallOutcome,
@@ -578,10 +578,10 @@ class FakeLink(Link):
 
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: str = ""
-    ) -> str:
+    ) -> Future[str]:
         url = next((view.url for view in self.core.servers if view.name == server), "")
         asked = " ".join((client, over, mode)).strip()
-        return f'{{"mcpServers": {{"{server}": {{"url": "{url}"}}}}}}  // {asked}'
+        return finished(f'{{"mcpServers": {{"{server}": {{"url": "{url}"}}}}}}  // {asked}')
 
     def busy(self) -> tuple[str, ...]:
         return self.losses

@@ -22,11 +22,11 @@ from tests.support.workbench import bench
 def test_what_can_be_copied_of_a_call() -> None:
     drafts = Drafts(FakeLink())
     draft = drafts.of("profiles", CatalogueItem(ItemKind.TOOL, "user-profile", "x"))
-    before = {key for key, _, _ in copies(draft, "curl x", "/f")}
+    before = {key for key, _, _ in copies(draft, "/f")}
     assert before == {"a", "m", "c", "n"}
     draft.start({"userId": "a b", "n": 3})
     drafts.finish_calls()
-    texts = {key: text for key, _, text in copies(draft, "curl x", "/f")}
+    texts = {key: text or "" for key, _, text in copies(draft, "/f")}
     assert texts["m"] == "mcpdesk call /f user-profile 'userId=a b' n:=3"
     assert texts["s"].startswith('{\n  "name": "Ada"')
     assert '"jsonrpc"' in texts["r"]

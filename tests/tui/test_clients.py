@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from mcpdesk.link.link import finished
 from mcpdesk.link.values import ClientView, ModeView
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.clients import (
@@ -160,7 +161,7 @@ async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     link = quiet_link()
     link.core = replace(link.core, clients=(), api_key="secret-key")
     monkeypatch.setattr(
-        link, "client_config", lambda server, client, **_: f"{client} -H 'X-API-Key: secret-key'"
+        link, "client_config", lambda server, client, **_: finished(f"{client} -H 'X-API-Key: secret-key'")
     )
     async with running_frame(link) as (app, pilot):
         pane = await shown(app, pilot)

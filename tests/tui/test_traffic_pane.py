@@ -13,12 +13,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from mcpdesk.link.link import finished
 from mcpdesk.link.values import LogLine
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.core_answers import ClientConfigs
 from mcpdesk.tui.results.long_text import LongText
 from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.main_screen import PANES
@@ -523,21 +525,25 @@ async def test_counts_are_of_operations_and_of_what_the_filter_lets_pass() -> No
 
 def test_the_key_is_not_shown() -> None:
     link = FakeLink()
-    link.client_config = lambda *_, **__: "curl -H 'X-API-Key: secret-key'"  # type: ignore[method-assign]
-    text = " ".join(text for text, _ in how_to_connect(link, replace(link.core, api_key="secret-key"), 80))
+    link.client_config = lambda *_, **__: finished("curl -H 'X-API-Key: secret-key'")  # type: ignore[method-assign]
+    view = replace(link.core, api_key="secret-key")
+    text = " ".join(text for text, _ in how_to_connect(ClientConfigs(link), view, 80))
     assert "secret-key" not in text and "X-API-Key: ••••" in text
 
 
 def test_commands_are_as_wide_as_the_pane() -> None:
     link = FakeLink()
-    link.client_config = lambda *_, **__: "claude mcp add --transport http profiles http://127.0.0.1:3333/mcp"  # type: ignore[method-assign]
-    texts = [[text for text, _ in how_to_connect(link, link.core, width)] for width in (90, 50)]
+    command = "claude mcp add --transport http profiles http://127.0.0.1:3333/mcp"
+    link.client_config = lambda *_, **__: finished(command)  # type: ignore[method-assign]
+    texts = [
+        [text for text, _ in how_to_connect(ClientConfigs(link), link.core, width)] for width in (90, 50)
+    ]
     wide, narrow = (sum("mcp" in text for text in lines) for lines in texts)
     assert narrow == 2 * wide
 
 
 def test_without_a_server_there_is_nothing_to_connect_to() -> None:
     link = FakeLink()
-    assert any("curl" in text for text, _ in how_to_connect(link, link.core, 80))
-    alone = how_to_connect(link, replace(link.core, servers=()), 80)
+    assert any("curl" in text for text, _ in how_to_connect(ClientConfigs(link), link.core, 80))
+    alone = how_to_connect(ClientConfigs(link), replace(link.core, servers=()), 80)
     assert [text.strip() for text, _ in alone if text] == ["No message has passed yet."]

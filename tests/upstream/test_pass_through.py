@@ -259,7 +259,7 @@ async def test_who_uses_our_token_needs_our_key_which_is_not_sent_on() -> None:
             assert got.status == 200
         async with session.post(url, data=ASKED, headers=JSON | key | {"Origin": "http://evil.test"}) as got:
             assert got.status == 403
-        shown = desk.client_config("there", "cursor")
+        shown = desk.client_config("there", "cursor").result(0)
         assert url in shown and desk.host.rules.api_key in shown
         assert [headers["Authorization"] for headers, _ in there.asked] == ["Bearer secret"]
         assert "X-API-Key" not in there.asked[0][0]

@@ -75,7 +75,7 @@ async def test_a_program_is_a_server_beside_a_folder() -> None:
         assert desk.catalogue("odd").items[0].title == "Echo"
         assert (await call(desk, "echo", text="hi"))["content"][0]["text"] == "hi"
         assert [each.path for each in desk.validate("odd", "echo", {"text": 3})] == [("text",)]
-        assert "mcpdesk" in desk.client_config("odd", "cursor")
+        assert "mcpdesk" in desk.client_config("odd", "cursor").result(0)
         lines = [line.text for line in desk.logs() if line.server == "odd"]
         assert "it begins" in lines
 

@@ -34,7 +34,7 @@ from mcpdesk.link.combined.combined_views import (
 )
 from mcpdesk.link.combined.joint_futures import all_of, union
 from mcpdesk.link.combined.replica_source import FoundReplica, ReplicaSource
-from mcpdesk.link.core_copy import WAIT_S, CopyRoom, CoreCopy, other_version
+from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
 from mcpdesk.link.link import Link, LinkCall, Over
 from mcpdesk.link.values import (
     CallbackView,
@@ -60,6 +60,7 @@ from mcpdesk.link.values import (
     Verdict,
     Ways,
 )
+from mcpdesk.link.waiting import WAIT_S, refuse_on_event_loop
 from mcpdesk.version import __version__
 
 LOOK_S = 1.0
@@ -325,10 +326,12 @@ class CombinedLink(Link):
 
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
-    ) -> str:
-        """As the replica that is asked would have it."""
+    ) -> Future[str]:
+        """Ask one replica for its text."""
         copy = self._copy_for(server)
-        return "" if copy is None else copy.client_config(server, client, key, mode, over)
+        if copy is None:
+            return super().client_config(server, client, key, mode, over)
+        return copy.client_config(server, client, key, mode, over)
 
     # Calls
 
@@ -431,6 +434,7 @@ class CombinedLink(Link):
 
     def usage(self) -> Mapping[str, JobUse]:
         """What running programs use on every replica; those that do not answer in time are left out."""
+        refuse_on_event_loop()
         asked = {copy: copy.ask("usage") for copy in self._living()}
         wait(asked.values(), WAIT_S)
         found = dict[str, JobUse]()

@@ -37,7 +37,7 @@ MOST_FLOWS = 10_000
 """Connections and directions whose requests may still be answered, of connections that are forgotten."""
 _MANY = 8
 """Requests under way beyond which nobody tries to tell which one asks."""
-_LARGEST_READ = 4 << 20
+LARGEST_READ = 4 << 20
 """Bytes of a frame that is decoded where its beginning and end do not say enough."""
 _MOST_NOTIFICATIONS = 10_000
 """Notifications that are linked to one exchange; further ones become exchanges of their own."""
@@ -47,6 +47,12 @@ REMEMBERED: Final = 20_000
 """States and tasks whose next exchange is waited for; the oldest are forgotten first."""
 
 Key = tuple[str, str]
+
+
+def needs_all_bytes(frame: Frame) -> bool:
+    """True if a frame that was cut can be paired only when it is decoded as a whole."""
+    is_cut = len(frame.data) < frame.size <= LARGEST_READ
+    return is_cut and read_cut(frame.data, frame.end).kind is ExchangeKind.MALFORMED
 
 
 class LinkedExchanges:
@@ -322,7 +328,7 @@ class Pairing:
 
     def _large(self, frame: Frame) -> list[Head]:
         head = read_cut(frame.data, frame.end)
-        if head.kind is not ExchangeKind.MALFORMED or frame.size > _LARGEST_READ:
+        if head.kind is not ExchangeKind.MALFORMED or frame.size > LARGEST_READ:
             is_text = head.tokens and not has_base64(frame.data)
             return [replace(head, tokens=cost_of(frame.size, frame.size).tokens) if is_text else head]
         return read_heads(self._source.whole(frame.number))

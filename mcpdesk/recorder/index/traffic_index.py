@@ -76,6 +76,8 @@ class Index:
         self.data = source.data
         self.raw: Callable[[int, int], bytes | None] | None = None
         """Bytes in which those of frames from one up to another stand as they are; None: ask `data`."""
+        self.fetched_until: Callable[[int, int], int] | None = None
+        """First of some frames whose bytes are on their way from another process; None: all are here."""
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
@@ -109,6 +111,10 @@ class Index:
         self._found_gaps: list[Gap] = []
         """Frames that have numbers, and were gone before anybody looked."""
         self._gone = self._summed = 0
+
+    def is_here(self, frame: int) -> bool:
+        """False while bytes of a frame are on their way from another process; they are asked for."""
+        return self.fetched_until is None or self.fetched_until(frame, frame + 1) > frame
 
     @property
     def frame_count(self) -> int:

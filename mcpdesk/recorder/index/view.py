@@ -169,6 +169,8 @@ class View:
         more = self._held is None and self._review_altered()
         ready = self._held[1] if self._held else self._index.paired
         stop = min((self._frames | _BLOCK - 1) + 1, ready)
+        if self._matcher.needles and self._index.fetched_until is not None:
+            stop = self._index.fetched_until(self._frames, stop)
         if stop <= self._frames:
             return more
         self._search(self._frames, stop)

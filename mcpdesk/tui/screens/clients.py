@@ -28,6 +28,7 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.render.amounts import duration, since, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.screens.latest_calls import latest_lines
@@ -255,7 +256,8 @@ class ClientsPane(ColumnSection[ClientView]):
         self._clients: list[ClientView] = []
         self._has_servers = False
         """Whether there are several on the desk."""
-        self._lesson_about: tuple[ServerView, int] | None = None
+        self._configs = ClientConfigs(link)
+        self._lesson = Content("")
 
     def show_view(self, view: CoreView) -> None:
         """Show the clients there are now."""
@@ -264,10 +266,10 @@ class ClientsPane(ColumnSection[ClientView]):
         server = next((one for one in view.servers if one.name == self.app.server), None)
         lesson = self.query_one(SectionLesson)
         if lesson.display and server is not None:
-            about = server, lesson.content_size.width
-            if about != self._lesson_about:
-                self._lesson_about = about
-                lesson.update(self._how_to_connect(server, view.api_key, lesson.content_size.width))
+            text = self._how_to_connect(view, server, lesson.content_size.width)
+            if text != self._lesson:
+                self._lesson = text
+                lesson.update(text)
 
     def version_of(self, view: CoreView) -> object:
         self._has_servers = len(view.servers) > 1
@@ -366,19 +368,19 @@ class ClientsPane(ColumnSection[ClientView]):
             self.link.disconnect(client.connection)
             self.notify(f"{name} is disconnected.", markup=False)
 
-    def _how_to_connect(self, server: ServerView, key: str, width: int) -> Content:
+    def _how_to_connect(self, view: CoreView, server: ServerView, width: int) -> Content:
         if not server.place:
             return Content("\n".join(map(clean, server.problems)))
         place = server.place if server.upstream is None else f"-- {server.place}"
-        lessons = [("Claude Code", self.link.client_config(server.name, "claude-code"))]
+        lessons = [("Claude Code", self._configs.lines(view, server, "claude-code", width))]
         if server.is_started:
-            lessons.append(("Any client that starts its servers itself", f"mcpdesk stdio {place}"))
+            command = shown_command(f"mcpdesk stdio {place}", view.api_key, width)
+            lessons.append(("Any client that starts its servers itself", command))
         if server.url or not server.is_started:
-            lessons.append(("By hand", self.link.client_config(server.name, "curl")))
+            lessons.append(("By hand", self._configs.lines(view, server, "curl", width)))
         lines = []
-        for title, command in lessons:
-            shown = map(Content, shown_command(command, key, width))
-            lines += [Content.styled(title, "bold"), *shown, Content("")]
+        for title, shown in lessons:
+            lines += [Content.styled(title, "bold"), *map(Content, shown), Content("")]
         lines.append(
             Content.assemble(
                 ("U", "bold $footer-key-foreground"), " copies what a client needs, with the key."
@@ -432,7 +434,9 @@ async def choose_client(main: MainScreen) -> None:
     mode = "" if chosen is None or server.mode or not server.modes else await _choose_mode(main, server)
     if chosen is None or mode is None:
         return
-    text = main.link.client_config(server.name, chosen.name, mode=mode, over=chosen.over)
+    asked = main.link.client_config(server.name, chosen.name, mode=mode, over=chosen.over)
+    if (text := await answer_of(main.app, asked, "configuration")) is None:
+        return
     what = f"{chosen.title} in the mode {mode}" if mode else chosen.title
     main.desk.copy(text, f"the configuration for {what} · ! shows it")
 

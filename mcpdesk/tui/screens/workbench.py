@@ -24,6 +24,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, ServerView
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.core_answers import fetch_exchanges
 from mcpdesk.tui.editor import edit
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.schema_fields import UNSET
@@ -356,9 +357,12 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
     @work(exclusive=True, group="recording")
     async def _replay(self) -> None:
         """Make the recorded calls of the server again, and say how it went where nobody looks."""
-        from mcpdesk.tui.workbench.recording import RecordingReplay
+        from mcpdesk.tui.workbench.recording import RecordingReplay, calls_of, read_only_tools
 
         save = self._saves.latest(self.server)
+        tools = read_only_tools(self._link, self.server)
+        calls = [call.number for call in calls_of(self._link, self.server, tools)]
+        await fetch_exchanges(self.app, self._link.traffic, calls)
         replay = save.replay = RecordingReplay(self._link, self.server)
         await replay.run(self._saves.changed)
         if self._saves.page is None:

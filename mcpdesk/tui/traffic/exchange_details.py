@@ -80,6 +80,8 @@ def frame_heading(index: Index, number: int) -> str:
     if frame is None:
         return "this frame is no longer in memory and in no file"
     heading, kept = f"frame {number} as it passed, {size_text(frame.size)}", len(index.whole(number))
+    if kept < frame.size and not index.is_here(number):
+        return f"{heading}: the rest is on its way from its core"
     if kept < frame.size:
         heading += f", of which {size_text(kept)} were kept"
     return heading + (": its beginning · v shows all, y copies it" if kept > SHOWN_BYTES else "")

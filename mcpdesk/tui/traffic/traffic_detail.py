@@ -28,6 +28,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import changed_request, end_at_desk, message, remarks
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.core_answers import frames_of
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import ending, flowing, one_line
 from mcpdesk.tui.results.after_call import failed_code, failed_line, log_blocks
@@ -81,6 +82,10 @@ _REMARKS = 5
 """Remarks on an exchange that are shown; the first."""
 _EVENTS = 500
 """Notifications of a call that are laid out; the newest."""
+
+
+MOST_FETCHED = 32 << 20
+"""Bytes of large frames that details wait for."""
 
 
 class FramePage(VerticalScroll):
@@ -180,6 +185,8 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         """What the sides show: a frame, or why there is none."""
         self._stale: set[str] = set()
         """Tabs that show something older than `shown`."""
+        self._absent = list[int]()
+        """Frames of what is shown that are on their way from another process."""
         self._wanted_step: int | None = None
         """The step to go to when the steps are filled in."""
 
@@ -272,7 +279,11 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         if self.shown is None:
             return
         fresh = self.index.exchange(self.shown.number)
-        if fresh != self.shown:
+        if any(self.index.is_here(frame) for frame in self._absent):
+            self._frames = dict.fromkeys(self._frames)
+            self._stale |= set(TABS)
+            self._load(fresh)
+        elif fresh != self.shown:
             self._load(fresh)
         elif fresh.status in FAILED and time() - (fresh.ended or 0.0) < LATE_S:
             self._show_log(fresh)
@@ -353,6 +364,22 @@ class TrafficDetail(KnowsFirstSize, Vertical):
                 "http": self._fill_http,
             }
             fills.get(self._tab, self._fill_events)(exchange)
+            self._absent = self._absent_frames(exchange)
+
+    def _absent_frames(self, exchange: Exchange) -> list[int]:
+        """Frames that are on their way, and not so many that some would be forgotten for others."""
+        if self.index.fetched_until is None:
+            return []
+        absent, size = list[int](), 0
+        shown = () if self.frame is None else (self.frame,)
+        for number in (*shown, *frames_of(self.index, exchange), *exchange.notifications[-_EVENTS:]):
+            frame = self.index.frame(number)
+            size += frame.size if frame is not None and len(frame.data) < frame.size else 0
+            if size > MOST_FETCHED and absent:
+                break
+            if not self.index.is_here(number):
+                absent.append(number)
+        return absent
 
     def _fill_frame(self, _: Exchange) -> None:
         if self.frame is not None:

@@ -27,11 +27,12 @@ from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse, quoted
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.core_answers import ClientConfigs, fetch_exchanges
 from mcpdesk.tui.editor import edit, source_place
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import counted
-from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
+from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import FILE_NAME as COLOURS_FILE
 from mcpdesk.tui.traffic.colour_rules import ColourRules
@@ -119,6 +120,7 @@ class TrafficPane(FilterPane):
         self._filters: SavedFilters | None = None
         self._drafts = dict[Draft, str]()
         """What was typed for held messages, and not sent."""
+        self._configs = ClientConfigs(link)
         self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
         self._status: tuple[object, ...] = ()
         """What the status line shows, and in how many cells."""
@@ -259,16 +261,20 @@ class TrafficPane(FilterPane):
         menu = copy_menu(self.link, chosen, self.listing.frame)
         if copied := await self.app.push_screen_wait(menu):
             make, what = copied
+            await self._fetch(chosen)
             one = self.link.traffic.exchange(chosen)
             title = one_line(f"{one.method} {mask_text(one.name)}".strip() or "message")
             shown_id = f" #{one.id}" if one.id is not None else ""
             self.app.copy(make(), f"{title}{shown_id} as {what}")
 
-    def action_pager(self) -> None:
+    @work
+    async def action_pager(self) -> None:
         """Show the raw frame, or the messages of the exchange, in the person's pager."""
         if (chosen := self._chosen()) is None:
             return
-        if (frame := self.listing.frame) is not None:
+        frame = self.listing.frame
+        await self._fetch(chosen)
+        if frame is not None:
             page(self.app, frame_text(self.link.traffic, frame), f"frame-{frame}.txt")
         else:
             page(self.app, as_text(self.link.traffic, chosen, logs_of(self.link)), f"exchange-{chosen}.txt")
@@ -336,6 +342,7 @@ class TrafficPane(FilterPane):
         what, ends = CannedCall(one.server, one.method, one.name), ""
         try:
             if what not in self.link.held().canned:
+                await self._fetch(chosen)
                 ends = canned_answer(index, one)
                 question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
                 help = "Whatever the arguments, for every client, until M on one ends it."
@@ -348,12 +355,14 @@ class TrafficPane(FilterPane):
         now = "answered as in the capture · M on one ends it" if ends else "answered by the server again"
         self.notify(one_line(f"{one.method} {one.name}: {now}"), markup=False)
 
-    def action_compare(self) -> None:
+    @work
+    async def action_compare(self) -> None:
         """Show in what two exchanges differ: the two marked, or the one marked and the selected."""
         pair = sorted(self.listing.marks)
         if len(pair) == 1 and (chosen := self._chosen()) is not None and chosen not in pair:
             pair.append(chosen)
         if len(pair) == 2:
+            await self._fetch(*pair)
             self.app.push_screen(comparison(self.link.traffic, *pair))
         else:
             self.notify("Mark two exchanges with m, then compare them.", severity="warning", markup=False)
@@ -361,7 +370,7 @@ class TrafficPane(FilterPane):
     @work
     async def action_replay(self) -> None:
         """Send the request again, as the desk."""
-        if (found := self._repeatable()) is not None:
+        if (found := await self._repeatable()) is not None:
             server, (method, params) = found
             if await self._is_confirmed(server, method, params):
                 self.link.request(server, method, params)
@@ -371,7 +380,7 @@ class TrafficPane(FilterPane):
     @work
     async def action_edit(self) -> None:
         """Take the request's arguments into the form of the workbench."""
-        if (found := self._repeatable()) is None:
+        if (found := await self._repeatable()) is None:
             return
         server, (method, params) = found
         try:
@@ -467,11 +476,16 @@ class TrafficPane(FilterPane):
             return list(view.lines)
         return sorted({row for line in view.lines for row in self.link.traffic.rows_of(line)})
 
-    def _repeatable(self) -> tuple[str, Request] | None:
+    async def _fetch(self, *numbers: int) -> None:
+        """Wait for all bytes of some exchanges."""
+        await fetch_exchanges(self.app, self.link.traffic, numbers)
+
+    async def _repeatable(self) -> tuple[str, Request] | None:
         """The server and the request of the chosen exchange, where they can be asked again."""
         chosen = self._chosen()
         if chosen is None:
             return None
+        await self._fetch(chosen)
         try:
             return repeatable(self.link, chosen)
         except ValueError as error:
@@ -525,7 +539,7 @@ class TrafficPane(FilterPane):
         if self.listing.view.total:
             text: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
         else:
-            text = how_to_connect(self.link, view, self.listing.size.width)
+            text = how_to_connect(self._configs, view, self.listing.size.width)
         if text != self.listing.empty_text:
             self.listing.empty_text = text
             self.listing.refresh()
@@ -596,7 +610,7 @@ def mode(listing: TrafficList) -> str:
     return "following" if listing.following else "f follows"
 
 
-def how_to_connect(link: Link, view: CoreView, width: int) -> list[Cell]:
+def how_to_connect(configs: ClientConfigs, view: CoreView, width: int) -> list[Cell]:
     """How to make something pass, on lines of at most `width` cells."""
     lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
     if not view.servers:
@@ -610,7 +624,7 @@ def how_to_connect(link: Link, view: CoreView, width: int) -> list[Cell]:
         lessons.append(("by hand", "curl"))
     for title, client in lessons:
         lines += [("", ""), (f"  {title}", "traffic--muted")]
-        command = shown_command(link.client_config(server.name, client), view.api_key, width - 5)
+        command = configs.lines(view, server, client, width - 5)
         lines += [(f"    {line}", "traffic--peer") for line in command]
     lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
     return [(one_line(text), style) for text, style in lines]

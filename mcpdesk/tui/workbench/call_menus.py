@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
+from mcpdesk.tui.core_answers import answer_of, fetch_exchanges
 from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.json_text import pretty, preview, same
@@ -59,10 +60,10 @@ class DestructiveCalls:
         return chosen in ("once", "always")
 
 
-def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str]]:
+def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
     """Key, name and text of what can be copied; results only after a call.
 
-    `curl` is a command, `folder` the server folder.
+    A text is None if the core has to be asked for it. `folder` is the server folder.
     """
     outcome = draft.outcome
     if outcome is not None and outcome.result is not None:
@@ -77,7 +78,7 @@ def copies(draft: Draft, curl: str, folder: str) -> Iterator[tuple[str, str, str
     if draft.item.kind is ItemKind.TOOL:
         params = {"name": draft.item.name, "arguments": arguments}
         yield "m", "mcpdesk command", shell_command("tools/call", params, folder)
-    yield "c", "curl command", curl
+    yield "c", "curl command", None
     yield "n", "name", draft.item.name
 
 
@@ -85,10 +86,14 @@ async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
     """Let the person choose a part of a call; returns its text and its name."""
     link, server = draft.link, draft.server
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
-    found = copies(draft, link.client_config(server, "curl"), folder)
-    choices = [Choice(what, (text, what), key=key) for key, what, text in found]
-    chosen: tuple[str, str] | None = await app.push_screen_wait(Menu("Copy", choices))
-    return chosen
+    choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, folder)]
+    chosen: tuple[str | None, str] | None = await app.push_screen_wait(Menu("Copy", choices))
+    if chosen is None:
+        return None
+    text, what = chosen
+    if text is None:
+        text = await answer_of(app, link.client_config(server, "curl"), what)
+    return None if text is None else (text, what)
 
 
 def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
@@ -143,6 +148,7 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     choices = [Choice(_told(traffic, one), one.number) for one in others[:MOST_OFFERED]]
     chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
     if chosen is not None:
+        await fetch_exchanges(app, traffic, (chosen, now.number))
         await app.push_screen(comparison(traffic, chosen, now.number))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
@@ -231,24 +231,35 @@ def _definitions(catalogue: Catalogue) -> Definitions:
     return {(item.kind.value, item.name): item.definition for item in catalogue.items if item.definition}
 
 
-def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
-    """The newest calls of tools that say that they only read, each with other arguments, the newest first.
-
-    Calls that asked their client something are left out: nobody is to be asked twice.
-    """
-    tools = {
+def read_only_tools(link: Link, server: str) -> set[str]:
+    """Names of the tools that declare that they only read."""
+    return {
         item.name
         for item in link.catalogue(server).items
         if item.kind is ItemKind.TOOL
         and (item.definition.get("annotations") or {}).get("readOnlyHint") is True
     }
-    index, found = link.traffic, list[ReplayRow]()
+
+
+def calls_of(link: Link, server: str, tools: Collection[str]) -> Iterator[Exchange]:
+    """The newest calls of some tools, the newest first."""
+    index = link.traffic
     index.catch_up()
     count = len(index.exchanges)
     for number in reversed(range(max(0, count - _LOOKED_AT), count)):
         exchange = index.exchange(number)
-        if exchange.server != server or exchange.name not in tools or exchange.method != "tools/call":
-            continue
+        if exchange.server == server and exchange.name in tools and exchange.method == "tools/call":
+            yield exchange
+
+
+def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
+    """The newest calls of tools that say that they only read, each with other arguments, the newest first.
+
+    Calls that asked their client something are left out: nobody is to be asked twice.
+    """
+    tools = read_only_tools(link, server)
+    found = list[ReplayRow]()
+    for exchange in calls_of(link, server, tools):
         row = _row(link, exchange)
         if row is None or any(one.tool == row.tool and same(one.arguments, row.arguments) for one in found):
             continue

@@ -1,0 +1,98 @@
+"""Answers of a core that may be another process: a key never waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView, ServerView
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index, last_round
+from mcpdesk.tui.render.safe_text import one_line, shown_command
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+Result = TypeVar("Result")
+ANSWER_S = 30.0
+"""Seconds an action waits for a core that does not answer."""
+LOOK_S = 0.05
+"""Seconds between two looks for a frame that is on its way."""
+
+
+class _Asked(NamedTuple):
+    """A configuration that was asked for, and the state of the server then."""
+
+    state: tuple[object, ...]
+    answer: Future[str]
+
+
+class ClientConfigs:
+    """Configuration texts of clients, each asked for again when its server has changed.
+
+    When a text arrives, the link reports a change, so that the screen is drawn again.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._asked: dict[tuple[str, str], _Asked] = {}
+
+    def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
+        """A text in lines of at most `width` cells, or the reason that it is not here yet."""
+        state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
+        asked = self._asked.get((server.name, client))
+        if asked is None or asked.state != state:
+            names = {each.name for each in view.servers}
+            self._asked = {key: each for key, each in self._asked.items() if key[0] in names}
+            asked = _Asked(state, self._link.client_config(server.name, client))
+            self._asked[server.name, client] = asked
+        if not asked.answer.done():
+            return ["… the core is asked for it"]
+        if (error := asked.answer.exception()) is not None:
+            return [one_line(str(error))]
+        return shown_command(asked.answer.result(), view.api_key, width)
+
+
+async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result | None:
+    """The answer of a core; None, and a notification, if there is none within `ANSWER_S`."""
+    try:
+        if not asked.done():
+            app.notify(f"The core is asked for {what}.", markup=False)
+        return await asyncio.wait_for(asyncio.wrap_future(asked), ANSWER_S)
+    except TimeoutError:
+        error = "the core does not answer"
+    except (ValueError, DeskUserError) as problem:
+        error = one_line(str(problem))
+    app.notify(f"No {what}: {error}", severity="warning", markup=False)
+    return None
+
+
+def frames_of(index: Index, exchange: Exchange) -> list[int]:
+    """The frames of an exchange and its parts, without those of its notifications."""
+    ones = [exchange, last_round(index, exchange), *(index.exchange(part) for part in exchange.parts)]
+    frames = (frame for one in ones for frame in (one.request, one.response))
+    return list(dict.fromkeys(frame for frame in frames if frame is not None))
+
+
+async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) -> None:
+    """Wait until the frames of some exchanges are here; notify the person if they do not come."""
+    frames = [
+        frame
+        for number in numbers
+        for frame in frames_of(index, index.exchange(number))
+        if not index.is_here(frame)
+    ]
+    if not frames:
+        return
+    app.notify("The core is asked for all bytes of large messages.")
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            for frame in frames:
+                while not index.is_here(frame):  # noqa: ASYNC110 (a frame may be forgotten and asked for again)
+                    await asyncio.sleep(LOOK_S)
+    except TimeoutError:
+        app.notify("The core does not answer: large messages are not complete.", severity="warning")

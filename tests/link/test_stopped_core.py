@@ -1,0 +1,205 @@
+"""A screen attached to a core that is stopped: every key is handled, and what was asked appears later."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from textual.widgets import Static
+
+from mcpdesk.link import tap_link
+from mcpdesk.link.link import promise
+from mcpdesk.link.remote import RemoteLink, running_cores
+from mcpdesk.link.tap_link import TapLink
+from mcpdesk.link.values import JobUse
+from mcpdesk.link.waiting import result_of
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.tui.screens.compare import CompareScreen
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane
+from tests.cli.conftest import Service, started_services
+from tests.support.desk import until
+from tests.support.folders import write
+from tests.support.frame import toasts
+from tests.support.patience import WITHIN_S
+from tests.support.traffic import IN, call
+from tests.support.workbench import Bench, bench
+
+FILES = {
+    "mcp.json": '{"name": "far"}',
+    "tools/tools.py": '''
+        async def large(letter: str, words: str = "") -> str:
+            """A text of 200 kB."""
+            return letter * 200_000 + " the-last-word"
+        ''',
+}
+
+ON_ITS_WAY = "bytes of this frame are on their way from its core"
+
+
+class Core:
+    """A core in another process, and a screen attached to it."""
+
+    def __init__(self, service: Service, link: RemoteLink, it: Bench) -> None:
+        self.link, self.it = link, it
+        self._process = psutil.Process(service.process.pid)
+
+    def stop(self) -> None:
+        self._process.suspend()
+
+    def resume(self) -> None:
+        self._process.resume()
+
+    @property
+    def is_stopped(self) -> bool:
+        return bool(self._process.status() == psutil.STATUS_STOPPED)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys while the core is stopped."""
+        for key in keys:
+            await self.it.pilot.press(key)
+            await self.it.pilot.pause()
+            assert self.is_stopped, key
+
+    async def sees(self, words: str) -> None:
+        await self.it.until(lambda: words in self.it.shown())
+
+    def problems(self) -> str:
+        """The problems of the messages that are shown in full."""
+        shown = self.traffic_pane.detail.query(".problem").results(Static)
+        return " ".join(str(each.content) for each in shown)
+
+    @property
+    def traffic_pane(self) -> TrafficPane:
+        return self.it.app.screen.query_one(TrafficPane)
+
+
+@asynccontextmanager
+async def attached(folder: Path, *letters: str) -> AsyncIterator[Core]:
+    """A core whose tool was called with some letters before a screen was attached, whose size is large."""
+    with started_services() as start:
+        service = start(str(write(folder, FILES)), "--port", "0")
+        await asyncio.to_thread(service.says, "serving far")
+        await until(running_cores)
+        link = await asyncio.to_thread(lambda: RemoteLink(running_cores()[0]))
+        try:
+            for letter in letters:
+                arguments = {"letter": letter, "words": "w" * 100_000}
+                asked = link.request("far", "tools/call", {"name": "large", "arguments": arguments})
+                await asyncio.wrap_future(asked.outcome)
+            await until(lambda: _answered(link) == len(letters))
+            async with bench(link, size=(120, 40)) as it:  # type: ignore[arg-type]
+                core = Core(service, link, it)
+                try:
+                    yield core
+                finally:
+                    core.resume()
+        finally:
+            await asyncio.to_thread(link.close)
+
+
+def _answered(link: RemoteLink) -> int:
+    link.traffic.catch_up()
+    return sum(
+        one.method == "tools/call" and one.response is not None for one in list(link.traffic.exchanges)
+    )
+
+
+@pytest.mark.slow
+async def test_configurations_are_asked_for_while_keys_go_on(tmp_path: Path) -> None:
+    async with attached(tmp_path / "far") as core:
+        core.stop()
+        await core.press("2")
+        await core.sees("the core is asked for it")
+        await core.press("3", "4")
+        await core.sees("the core is asked for it")
+        await core.press("5", "6", "1", "4", "U")
+        await core.sees("Connect a client to far")
+        await core.press("1")
+        await core.it.until(lambda: "The core is asked for configuration." in toasts(core.it.app))
+        await core.press("1", "y", "c")
+        await core.it.until(lambda: "The core is asked for curl command." in toasts(core.it.app))
+        assert not core.it.app.clipboard
+        core.resume()
+        await core.it.until(lambda: "curl" in core.it.app.clipboard or "claude" in core.it.app.clipboard)
+        await core.it.pilot.press("4")
+        await core.sees("claude mcp add")
+        await core.it.pilot.press("2")
+        await core.sees("claude mcp add")
+
+
+@pytest.mark.slow
+async def test_large_messages_are_asked_for_while_keys_go_on(tmp_path: Path) -> None:
+    async with attached(tmp_path / "far", "a", "b") as core:
+        index = core.link.traffic
+        first, second = (one.number for one in index.exchanges if one.method == "tools/call")
+        core.stop()
+        await core.press("2")
+        pane = core.traffic_pane
+        pane.open_exchange(first)
+        await core.it.until(lambda: ON_ITS_WAY in core.problems())
+        # Copy, compare and send again wait for the bytes, each in its own worker.
+        await core.press("y", "t")
+        pane.listing.marks.update((first, second))
+        pane.action_compare()
+        await core.press("1", "3", "4", "5", "6", "2")
+        pane = core.traffic_pane
+        pane.set_filter("the-last-word")
+        await core.press("down", "up")
+        assert not list(pane.listing.view.lines), "the word is in bytes that have not arrived"
+        core.resume()
+        await core.it.until(lambda: isinstance(core.it.app.screen, CompareScreen))
+        await core.it.pilot.press("escape")
+        await core.it.until(lambda: list(core.traffic_pane.listing.view.lines) == [first, second])
+        core.traffic_pane.open_exchange(first)
+        await core.it.until(lambda: "the-last-word" in core.it.app.clipboard)
+        await core.it.until(lambda: ON_ITS_WAY not in core.problems())
+
+
+@pytest.mark.slow
+async def test_details_fill_in_when_the_core_answers(tmp_path: Path) -> None:
+    async with attached(tmp_path / "far", "a") as core:
+        (number,) = (one.number for one in core.link.traffic.exchanges if one.method == "tools/call")
+        core.stop()
+        await core.press("2")
+        core.traffic_pane.open_exchange(number)
+        await core.it.until(lambda: ON_ITS_WAY in core.problems())
+        core.resume()
+        await core.it.until(lambda: ON_ITS_WAY not in core.problems())
+        await core.it.until(lambda: '"type": "text"' in core.it.shown() or "isError" in core.it.shown())
+
+
+async def test_a_wait_on_the_thread_of_an_event_loop_is_a_bug() -> None:
+    with pytest.raises(RuntimeError, match="event loop"):
+        result_of(promise())
+    asked = promise()
+    asked.set_result({"1": JobUse(0.0, 0, 1)})
+    assert await asyncio.to_thread(result_of, asked) == asked.result()
+
+
+async def test_a_tap_that_does_not_read_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    recording = Recording(path)
+    recording.start()
+    recording.frame(1, IN, call(1, "a"))
+    recording.close()
+    monkeypatch.setattr(tap_link, "UNSENT_BYTES", 4 << 20)
+    ours, theirs = socket.socketpair()
+    link = TapLink(Archive(path), ours)
+    try:
+        asked = [link.set_faults("x" * (1 << 20)) for _ in range(8)]
+        refused = [each for each in asked if each.done()]
+        assert asked[0] not in refused
+        with pytest.raises(ValueError, match="does not answer"):
+            refused[0].result(0)
+        theirs.close()
+        assert [await asyncio.to_thread(each.result, WITHIN_S) for each in asked if each not in refused]
+    finally:
+        await asyncio.to_thread(link.close)
