@@ -92,7 +92,7 @@ async def plan_mode(
             said = await _reset(ctx)
         case _:
             said = ""
-    status = _status(_plan(ctx), ctx)
+    status = await _status(_plan(ctx), ctx)
     text = codec.encode(asdict(status)).decode() if action == "json" else said or _words(status)
     return ToolResult((content.text(text),), status)
 
@@ -107,8 +107,11 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
         return await _add(ctx, plan, goal, plan_file)
     wanted = given("goal", goal, GOAL_LIMIT)
     now = datetime.now(UTC)
-    path = _inside(ctx.hosted.folder, plan_file) if plan_file is not None else _own(ctx.hosted, wanted, now)
-    is_new = _begin(path, wanted)
+    if plan_file is None:
+        path = _own(ctx.hosted, wanted, now)
+    else:
+        path = await asyncio.to_thread(_inside, ctx.hosted.folder, plan_file)
+    is_new = await asyncio.to_thread(_begin, path, wanted)
     since = now.isoformat(timespec="milliseconds")
     await remember(ctx.hosted, Plan(wanted, str(path), since, is_active=True, is_own=is_new), ctx.session)
     return (
@@ -125,14 +128,17 @@ async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None
             f"goal: is missing. Plan mode is on already, for: {plan.goal}. Give the text to add to the plan "
             "as goal, or use exit or reset first"
         )
-    if plan_file is not None and str(_inside(ctx.hosted.folder, plan_file)) != plan.file:
-        raise HandlerError(
-            f"plan_file: the plan is in {plan.file} until exit; leave plan_file out, or use exit first"
-        )
+    if plan_file is not None:
+        path = await asyncio.to_thread(_inside, ctx.hosted.folder, plan_file)
+        if str(path) != plan.file:
+            raise HandlerError(
+                f"plan_file: the plan is in {plan.file} until exit; leave plan_file out, or use exit first"
+            )
     wanted = given("goal", text.replace("\r\n", "\n"), TEXT_LIMIT)
     is_anew = plan.is_own and wanted.startswith("# ")
     await asyncio.to_thread(_write, Path(plan.file), wanted, is_anew)
-    return f"{'Written anew' if is_anew else 'Added'}. The plan in {plan.file}:\n\n{_text(plan, ctx) or ''}"
+    there = await _text(plan, ctx) or ""
+    return f"{'Written anew' if is_anew else 'Added'}. The plan in {plan.file}:\n\n{there}"
 
 
 async def _exit(ctx: Context) -> str:
@@ -140,7 +146,7 @@ async def _exit(ctx: Context) -> str:
     if plan is None or not plan.is_active:
         raise HandlerError("plan mode is off; enter begins it")
     await remember(ctx.hosted, replace(plan, is_active=False), ctx.session)
-    text = _text(plan, ctx)
+    text = await _text(plan, ctx)
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
 
 
@@ -150,10 +156,10 @@ async def _reset(ctx: Context) -> str:
     return "There was no plan." if plan is None else f"Plan mode is off. {plan.file} was left as it is."
 
 
-def _status(plan: Plan | None, ctx: Context) -> PlanStatus:
+async def _status(plan: Plan | None, ctx: Context) -> PlanStatus:
     if plan is None:
         return PlanStatus(active=False)
-    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, _text(plan, ctx))
+    return PlanStatus(plan.is_active, plan.goal, plan.since, plan.file, await _text(plan, ctx))
 
 
 def _words(status: PlanStatus) -> str:
@@ -221,9 +227,9 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
         raise StorageError(f"plan_file: {path} cannot be written: {error.strerror}") from error
 
 
-def _text(plan: Plan, ctx: Context) -> str | None:
+async def _text(plan: Plan, ctx: Context) -> str | None:
     most = ctx.hosted.options.output_chars - NOTES_LENGTH - len(plan.goal)
-    found = written(plan, max(0, most))
+    found = await asyncio.to_thread(written, plan, max(0, most))
     if found is None:
         return None
     data, size = found

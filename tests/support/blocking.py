@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 EVENTS = frozenset({"open", "sqlite3.connect", "os.mkdir", "os.remove", "os.rename", "os.rmdir"})
+MEMORY = ("/proc/", "/dev/")
+"""Files that are on no disk."""
 _watching: list[list[str]] = []
 _is_hooked = False
 
@@ -34,14 +36,18 @@ def blocking_calls(allowed: tuple[str, ...] = ()) -> Iterator[list[str]]:
 
 
 def _note(event: str, values: tuple[Any, ...]) -> None:
-    if not _watching or event not in EVENTS:
+    if not _watching or event not in EVENTS or str(values[0]).startswith(MEMORY):
         return
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    own = [frame for frame in traceback.extract_stack() if "/mcpdesk/" in frame.filename]
-    if own:
-        place = f"{own[-1].filename.rpartition('/mcpdesk/')[2]}:{own[-1].name}"
+    # Not `extract_stack`: it reads the sources, and so comes here again.
+    codes = [frame.f_code for frame, _ in traceback.walk_stack(None)]
+    if any(code.co_filename.startswith("<frozen importlib") for code in codes):
+        return  # modules are imported at their first use
+    own = next((code for code in codes if "/mcpdesk/" in code.co_filename), None)
+    if own is not None:
+        place = f"{own.co_filename.rpartition('/mcpdesk/')[2]}:{own.co_name}"
         for seen in _watching:
             seen.append(f"{event} {values[0]!r} ({place})")
