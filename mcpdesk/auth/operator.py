@@ -8,7 +8,6 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +33,11 @@ MAX_LINKS = 50
 log = logging.getLogger(__name__)
 
 
+def _random_word(size: int) -> str:
+    """`size` random bytes in hexadecimal, as `secrets` makes them, without its import at every start."""
+    return os.urandom(size).hex()
+
+
 class BrowserSession(Struct, frozen=True):
     """One sign-in. Both words are needed: browsers send a cookie to every port of a host."""
 
@@ -50,7 +54,7 @@ class Operator:
     def __init__(self, configured: str = "", clock: Callable[[], float] = time.time) -> None:
         """Without a configured credential, a random one is made."""
         self.is_configured = bool(configured)
-        self.credential = configured or secrets.token_urlsafe(CREDENTIAL_BYTES)
+        self.credential = configured or _random_word(CREDENTIAL_BYTES)
         self.file: Path | None = None
         """Where the credential is kept; None if it is in no file."""
         self._clock = clock
@@ -65,7 +69,7 @@ class Operator:
 
     def link_word(self) -> str:
         """Return a word that signs in one browser, once, within `LINK_S`."""
-        word = secrets.token_urlsafe(CREDENTIAL_BYTES)
+        word = _random_word(CREDENTIAL_BYTES)
         with self._lock:
             self._links[word] = self._clock() + LINK_S
             while len(self._links) > MAX_LINKS:
@@ -77,7 +81,7 @@ class Operator:
         if not self.matches(given) and not self._use_link(given):
             return None
         until = self._clock() + SESSION_S
-        session = BrowserSession(secrets.token_urlsafe(32), secrets.token_urlsafe(32), until)
+        session = BrowserSession(_random_word(32), _random_word(32), until)
         with self._lock:
             self._sessions[session.cookie] = session
             while len(self._sessions) > MAX_SESSIONS:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcpdesk.cli.command_client import client, progress_line
+from mcpdesk.cli.printing import PROTOCOL_ERROR
 from mcpdesk.cli.reach import with_hint
-from mcpdesk.errors import DeskUserError, HttpError, RpcError
+from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
 from mcpdesk.paths import sample_servers
 from mcpdesk.upstream.target_transport import Reach
 from tests.support.folders import write
@@ -69,8 +70,8 @@ def test_progress_is_told_in_words() -> None:
 )
 def test_refusal_says_what_opens_the_server(error: HttpError | RpcError, code: int) -> None:
     told = with_hint(error)
-    assert isinstance(told, DeskUserError)
-    assert told.exit_code == code and "--token-env" in told.hint
+    assert isinstance(told, DeskUserError | RemoteProtocolError) and "--token-env" in told.hint
+    assert (told.exit_code if isinstance(told, DeskUserError) else PROTOCOL_ERROR) == code
 
 
 def test_person_at_a_terminal_sees_the_progress(folder: Path) -> None:
@@ -86,7 +87,9 @@ def test_guarded_tool_is_called_with_the_token_of_the_environment(mcpdesk: Run) 
     asked = ("call", str(WALLET), "balance")
     missing = mcpdesk(*asked, **OF_WALLET)
     assert missing.returncode == 4 and missing.stdout == ""
-    assert missing.stderr == "mcpdesk: Unauthorized: missing JWT\n  Give a token with --token-env.\n"
+    said, *data, hint = missing.stderr.splitlines()
+    assert (said, hint) == ("mcpdesk: Unauthorized: missing JWT", "  Give a token with --token-env.")
+    assert '"scope": "wallet:read"' in "".join(data)
     reader = ISSUE(SECRET, "ada", "wallet:read")
     mine = {**OF_WALLET, "MY_TOKEN": reader}
     given = mcpdesk(*asked, "--token-env", "MY_TOKEN", **mine)

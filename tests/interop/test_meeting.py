@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -155,12 +157,18 @@ def typescript() -> Path | None:
         return None
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     modules = home / "mcpdesk-test" / "sdk-1.32.2"
-    if not (modules / "node_modules" / "@modelcontextprotocol" / "sdk").is_dir():
-        modules.mkdir(parents=True, exist_ok=True)
-        (modules / "package.json").write_text('{"private": true, "type": "module"}')
-        told = subprocess.run([npm, "install", "--no-audit", "--no-fund", SDK], cwd=modules, timeout=120)
-        if told.returncode:
-            return None
+    if not modules.is_dir():
+        # An install that is interrupted leaves half a package, so the folder gets its name at the end.
+        modules.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=modules.parent) as place:
+            made = Path(place) / "made"
+            made.mkdir()
+            (made / "package.json").write_text('{"private": true, "type": "module"}')
+            told = subprocess.run([npm, "install", "--no-audit", "--no-fund", SDK], cwd=made, timeout=120)
+            if told.returncode:
+                return None
+            with contextlib.suppress(OSError):  # another process was faster
+                made.rename(modules)
     return modules
 
 
