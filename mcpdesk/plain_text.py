@@ -32,8 +32,11 @@ _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
 _FIRST_STAND_IN = 0x10_0000
 """A stand-in is this plus the code of its character, as `_FOLDED` changes it: private use, one cell wide."""
-_FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, 0xE800))
-"""Codes beyond 16 bits: first, last, and the code that the first one becomes. All are private use."""
+_FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
+"""Codes beyond 16 bits: first, last, and what the first one becomes, counted from `_FIRST_STAND_IN`.
+
+All are private use. U+10EEEE is not among them: kitty's protocol draws pictures with it.
+"""
 _QUOTE = "\U0010f8ff"
 """Stands before a character that looks like a stand-in and is none."""
 

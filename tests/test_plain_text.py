@@ -96,3 +96,7 @@ def test_hidden_characters_are_told_by_kind() -> None:
         "characters that reorder text",
         "invisible Unicode tags",
     ]
+
+
+def test_the_placeholder_of_pictures_in_kittys_protocol_is_drawn() -> None:
+    assert one_cell_each("\U0010eeee\u0305") == "\U0010eeee\u0305"
