@@ -23,7 +23,8 @@ GRANT = OAuthGrant("https://as.test", URL, ClientRegistration("me", "s"), "t0k",
 class Backend(keyring.backend.KeyringBackend):  # type: ignore[misc]
     """Keeps passwords in memory, or refuses them."""
 
-    priority = 1
+    priority = -1
+    """Below every other backend: a backend is found by its class, in all tests of this process."""
 
     def __init__(self) -> None:
         super().__init__()
