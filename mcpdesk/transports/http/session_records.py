@@ -125,7 +125,7 @@ class SessionRecords:
         try:
             # Opened each time: another process may have replaced a damaged file.
             with closing(
-                sqlite3.connect(f"{path.as_uri()}?mode=ro", READ_PATIENCE_S, uri=True)
+                sqlite3.connect(f"{path.as_uri()}?mode=ro", timeout=READ_PATIENCE_S, uri=True)
             ) as connection:
                 query = "SELECT server, owner FROM sessions WHERE id = ?"
                 found = connection.execute(query, (identifier,)).fetchone()
@@ -220,7 +220,7 @@ class SessionRecords:
             fcntl.flock(self._held, fcntl.LOCK_EX)
         os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(
-            self._folder / FILE, WRITE_PATIENCE_S, isolation_level=None, check_same_thread=False
+            self._folder / FILE, timeout=WRITE_PATIENCE_S, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
