@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.bench.folder import echo_folder
 from tests.bench.walk import over_stdio
 
-TURN = ("hosting/changes.py", "cli/core_process.py")
+TURN = ("hosting/changes.py", "cli/core_process.py", "hosting/journal.py")
 """Modules that notice the end of a turn of the loop, which is around each call and no part of it."""
 
 
