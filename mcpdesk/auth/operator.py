@@ -56,7 +56,7 @@ class Operator:
         self.is_configured = bool(configured)
         self.credential = configured or _random_word(CREDENTIAL_BYTES)
         self.file: Path | None = None
-        """Where the credential is kept; None if it is in no file."""
+        """Path of the credential's file, or None without one."""
         self._clock = clock
         self._lock = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}

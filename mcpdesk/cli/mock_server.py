@@ -32,7 +32,7 @@ _PASSING = frozenset({"_meta", "inputResponses", "requestState"})
 _GREETINGS = frozenset({"initialize", "server/discover"})
 """Requests that are the same whatever their params."""
 _CAPABILITIES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
-"""What a mock declares if the capture has no greeting, but requests that need it."""
+"""Capabilities of a mock whose capture has no greeting, by requests that need them."""
 _MOCK: JSONObject = {"name": "mock", "version": __version__}
 
 

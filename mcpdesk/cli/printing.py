@@ -145,7 +145,7 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
 
 
 def _error_data(data: Any) -> str:
-    """What a server adds to an error, in indented lines."""
+    """Lines of an error's data, indented."""
     text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
     if len(text) > MOST_DATA:
         text = f"{text[:MOST_DATA]}… (all {len(text):,} characters: --json)"

@@ -130,7 +130,7 @@ class RemarkLines:
 
     def __init__(self) -> None:
         self.remarks: list[Remark] = []
-        """Those that were printed."""
+        """Printed remarks."""
         self._seen = set[str]()
 
     def add(self, remark: Remark, request: Id | None = None) -> None:

@@ -355,7 +355,7 @@ def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str,
 
 
 def schema_failures(schema: Any, value: Any) -> list[str]:
-    """Where and why a value does not fit a schema; nothing for a schema that cannot be compiled."""
+    """Faults of a value by a schema, with places; empty if the schema cannot be compiled."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:

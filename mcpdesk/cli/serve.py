@@ -329,7 +329,7 @@ def greeting(host: Host) -> list[str]:
 
 
 def _how_to_sign_in(host: Host) -> list[str]:
-    """How the operator signs in on the dashboard."""
+    """Sign-in of the operator on the dashboard."""
     lines = [f"sign in there with {_operator_key(host)}, to see the traffic and to answer questions"]
     if is_terminal() and host.http is not None:
         lines.append(f"this link signs in once, within 10 minutes: {host.http.sign_in_link()}")
@@ -337,7 +337,7 @@ def _how_to_sign_in(host: Host) -> list[str]:
 
 
 def _operator_key(host: Host) -> str:
-    """Where the operator's key is. Only a terminal shows a random one: other users may read a log."""
+    """Place of the operator's key. Only a terminal shows a random one: other users may read a log."""
     operator = host.operator
     if operator.is_configured:
         return "the configured operator key"

@@ -30,7 +30,7 @@ CHUNK = 64 << 10
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 OWN_ANSWER_S = 2.0
-"""How long a response is waited for on a stream that brought one to another request."""
+"""Seconds to wait for a response on a stream that brought one to another request."""
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 Found = tuple[Any, bytes, tuple[Remark, ...]]
