@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -18,7 +19,7 @@ from mcpdesk.cli.reach import can_ask, print_untrusted
 from mcpdesk.client import config_edits
 from mcpdesk.client.config_edits import ConfigEdit
 from mcpdesk.client.config_files import language_of, parsed, read_config, read_text, sha256_of
-from mcpdesk.client.configs import toml_edits
+from mcpdesk.client.configs import toml_edits, yaml_edits
 from mcpdesk.client.configs.formats import known_formats, sections
 from mcpdesk.client.trust import TrustStore, untrusted
 from mcpdesk.errors import DeskUserError
@@ -31,7 +32,8 @@ Examples:
   mcpdesk wrap .mcp.json
   mcpdesk open                         what passes now, live
 
-CLIENT is claude-desktop, cursor, vscode or claude-code (the file of this folder, else the user's), or a file.
+CLIENT is claude-desktop, claude-code, codex, continue, cursor, gemini, goose, opencode, vscode or zed (the
+file of this folder, else the user's), or a file.
 """
 UNWRAP_EXAMPLES = """\b
 Examples:
@@ -45,7 +47,14 @@ Examples:
   mcpdesk trust --list
   mcpdesk trust --forget .mcp.json
 """
-NAMES = "claude-desktop, cursor, vscode, claude-code"
+NAMES = "claude-desktop, claude-code, codex, continue, cursor, gemini, goose, opencode, vscode, zed"
+_WRAPPED = {"JSON": config_edits.wrapped, "TOML": toml_edits.wrapped, "YAML": yaml_edits.wrapped}
+_UNWRAPPED = {"JSON": config_edits.unwrapped, "TOML": toml_edits.unwrapped, "YAML": yaml_edits.unwrapped}
+_SERVER_NAMES = {
+    "JSON": config_edits.server_names,
+    "TOML": toml_edits.server_names,
+    "YAML": yaml_edits.server_names,
+}
 
 
 @click.command(name="wrap", epilog=WRAP_EXAMPLES, short_help="Record what a client and its servers say.")
@@ -61,12 +70,12 @@ def wrap_command(client: str, names: tuple[str, ...]) -> None:
     from mcpdesk.hosting.client_config import own_command
 
     path, text = _read(client)
-    is_toml = language_of(path, text) == "TOML"
-    present = toml_edits.server_names(text) if is_toml else config_edits.server_names(text)
+    language = language_of(path, text)
+    present = _SERVER_NAMES[language](text)
     if unknown := sorted(set(names) - set(present)):
         known = ", ".join(present) or "none"
         raise DeskUserError(f"{path}: there is no server {unknown[0]!r}.", f"Its servers: {known}.")
-    edited = (toml_edits.wrapped if is_toml else config_edits.wrapped)(text, own_command(), names)
+    edited = _WRAPPED[language](text, own_command(), names)
     if edited.changed:
         original = _original(path, text)
         kept = _backup(path, edited.text)
@@ -159,9 +168,12 @@ def _list_trusted(store: TrustStore) -> None:
 
 
 def _place(client: str) -> Path:
-    """The file of a client, or the file of that path."""
-    wanted = places(client, Path.home(), Path.cwd())
-    return next((place for place in wanted if place.is_file()), wanted[0]).resolve()
+    """The file of a client, if possible one that names servers, or the file of that path."""
+    wanted = places(client, Path.home(), Path.cwd(), os.environ)
+    found = [place for place in wanted if place.is_file()]
+    if len(found) > 1:
+        found = [place for place in found if sections(parsed(place, read_text(place)))] or found
+    return (found or wanted)[0].resolve()
 
 
 def _replace(path: Path, before: str, after: str) -> None:
@@ -176,15 +188,24 @@ def _replace(path: Path, before: str, after: str) -> None:
         store.trust(path, sha256_of(after))
 
 
-def places(client: str, home: Path, folder: Path) -> list[Path]:
+def places(client: str, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
     """Where the configuration of a client may be, the nearest first; a file for anything else."""
-    mac = home / "Library" / "Application Support"
-    settings = mac if sys.platform == "darwin" else home / ".config"
+    xdg = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    settings = home / "Library" / "Application Support" if sys.platform == "darwin" else xdg
+    codex = Path(environ.get("CODEX_HOME") or home / ".codex")
+    zed = home / ".config" if sys.platform == "darwin" else xdg
+    opencode = ("opencode.json", "opencode.jsonc")
     known = {
-        "claude-desktop": [settings / "Claude" / "claude_desktop_config.json"],
-        "cursor": [folder / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"],
-        "vscode": [folder / ".vscode" / "mcp.json", settings / "Code" / "User" / "mcp.json"],
         "claude-code": [folder / ".mcp.json", home / ".claude.json"],
+        "claude-desktop": [settings / "Claude" / "claude_desktop_config.json"],
+        "codex": [folder / ".codex" / "config.toml", codex / "config.toml"],
+        "continue": [home / ".continue" / "config.yaml"],
+        "cursor": [folder / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"],
+        "gemini": [folder / ".gemini" / "settings.json", home / ".gemini" / "settings.json"],
+        "goose": [xdg / "goose" / "config.yaml"],
+        "opencode": [place / name for place in (folder, xdg / "opencode") for name in opencode],
+        "vscode": [folder / ".vscode" / "mcp.json", settings / "Code" / "User" / "mcp.json"],
+        "zed": [folder / ".zed" / "settings.json", zed / "zed" / "settings.json"],
     }
     return known.get(client) or [Path(client).expanduser()]
 
@@ -194,23 +215,22 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
 
     Raises: DeskUserError when there is none, or it cannot be read.
     """
-    wanted = places(client, Path.home(), Path.cwd())
+    wanted = places(client, Path.home(), Path.cwd(), os.environ)
     found: list[tuple[Path, str]] = []
+    empty: list[Path] = []
+    """Files without servers; settings of an editor may be in several."""
     for path in (place.resolve() for place in wanted if place.is_file()):
         text = read_text(path)
         content = parsed(path, text)
         if not isinstance(content, dict):
-            raise DeskUserError(f"{path}: it has to be a JSON object with servers.")
-        if (language := language_of(path, text)) not in ("JSON", "TOML"):
-            hint = "Put the words `mcpdesk stdio --` before the command of a server yourself."
-            raise DeskUserError(
-                f"{path}: this format is not supported here: {language}. JSON and TOML can be wrapped.", hint
-            )
+            raise DeskUserError(f"{path}: it has to be an object with servers.")
         if not sections(content):
-            raise DeskUserError(
-                f"{path}: there are no servers in it.", f"Keys that are read: {known_formats()}."
-            )
-        found.append((path, text))
+            empty.append(path)
+        else:
+            found.append((path, text))
+    if not found and empty:
+        hint = f"Keys that are read: {known_formats()}."
+        raise DeskUserError(f"{empty[0]}: there are no servers in it.", hint)
     if not found:
         looked = " or ".join(map(str, wanted))
         raise DeskUserError(f"There is no file {looked}.", f"CLIENT is {NAMES}, or a configuration file.")
@@ -221,8 +241,7 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
 
 def _unwrapped(path: Path, text: str) -> ConfigEdit:
     """The text of a file without the tap, in the language of the file."""
-    is_toml = language_of(path, text) == "TOML"
-    return toml_edits.unwrapped(text) if is_toml else config_edits.unwrapped(text)
+    return _UNWRAPPED[language_of(path, text)](text)
 
 
 def _original(path: Path, text: str) -> str:

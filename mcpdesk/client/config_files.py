@@ -168,7 +168,7 @@ def parsed(path: Path, text: str) -> Any:
             case "TOML":
                 return tomllib.loads(text.removeprefix("\ufeff"))
             case "YAML":
-                return _from_yaml(text)
+                return from_yaml(text)
             case _:
                 return json.loads(without_comments(text), object_pairs_hook=_object)
     except RecursionError:
@@ -194,7 +194,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_yaml(text: str) -> Any:
+def from_yaml(text: str) -> Any:
     from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
     return load_yaml(text.removeprefix("\ufeff"), core_loader(), LARGEST)

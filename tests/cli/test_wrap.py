@@ -15,7 +15,7 @@ from mcpdesk.cli.main import run
 from mcpdesk.cli.wrap import places
 from mcpdesk.client.config_edits import unwrapped, wrapped
 from mcpdesk.client.config_files import read_config
-from mcpdesk.client.configs import toml_edits
+from mcpdesk.client.configs import toml_edits, yaml_edits
 
 ODD = """\ufeff{\r
   // mine "quoted" { \r
@@ -127,7 +127,7 @@ def test_what_was_changed_meanwhile_stays(config: Path) -> None:
     ("text", "said"),
     [
         ('{"mcpServers": {"a": }}', "Expecting value"),
-        ("[]", "has to be a JSON object"),
+        ("[]", "has to be an object"),
         (None, "There is no file"),
         ('{"mcpServers": {"a": {"command": "x"}}}', "there is no server 'nope'"),
     ],
@@ -153,12 +153,33 @@ def test_a_backup_that_cannot_be_kept_leaves_the_file_alone(
 
 def test_files_of_the_folder_come_before_those_of_the_user(tmp_path: Path) -> None:
     home, folder = tmp_path / "home", tmp_path / "work"
-    for client in ("cursor", "vscode", "claude-code"):
-        first, last = places(client, home, folder)
+    for client in ("cursor", "vscode", "claude-code", "codex", "gemini", "opencode", "zed"):
+        first, *_, last = places(client, home, folder, {})
         assert first.is_relative_to(folder) and last.is_relative_to(home)
-    (place,) = places("claude-desktop", home, folder)
+    (place,) = places("claude-desktop", home, folder, {})
     assert place.name == "claude_desktop_config.json" and place.is_relative_to(home)
-    assert places("~/x.json", home, folder) == [Path.home() / "x.json"]
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "x"), "CODEX_HOME": str(tmp_path / "c")}
+    assert places("goose", home, folder, environ) == [tmp_path / "x" / "goose" / "config.yaml"]
+    assert places("codex", home, folder, environ)[-1] == tmp_path / "c" / "config.toml"
+    assert places("~/x.json", home, folder, {}) == [Path.home() / "x.json"]
+
+
+def test_settings_without_servers_give_way_to_those_that_have_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, folder = tmp_path / "home", tmp_path / "project"
+    text = '{"context_servers": {"a": {"command": "x"}}}'
+    for path, content in ((folder / ".zed", '{"tab_size": 4}'), (home / ".config" / "zed", text)):
+        path.mkdir(parents=True)
+        (path / "settings.json").write_text(content)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    settings = home / ".config" / "zed" / "settings.json"
+    assert run(["trust", "zed", "--yes"]) == 0
+    assert f"{settings} is trusted" in capsys.readouterr().out
+    assert run(["wrap", "zed"]) == 0
+    assert json.loads(settings.read_text())["context_servers"]["a"]["args"][-1] == "x"
 
 
 def test_a_wrapped_server_answers_and_is_recorded(
@@ -202,22 +223,89 @@ def test_files_of_other_clients_are_wrapped_and_unwrapped(
     assert unwrapped(edited.text).text == before
 
 
+GOOSE = """\ufeff# mine
+extensions:
+  files:
+    type: stdio
+    cmd: 'npx' # here
+    args:
+      # why
+      - -y   # first
+      - "fs: x"
+    envs: {cmd: no}
+  "a b":\r
+    cmd: uvx --fast # a plain text\r
+    enabled: true\r
+  empty: {type: stdio, cmd: "x", args: [],}
+  flow: { cmd: y, args: [ -v, # "]
+     more ] }
+  solo: {cmd: z}
+  none: {cmd: z, args: ~}
+  indentless:
+    cmd: w
+    args:
+    - 1
+  developer: {type: builtin}
+  far:
+    type: streamable_http
+    uri: https://a.test
+  folded:
+    cmd: >-
+      many
+      lines
+  anchored: {cmd: &it x}
+  alias:
+    cmd: *it
+other: {cmd: no}"""
+CONTINUE = """name: mine
+mcpServers:
+- command: npx
+  name: files
+  args: ["-y", fs]
+- name: solo
+  command: "s\u00e9"
+- {name: comma, command: a}
+- name: far
+  url: https://a.test
+"""
+
+
+@pytest.mark.parametrize("command", [COMMAND, ("/usr/bin/python3", "-m", "mcpdesk")])
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("continue.yml", "mcpServers: [{name: a, command: x}]\n"),
-        ("goose.yaml", "extensions: {a: {type: stdio, cmd: x}}\n"),
-    ],
+    ("text", "left"),
+    [(GOOSE, {"developer", "far", "folded", "alias"}), (CONTINUE, {"far"})],
+    ids=["goose", "continue"],
 )
-def test_a_format_that_cannot_be_wrapped_is_named(
-    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_files_in_yaml_are_wrapped_and_unwrapped(
+    text: str, left: set[str], command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    assert run(["wrap", str(path)]) == 2
-    shown = capsys.readouterr().err
-    assert "this format is not supported here" in shown and "mcpdesk stdio --" in shown
-    assert path.read_text() == text
+    edited = yaml_edits.wrapped(text, command)
+    assert set(edited.left) == left
+    before, after = _yaml_servers(text, tmp_path), _yaml_servers(edited.text, tmp_path)
+    assert set(edited.changed) == {name for name, argv in before.items() if argv} - left
+    for name in edited.changed:
+        assert after[name] == (*command, "stdio", "--", *before[name])
+    again = yaml_edits.wrapped(edited.text, command)
+    assert again.text == edited.text and not again.changed
+    assert yaml_edits.unwrapped(edited.text).text == text.replace("args: ~", "args: []")
+
+
+def _yaml_servers(text: str, tmp_path: Path) -> dict[str, tuple[str, ...]]:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(text.encode())
+    return {each.name: each.argv for each in read_config(path).servers}
+
+
+def test_a_form_of_yaml_that_is_not_edited_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "goose.yaml"
+    path.write_text(GOOSE)
+    assert run(["wrap", str(path), "folded", "files"]) == 0
+    shown = capsys.readouterr().out
+    assert "in front of files" in shown and "folded is left alone: it is written in a form" in shown
+    assert run(["unwrap", str(path)]) == 0
+    assert path.read_bytes() == GOOSE.encode()
 
 
 CODEX = """model = "m" # mine
@@ -237,14 +325,19 @@ command = "y"
 [mcp_servers.far]
 url = "https://a.test"
 [mcp_servers]
-inline = { command = "z" }"""
+inline = { env = {command = "no", args = "]"}, command = "z" } # { }
+"in two" = {args=["}", # why
+  'b'], command='C:\\y'}
+dotted.command = "d"
+"""
+INLINE = """mcp_servers = {a = {command = "x", args = []}, b = {command = "x"}}"""
 
 
 @pytest.mark.parametrize("command", [COMMAND, ("/usr/bin/python3", "-m", "mcpdesk")])
 def test_the_file_of_codex_is_wrapped_and_unwrapped(command: tuple[str, ...]) -> None:
     edited = toml_edits.wrapped(CODEX, command)
-    assert edited.changed == ("files", "a b", "none") and set(edited.left) == {"far", "inline"}
-    assert "not edited" in edited.left["inline"]
+    assert edited.changed == ("files", "a b", "none", "inline", "in two")
+    assert set(edited.left) == {"far", "dotted"} and "not edited" in edited.left["dotted"]
     before, after = tomllib.loads(CODEX)["mcp_servers"], tomllib.loads(edited.text)["mcp_servers"]
     for name in edited.changed:
         own = [before[name]["command"], *before[name].get("args", [])]
@@ -252,6 +345,8 @@ def test_the_file_of_codex_is_wrapped_and_unwrapped(command: tuple[str, ...]) ->
     assert after["files"]["env"] == before["files"]["env"]
     assert toml_edits.wrapped(edited.text, command).text == edited.text
     assert toml_edits.unwrapped(edited.text).text == CODEX
+    edited = toml_edits.wrapped(INLINE, command)
+    assert edited.changed == ("a", "b") and toml_edits.unwrapped(edited.text).text == INLINE
 
 
 def test_the_commands_wrap_and_unwrap_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

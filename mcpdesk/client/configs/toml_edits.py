@@ -1,7 +1,7 @@
 """The tap in the configuration file of Codex, which is TOML: put in front of servers, and taken out again.
 
-Only a command and arguments within `[mcp_servers.NAME]` are edited. An edit is used if the file that results
-reads exactly as it should; an entry that is written in another form is left alone.
+A command and arguments within `[mcp_servers.NAME]` or in an inline table are edited. An edit is used if the
+file that results reads exactly as it should; an entry that is written in another form is left alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from mcpdesk.client.config_edits import OURS, TAP, ConfigEdit, is_our_name
 
 SECTION = "mcp_servers"
@@ -22,6 +24,23 @@ _TABLE = re.compile(r"(?m)^[ \t]*\[(?P<key>[^\[\]\r\n]+)\][ \t]*(?:#[^\r\n]*)?\r
 _COMMAND = re.compile(rf"(?m)^[ \t]*command[ \t]*=[ \t]*(?P<value>{_LITERAL})")
 _ARGS = re.compile(r"(?m)^[ \t]*args[ \t]*=[ \t]*\[")
 _NEW_ARGS = "\nargs = "
+_INLINE = re.compile(rf"(?P<key>[A-Za-z0-9_-]+|{_LITERAL})[ \t]*=[ \t]*\{{")
+_INLINE_COMMAND = re.compile(r"(?:^|,)\s*command[ \t]*=[ \t]*(?P<value>\"_*\"|'_*')")
+_INLINE_ARGS = re.compile(r"(?:^|,)\s*args[ \t]*=[ \t]*\[")
+_NEW_INLINE_ARGS = ", args = "
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]')
+
+
+class _Body(Struct, frozen=True):
+    """The content of a server's table."""
+
+    text: str
+    new_args: str
+    """Text between a command and the arguments that `wrapped` adds to it."""
+    command: tuple[int, int] | None
+    """Start and end of the command's text."""
+    args: int | None
+    """Start of the first argument, behind the bracket."""
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
@@ -35,17 +54,17 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
             left[name] = reason
             continue
 
-        def put_in(body: str) -> str:
-            found, args = _COMMAND.search(body), _ARGS.search(body)
-            if found is None:
-                return body
-            own = found["value"]
-            edits = [(found.start("value"), found.end("value"), _quoted(command[0]))]
-            if args is None:
-                edits.append((found.end("value"), found.end("value"), f"{_NEW_ARGS}[{words}, {own}]"))
+        def put_in(body: _Body) -> str:
+            if body.command is None:
+                return body.text
+            own = body.text[slice(*body.command)]
+            stop = body.command[1]
+            edits = [(*body.command, _quoted(command[0]))]
+            if body.args is None:
+                edits.append((stop, stop, f"{body.new_args}[{words}, {own}]"))
             else:
-                edits.append((args.end(), args.end(), f"{words}, {own}, "))
-            return _applied(body, edits)
+                edits.append((body.args, body.args, f"{words}, {own}, "))
+            return _applied(body.text, edits)
 
         wanted = {"command": command[0]}
         args = [*command[1:], *TAP, server["command"], *server.get("args", ())]
@@ -76,20 +95,20 @@ def unwrapped(text: str) -> ConfigEdit:
     return ConfigEdit(text, tuple(changed), {})
 
 
-def _without_tap(ours: Sequence[str], body: str) -> str:
+def _without_tap(ours: Sequence[str], body: _Body) -> str:
     """The table of a server without the tap; unchanged if it is not written as `wrapped` writes it."""
+    text, command, args = body.text, body.command, body.args
     start = ", ".join(map(_quoted, ours))
-    found, args = _COMMAND.search(body), _ARGS.search(body)
     place = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
-    inside = place.match(body, args.end()) if args else None
-    if found is None or args is None or inside is None:
-        return body
-    new = f"{_NEW_ARGS}["
-    is_new = body.startswith(new, found.end("value")) and args.end() == found.end("value") + len(new)
+    inside = place.match(text, args) if args is not None else None
+    if command is None or args is None or inside is None:
+        return text
+    new = f"{body.new_args}["
+    is_new = text.startswith(new, command[1]) and args == command[1] + len(new)
     first, last = inside.span()
-    if is_new and not inside["more"] and body.startswith("]", last):
-        first, last = found.end("value"), last + 1
-    return _applied(body, [(found.start("value"), found.end("value"), inside["own"]), (first, last, "")])
+    if is_new and not inside["more"] and text.startswith("]", last):
+        first, last = command[1], last + 1
+    return _applied(text, [(*command, inside["own"]), (first, last, "")])
 
 
 def server_names(text: str) -> list[str]:
@@ -129,12 +148,12 @@ def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _edited(text: str, name: str, edit: Callable[[str], str], wanted: dict[str, Any]) -> str | None:
+def _edited(text: str, name: str, edit: Callable[[_Body], str], wanted: dict[str, Any]) -> str | None:
     """The text after an edit in the table of a server, or None if it does not read as wanted."""
     expected = copy.deepcopy(tomllib.loads(text.removeprefix("\ufeff")))
     expected[SECTION][name] = wanted
-    for start, stop in _bodies(text, name):
-        edited = text[:start] + edit(text[start:stop]) + text[stop:]
+    for start, body in _bodies(text, name):
+        edited = text[:start] + edit(body) + text[start + len(body.text) :]
         try:
             if edited != text and tomllib.loads(edited.removeprefix("\ufeff")) == expected:
                 return edited
@@ -143,16 +162,50 @@ def _edited(text: str, name: str, edit: Callable[[str], str], wanted: dict[str, 
     return None
 
 
-def _bodies(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Start and end of what may be the table of a server."""
+def _bodies(text: str, name: str) -> Iterator[tuple[int, _Body]]:
+    """Start and content of what may be the table of a server."""
     tables = list(_TABLE.finditer(text))
     for number, table in enumerate(tables):
-        try:
-            read = tomllib.loads(f"[{table['key']}]")
-        except tomllib.TOMLDecodeError:
-            continue
-        if read == {SECTION: {name: {}}}:
-            yield table.end(), tables[number + 1].start() if number + 1 < len(tables) else len(text)
+        if _keys(f"[{table['key']}]") == {SECTION: {name: {}}}:
+            stop = tables[number + 1].start() if number + 1 < len(tables) else len(text)
+            yield table.end(), _body(text[table.end() : stop])
+    for table in _INLINE.finditer(text):
+        if _keys(f"[{table['key']}]") == {name: {}} and (body := _inline_body(text, table.end())) is not None:
+            yield table.end(), body
+
+
+def _keys(table: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(table)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _body(text: str) -> _Body:
+    command, args = _COMMAND.search(text), _ARGS.search(text)
+    return _Body(text, _NEW_ARGS, command and command.span("value"), args and args.end())
+
+
+def _inline_body(text: str, start: int) -> _Body | None:
+    """The inline table whose content begins there, or None if it has no end."""
+    shown: list[str] = []
+    """The content without what is inside its texts, lists and tables."""
+    depth, last = 0, start
+    for token in _TOKEN.finditer(text, start):
+        between, word = text[last : token.start()], token[0]
+        shown.append(between if not depth else "." * len(between))
+        last = token.end()
+        if word == "}" and not depth:
+            body, plain = text[start : token.start()], "".join(shown)
+            command, args = _INLINE_COMMAND.search(plain), _INLINE_ARGS.search(plain)
+            return _Body(body, _NEW_INLINE_ARGS, command and command.span("value"), args and args.end())
+        depth -= word in "]}"
+        if depth:
+            shown.append("." * len(word))
+        else:
+            shown.append(word[0] + "_" * (len(word) - 2) + word[-1] if len(word) > 1 else word)
+        depth += word in "[{"
+    return None
 
 
 def _applied(text: str, edits: list[tuple[int, int, str]]) -> str:

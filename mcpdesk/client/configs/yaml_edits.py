@@ -1,0 +1,239 @@
+"""The tap in configuration files in YAML (Goose, Continue): put in front of servers, and taken out again.
+
+The text is edited at the positions that the parser reports. An edit is used if the file that results reads
+exactly as it should; an entry that is written in another form is left alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from mcpdesk.client.config_edits import OURS, TAP, ConfigEdit, is_our_name
+from mcpdesk.client.config_files import from_yaml
+from mcpdesk.client.configs.formats import sections
+from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
+
+_COMMANDS = ("command", "cmd")
+_EMPTY = " "
+"""Distinguishes a list that was empty from one that was missing."""
+_Edits = list[tuple[int, int, str]]
+
+
+class _Server(Struct, frozen=True):
+    name: str
+    keys: tuple[str | int, ...]
+    """Keys and indexes from the root of the file to its entry."""
+    entry: Mapping[str, Any]
+
+    @property
+    def command_key(self) -> str:
+        return next((key for key in _COMMANDS if self.entry.get(key) is not None), "")
+
+    @property
+    def tap(self) -> tuple[str, ...]:
+        """The arguments that start the tap; empty if there is no tap."""
+        command, args = self.entry.get(self.command_key), self.entry.get("args")
+        if not isinstance(command, str) or not isinstance(args, list):
+            return ()
+        for ours in OURS:
+            is_ours = len(ours) > len(TAP) or is_our_name(command)
+            if is_ours and tuple(args[: len(ours)]) == ours and len(args) > len(ours):
+                return ours
+        return ()
+
+
+def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
+    """Put the tap in front of every server that is a program, or of those named."""
+    changed, left = list[str](), dict[str, str]()
+    for server in _servers(text):
+        if names and server.name not in names:
+            continue
+        if reason := _reason(server):
+            left[server.name] = reason
+            continue
+        own = server.entry[server.command_key]
+        args = [*command[1:], *TAP, own, *(server.entry.get("args") or ())]
+        wanted = {**server.entry, server.command_key: command[0], "args": args}
+        edited = _edited(text, server, partial(_with_tap, text, server.command_key, command), wanted)
+        if edited is None:
+            left[server.name] = (
+                "it is written in a form that is not edited; put the tap in front of it yourself"
+            )
+        else:
+            text = edited
+            changed.append(server.name)
+    return ConfigEdit(text, tuple(changed), left)
+
+
+def unwrapped(text: str) -> ConfigEdit:
+    """Take the tap out again, wherever it is."""
+    changed: list[str] = []
+    for server in _servers(text):
+        if not (ours := server.tap):
+            continue
+        command, *args = server.entry["args"][len(ours) :]
+        restored = {**server.entry, server.command_key: command, "args": args}
+        without = {key: value for key, value in restored.items() if key != "args" or args}
+        take_out = partial(_without_tap, text, server.command_key, ours)
+        edited = _edited(text, server, take_out, restored) or _edited(text, server, take_out, without)
+        if edited is not None:
+            text = edited
+            changed.append(server.name)
+    return ConfigEdit(text, tuple(changed), {})
+
+
+def server_names(text: str) -> list[str]:
+    """The names of all servers."""
+    return [server.name for server in _servers(text)]
+
+
+def _servers(text: str) -> list[_Server]:
+    found: list[_Server] = []
+    for section in sections(from_yaml(text)):
+        for number, (name, entry) in enumerate(section.entries):
+            key = number if section.format.is_list else name
+            found.append(_Server(name, (*section.keys, key), entry if isinstance(entry, dict) else {}))
+    return found
+
+
+def _reason(server: _Server) -> str:
+    """Why a server is left alone; empty when it is not."""
+    if server.tap:
+        return "it is behind the tap already"
+    if not server.command_key:
+        return "no program is started for it by this file"
+    command, args = server.entry[server.command_key], server.entry.get("args")
+    if not isinstance(command, str) or not isinstance(args, list | None):
+        return "its command and args are not a text and a list"
+    if (is_our_name(command) or (args or [])[:2] == ["-m", "mcpdesk"]) and "stdio" in (args or []):
+        return "it is served by mcpdesk, whose desk shows it"
+    return ""
+
+
+def _with_tap(text: str, key: str, command: Sequence[str], entry: Any) -> _Edits:
+    """The edits that put the tap in front of an entry; none if its form is not known."""
+    own, args = _pair(entry, key), _pair(entry, "args")
+    if own is None or _is_block_text(own[1], text):
+        return []
+    first, last = _span(own[1])
+    words = [*map(json.dumps, (*command[1:], *TAP)), text[first:last]]
+    return [(first, last, json.dumps(command[0])), *_words_put_in(text, entry, own, args, words)]
+
+
+def _words_put_in(text: str, entry: Any, own: Any, args: Any, words: Sequence[str]) -> _Edits:
+    """The edits that make the arguments begin with words."""
+    last = _span(own[1])[1]
+    if args is None:
+        new = _new_args(text, entry.flow_style, own, words)
+        return [(last, last, new)]
+    start, stop = _span(args[1])
+    if args[1].id == "scalar":  # null, or nothing at all
+        gap = "" if text[start - 1 : start].isspace() else " "
+        return [(start, stop, f"{gap}[{', '.join(words)}{_EMPTY}]")]
+    if text[start] not in "[-":  # an anchor
+        return []
+    if args[1].flow_style:
+        if not args[1].value:
+            return [(start + 1, start + 1, ", ".join(words) + _EMPTY)]
+        start = _span(args[1].value[0])[0]
+        return [(start, start, "".join(f"{word}, " for word in words))]
+    gap = _new_line(text, args[1].start_mark.column, start)
+    return [(start, start, "".join(f"- {word}{gap}" for word in words))]
+
+
+def _new_args(text: str, is_flow: bool, own: Any, words: Sequence[str]) -> str:
+    """Arguments for an entry that has none, behind its command."""
+    if is_flow:
+        return f", args: [{', '.join(words)}]"
+    gap = _new_line(text, own[0].start_mark.column, _span(own[1])[1])
+    return f"{gap}args:" + "".join(f"{gap}- {word}" for word in words)
+
+
+def _without_tap(text: str, key: str, ours: Sequence[str], entry: Any) -> _Edits:
+    """The edits that take the tap out; none if it is not written as `wrapped` writes it."""
+    command, args = _pair(entry, key), _pair(entry, "args")
+    if command is None or args is None or args[1].id != "sequence":
+        return []
+    elements = args[1].value
+    own = elements[len(ours)]
+    own_text = text[slice(*_span(own))]
+    first, last = _span(command[1])
+    edits = [(first, last, own_text)]
+    new = _new_args(text, entry.flow_style, command, [*map(json.dumps, ours), own_text])
+    if text.startswith(new, last) and len(elements) == len(ours) + 1:
+        return [*edits, (last, last + len(new), "")]
+    start, stop = _span(elements[0])[0], _span(own)[1]
+    if len(elements) > len(ours) + 1:
+        stop = _span(elements[len(ours) + 1])[0]
+        if not args[1].flow_style:  # from dash to dash
+            start, stop = text.rfind("-", 0, start), text.rfind("-", 0, stop)
+    elif args[1].flow_style:
+        stop += len(_EMPTY) * text.startswith(f"{_EMPTY}]", stop)
+    else:
+        return []
+    return [*edits, (start, stop, "")]
+
+
+def _edited(
+    text: str, server: _Server, edit: Callable[[Any], _Edits], wanted: Mapping[str, Any]
+) -> str | None:
+    """The text after an edit of a server's entry, or None if it does not read as wanted."""
+    entry = _node_at(text, server.keys)
+    if entry is None or entry.id != "mapping":
+        return None
+    edited = text
+    for start, stop, new in sorted(edit(entry), reverse=True):
+        edited = edited[:start] + new + edited[stop:]
+    expected = copy.deepcopy(from_yaml(text))
+    parent = expected
+    for key in server.keys[:-1]:
+        parent = parent[key]
+    parent[server.keys[-1]] = wanted
+    try:
+        return edited if edited != text and from_yaml(edited) == expected else None
+    except YamlFault:
+        return None
+
+
+def _node_at(text: str, keys: Sequence[str | int]) -> Any:
+    """The node of an entry, or None if it has none of its own."""
+    import yaml
+
+    # Not the loader in C: its marks count differently.
+    node: Any = yaml.compose(text, yaml.SafeLoader)
+    for key in keys:
+        if isinstance(key, int):
+            node = node.value[key]
+        elif (pair := _pair(node, key)) is None:
+            return None
+        else:
+            node = pair[1]
+    return node
+
+
+def _pair(node: Any, key: str) -> Any:
+    """The nodes of a key and its value, or None; of several pairs the last counts."""
+    found = (pair for pair in reversed(node.value) if pair[0].id == "scalar" and pair[0].value == key)
+    return next(found, None)
+
+
+def _is_block_text(node: Any, text: str) -> bool:
+    """True if a value is no text in a single line."""
+    return node.id != "scalar" or node.style in ("|", ">") or "\n" in text[slice(*_span(node))]
+
+
+def _span(node: Any) -> tuple[int, int]:
+    return node.start_mark.index, node.end_mark.index
+
+
+def _new_line(text: str, column: int, position: int) -> str:
+    """A line break as the line at a position ends with, and blanks up to a column."""
+    end = text.find("\n", position)
+    line_break = "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
+    return line_break + " " * column
