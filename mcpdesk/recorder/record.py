@@ -205,6 +205,8 @@ class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     time: Moment
     """Unix time in seconds."""
     remark: Remark
+    is_question: bool = False
+    """Whether the request is one of the server."""
 
 
 class Gap(msgspec.Struct, gc=False, frozen=True):

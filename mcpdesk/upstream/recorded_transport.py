@@ -9,11 +9,12 @@ from time import time
 from msgspec.structs import replace
 
 from mcpdesk.client.oauth.values import Fetch, Fetched
-from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, SessionGone
+from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, SessionGone, excerpt
 from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.reading.message import is_answer, same_id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.record import (
@@ -29,6 +30,10 @@ from mcpdesk.recorder.record import (
 
 OnReply = Callable[[str, ServerReply], None]
 """Gets the method of each request that was answered, and the reply."""
+STOPPED = "the client stopped waiting for the response"
+UNANSWERED = "what the server asked for had ended before it was answered"
+MOST_QUESTIONS = 1_000
+"""Unanswered requests of a server that are remembered."""
 OPENING = "opening a stream"
 """Stands for a method where a connection was refused before the first message."""
 
@@ -57,6 +62,8 @@ class RecordedTransport(ClientTransport):
         self._watch = watch
         self._lines: dict[Id, MessageLine] = {}
         """Where what belongs to a request waits, by its id, while something is to be held."""
+        self._questions: dict[Id, Id | None] = {}
+        """Unanswered requests of the server by id, and the request each came with if that is known."""
         self.target = transport.target
         recorder.connect(info)
 
@@ -109,23 +116,31 @@ class RecordedTransport(ClientTransport):
     async def _exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
+        identifier = request["id"]
         self._record(Direction.IN, codec.encode(request))
         try:
             if self._holds.is_on:
                 reply = await self._held_exchange(request, headers, receive)
             else:
-                reply = await self._inner.exchange(request, headers, self._recording(receive, request["id"]))
-        except SessionGone as gone:
-            if gone.reply is not None:
-                self._record_lost(gone.reply, request["id"])
+                reply = await self._inner.exchange(request, headers, self._recording(receive, identifier))
+        except BaseException as error:
+            if isinstance(error, SessionGone) and error.reply is not None:
+                self._record_lost(error.reply, identifier)
+            else:
+                self._record_silence(identifier, str(error) if isinstance(error, CallError) else STOPPED)
             raise
-        self._note(reply.remarks, request["id"])
+        finally:
+            self.end_questions(identifier)
+        self._note(reply.remarks, identifier)
         said = None
         if reply.status != 200:
             said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         if reply.body or said is not None:
             is_json = reply.message is not None and not reply.remarks
             self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, said)
+        if not is_answer(reply.message) or not same_id(reply.message.get("id"), identifier):
+            instead = f"HTTP {reply.status}" if said else "the answer is no response to it"
+            self._record_silence(identifier, f"no response: {instead}")
         self._on_reply(request["method"], reply)
         return reply
 
@@ -180,6 +195,7 @@ class RecordedTransport(ClientTransport):
                     received(incoming)
                 else:
                     self._note(incoming.remarks, incoming.request)
+                    self._keep_question(incoming.message, identifier)
                     line.put(_holdable(incoming))
 
             reply = await self._inner.exchange(request, headers, put)
@@ -194,6 +210,8 @@ class RecordedTransport(ClientTransport):
     async def send(self, message: JSONObject) -> None:
         """Send a notification or a response. Raises: CallError."""
         self._record(Direction.IN, codec.encode(message))
+        if "method" not in message:
+            self._questions.pop(message["id"], None)
         if (watch := self._watch()) is not None:
             watch.follow(self._info, message)
         if self._holds.is_on:
@@ -264,6 +282,7 @@ class RecordedTransport(ClientTransport):
                 receive(incoming)
                 return
             self._note(incoming.remarks, incoming.request)
+            self._keep_question(message, of)
             if (watch := self._watch()) is not None:
                 watch.came_back(self._info, message)
             if self._holds.is_on or (own and own[0].is_moving):
@@ -283,6 +302,24 @@ class RecordedTransport(ClientTransport):
         self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, said)
         lost = "the server has forgotten the session; a new one was begun, and the request sent once more"
         self.remarked(Remark(RemarkKind.SESSION, lost, is_fault=True), request)
+
+    def _record_silence(self, request: Id, reason: str) -> None:
+        """Record that a request gets no response."""
+        self.remarked(Remark(RemarkKind.NO_ANSWER, excerpt(reason) or STOPPED, is_fault=True), request)
+
+    def _keep_question(self, message: JSONObject, of: Id | None) -> None:
+        """Remember a request of the server until it is answered."""
+        if is_id(identifier := message.get("id")):
+            self._questions[identifier] = of
+            if len(self._questions) > MOST_QUESTIONS:
+                del self._questions[next(iter(self._questions))]
+
+    def end_questions(self, of: Id | None = None) -> None:
+        """Record that no answer follows to the server's requests that came with `of`; None: to all."""
+        for each in [each for each, came_with in self._questions.items() if of is None or came_with == of]:
+            del self._questions[each]
+            remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED, is_fault=True)
+            self._recorder.remark(RecordedRemark(self._info.number, each, time(), remark, is_question=True))
 
     def _record_unused(self, incoming: Incoming) -> None:
         """Record what answers no request that waits, or cannot be used."""

@@ -379,6 +379,7 @@ class Upstream:
         self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name)
 
     def _program_ended(self, ended: ProgramEnded) -> None:
+        self._transport.end_questions()
         if self._is_closing or self.status.state is not UpstreamState.READY:
             return
         self._set(replace(self.status, state=UpstreamState.ENDED, problems=(ended.message,), hint=AGAIN))

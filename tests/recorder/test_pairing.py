@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
-from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.record import Direction, RecordedRemark
 from tests.support.traffic import (
     IN,
     OUT,
@@ -160,3 +167,55 @@ def test_made_up_revisions_do_not_pile_up() -> None:
         recording.frame(1, IN, request(number, "ping", {"_meta": meta}))
     settle(recording)
     assert len(recording.index.table.revisions) < 110
+
+
+def silence(number: int, *, is_question: bool = False) -> RecordedRemark:
+    """The remark that a request got no response."""
+    remark = Remark(RemarkKind.NO_ANSWER, "the program ended", is_fault=True)
+    return RecordedRemark(1, number, time.time(), remark, is_question=is_question)
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        (None, Status.LOST),
+        ((OUT, text(1, "x")), Status.OK),
+        ((IN, notification("notifications/cancelled", {"requestId": 1})), Status.CANCELLED),
+    ],
+)
+def test_a_request_that_gets_no_response_is_lost_until_one_comes(
+    tmp_path: Path, then: tuple[Direction, bytes] | None, expected: Status
+) -> None:
+    recording = Recording(tmp_path / "c.jsonl")
+    recording.start()
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "a"))
+    recording.remark(silence(1))
+    settle(recording)
+    (one,) = recording.index.exchanges
+    assert one.status is Status.LOST and one.ended is not None and recording.index.pending() == []
+    assert [each.remark.text for each in recording.index.recorded_remarks(one)] == ["the program ended"]
+    if then is not None:
+        recording.frame(1, *then)
+        settle(recording)
+    assert recording.index.exchange(0).status is expected
+    recording.close()
+    assert recording.path is not None
+    again = Archive(recording.path).index
+    while again.catch_up():
+        pass
+    assert again.exchange(0).status is expected
+
+
+def test_silence_says_nothing_of_an_answered_request_nor_of_one_of_the_other_side() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, OUT, request(1, "roots/list"))
+    recording.frame(1, OUT, text(1, "x"))
+    recording.remark(silence(1))
+    recording.remark(silence(1, is_question=True))
+    settle(recording)
+    called, asked = recording.index.exchanges
+    assert (called.status, asked.status) == (Status.OK, Status.LOST)
+    assert recording.index.pending() == []

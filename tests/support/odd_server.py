@@ -55,6 +55,9 @@ def call(identifier: Any, name: str, arguments: dict[str, Any]) -> None:
     if name == "die":
         print("ERROR: no more\n  at all", file=sys.stderr, flush=True)
         fail("out of memory", 3)
+    if name == "ask and die":
+        send(id="q", method="elicitation/create", params={"message": "Who?", "requestedSchema": FORM})
+        fail("gone", 4)
     if name == "ask":
         send(id="q", method="elicitation/create", params={"message": "Who?", "requestedSchema": FORM})
         answer = json.loads(sys.stdin.readline())["result"]

@@ -18,6 +18,7 @@ from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.paths import sample_servers
+from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.transports.http.passing import passed_clients
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
@@ -152,6 +153,12 @@ async def test_events_are_passed_on_as_they_come_and_a_client_that_leaves_is_not
         await got.content.readuntil(b"\n\n")
         got.close()
         await there.left.wait()
+
+        def statuses() -> list[Status]:
+            desk.traffic.catch_up()
+            return [each.status for each in desk.traffic.exchanges if each.method == "tools/call"]
+
+        await until(lambda: statuses() == [Status.OK, Status.LOST])
 
     await through("stream", use)
 

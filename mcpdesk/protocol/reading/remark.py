@@ -38,6 +38,7 @@ class RemarkKind(StrEnum):
     REDIRECT = "redirect"
     SESSION = "session"
     REVISION = "revision"
+    NO_ANSWER = "no-answer"
 
 
 class Remark(Struct, frozen=True, omit_defaults=True):

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from mcpdesk.protocol.catalogue.token_cost import cost_of, has_base64
 from mcpdesk.protocol.reading.message import same_id
-from mcpdesk.recorder.index.exchange import ExchangeKind, Id, Status
+from mcpdesk.recorder.index.exchange import STATUSES, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
 from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues, RollingColumn, Table, column_of
 from mcpdesk.recorder.record import Frame, Source
@@ -271,6 +271,23 @@ class Pairing:
                 self._stop(row, max(closed, self.table.started[row]), Status.LOST)
             del self._flows[key]
 
+    def give_up(self, row: int, time: float, status: Status) -> bool:
+        """End a request as lost or malformed; False if it is not pending.
+
+        A response to a lost one still counts if it comes.
+        """
+        flow = self._flows.get(self.table.connection[row] << 1 | self.table.direction[row])
+        identifier = self.table.id[row]
+        rows = None if flow is None or identifier is None else flow.waiting.get(identifier)
+        if flow is None or identifier is None or not rows or row not in rows:
+            return False
+        rows.remove(row)
+        if not rows:
+            del flow.waiting[identifier]
+        flow.cancelled[identifier] = row
+        self._stop(row, max(time, self.table.started[row]), status)
+        return True
+
     def drop(self, base: int) -> None:
         """Forget the rows before `base`, and their frames. Only for rolling columns.
 
@@ -428,7 +445,10 @@ class Pairing:
             self.remarked.add(rows[0])
         if not rows:
             row = flow.cancelled.pop(identifier, None)
-            if row is not None:
+            if row is not None and self._is_lost(row):
+                self._end(row, head, frame, flow)
+                self._update_operation(row, head, frame)
+            elif row is not None:
                 self.table.answer(row, frame, Status.LATE)
                 self.altered.append(row)
             return row
@@ -484,6 +504,9 @@ class Pairing:
         if token is not None and flow.tokens.get(token) == row:
             del flow.tokens[token]
 
+    def _is_lost(self, row: int) -> bool:
+        return STATUSES[self.table.status[row]] is Status.LOST
+
     def _answer_malformed(self, flow: RequestFlow, frame: Frame) -> int | None:
         """The malformed frame an error without id speaks of, if it is still unanswered."""
         row, flow.malformed = flow.malformed, NO_FRAME
@@ -524,6 +547,9 @@ class Pairing:
         """End the request that is cancelled; returns it."""
         flow = self._flow(frame.connection, frame.direction)
         rows = flow.waiting.pop(identifier, None)
+        given_up = flow.cancelled.get(identifier)
+        if not rows and given_up is not None and self._is_lost(given_up):
+            rows = deque((given_up,))
         for row in rows or ():
             self._stop(row, frame.time, Status.CANCELLED)
             flow.cancelled[identifier] = row

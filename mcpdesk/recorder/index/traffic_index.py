@@ -12,6 +12,7 @@ from math import inf
 from threading import Lock
 from time import perf_counter, time
 
+from mcpdesk.protocol.reading.remark import RemarkKind
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, Id, Status, dropped
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
@@ -353,20 +354,35 @@ class Index:
             self._remarks_taken += 1
             if one.id is None:
                 continue
+            row = self._row_remarked(one)
+            is_silence = one.remark.kind == RemarkKind.NO_ANSWER
+            if is_silence and (row < 0 or not self._pairing.give_up(row, one.time, Status.LOST)):
+                continue  # it was answered or cancelled in time
             self._remarks.setdefault((one.connection, one.id), []).append(one)
-            start = max(table.base, len(table) - _REMARKED_ROWS)
-            rows = (
-                row for row in range(len(table) - 1, start - 1, -1) if table.connection[row] == one.connection
-            )
-            row = next(
-                (row for row in rows if table.id[row] == one.id and table.started[row] < one.time + _CLOSE_S),
-                -1,
-            )
             if row >= 0:
                 self._pairing.remarked.add(row)
                 self.altered.append(row)
-                if one.remark.is_fault:
+                is_unusable = one.remark.is_fault and not is_silence
+                if is_unusable and not self._pairing.give_up(row, one.time, Status.MALFORMED):
                     table.end(row, one.time, Status.MALFORMED)
+
+    def _row_remarked(self, one: RecordedRemark) -> int:
+        """The latest row that a remark may be about, -1 if there is none."""
+        table = self.table
+        start, is_silence = (
+            max(table.base, len(table) - _REMARKED_ROWS),
+            one.remark.kind == RemarkKind.NO_ANSWER,
+        )
+        asker = Direction.OUT if one.is_question else Direction.IN
+        for row in range(len(table) - 1, start - 1, -1):
+            if (
+                table.connection[row] == one.connection
+                and table.id[row] == one.id
+                and table.started[row] < one.time + _CLOSE_S
+                and (not is_silence or table.direction[row] == asker)
+            ):
+                return row
+        return -1
 
     def held_s(self, row: int) -> float:
         """Seconds for which a person held the rounds of an operation, and its answer, at the desk.

@@ -20,9 +20,10 @@ from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.framing import EventFramer
 from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
-from mcpdesk.protocol.jsonrpc import ErrorCode, is_id, readable_id
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
 from mcpdesk.protocol.reading.message import read_frame
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.record import (
     END_BYTES,
     KEPT_BYTES,
@@ -172,8 +173,10 @@ class PassThroughRoutes:
         client = self.clients.sender(
             passed.name, head.session or "", address, message, passed.next_connection
         )
-        if _is_request(message) and is_call(message):
-            client.note_call(message["id"])
+        if _is_request(message):
+            client.awaited.add(message["id"])
+            if is_call(message):
+                client.note_call(message["id"])
         if body or (head.method == "POST" and not is_streamed):
             is_json = message is not None
             self._site.recorder.frame(
@@ -197,6 +200,8 @@ class PassThroughRoutes:
             if followed is not None:
                 is_whole = answer is not None and _kind(answer.headers) != STREAM
                 followed.over(0 if answer is None else answer.status, bool(head.session) and not is_whole)
+            if _is_request(message):
+                self._end_unanswered(client, message["id"], is_gone=work.is_ended)
             client.works.discard(work)
             client.seen = time.time()
             connection.on_lost(None)
@@ -495,6 +500,14 @@ class PassThroughRoutes:
             client.note_answer(identifier, is_failure(message))
         shown = data if is_json else unreadable(data)
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, said)
+
+    def _end_unanswered(self, client: PassedClient, request: Id, *, is_gone: bool) -> None:
+        """Record that a request got no response, if none passed."""
+        if request in client.awaited:
+            client.awaited.discard(request)
+            why = "the client left before the response" if is_gone else "the server sent no response"
+            silence = Remark(RemarkKind.NO_ANSWER, why, is_fault=True)
+            self._site.recorder.remark(RecordedRemark(client.info.number, request, time.time(), silence))
 
     def _remark(self, client: PassedClient, data: bytes) -> Any:
         """Record what is wrong with a message that is not plain JSON; returns it as far as it can be read."""

@@ -57,6 +57,8 @@ class PassedClient(Struct):
     """What answers its requests now."""
     called: set[Id] = field(default_factory=set)
     """The ids of calls that were not answered yet."""
+    awaited: set[Id] = field(default_factory=set)
+    """The ids of all requests that wait for a response now."""
 
     def note_call(self, identifier: Id) -> None:
         """It called something."""
@@ -67,6 +69,7 @@ class PassedClient(Struct):
 
     def note_answer(self, identifier: Id, is_failure: bool) -> None:
         """One of its requests was answered."""
+        self.awaited.discard(identifier)
         if identifier in self.called:
             self.called.discard(identifier)
             self.errors += is_failure
