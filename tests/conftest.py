@@ -32,7 +32,7 @@ settings.register_profile("same", derandomize=True, max_examples=50, **UNTIMED)
 settings.register_profile("search", max_examples=1000, **UNTIMED)
 settings.load_profile("same")
 
-QUICK = "not slow and not browser"
+QUICK = "not slow and not process and not browser"
 _homes = itertools.count()
 
 
@@ -65,7 +65,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Say what is left out."""
     if config.option.markexpr != QUICK:
         return None
-    return "left out: what is marked slow or browser, which `pytest -m 'slow or browser'` runs"
+    return "left out: what is marked slow, process or browser, which `pytest -m 'slow or process or browser'` runs"
 
 
 @pytest.fixture(scope="session")

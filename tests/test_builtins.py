@@ -106,6 +106,7 @@ def test_schemas_are_valid(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(tool.output_schema)
 
 
+@pytest.mark.process
 def test_making_tools_loads_nothing_heavy() -> None:
     script = (
         "import sys; from mcpdesk.hosting.hosted_folder import built_in; from mcpdesk.tools import BUILTINS\n"

@@ -69,6 +69,7 @@ def test_first_block_starts_the_desk_and_the_second_runs_the_tests() -> None:
     assert second.startswith("python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/pytest")
 
 
+@pytest.mark.process
 def test_gate_runs_the_readmes_test_command() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     found = re.search(r"awk '(.*?)' README.md", script)
@@ -82,6 +83,7 @@ def test_readme_has_commands() -> None:
     assert len(commands()) >= 4
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("line", commands())
 def test_command_of_the_readme_works(line: str) -> None:
     finished = run(line)
@@ -89,6 +91,7 @@ def test_command_of_the_readme_works(line: str) -> None:
     assert finished.stdout
 
 
+@pytest.mark.process
 def test_command_without_arguments_opens_the_desk_on_the_sample() -> None:
     with Desk(["--port", "0"], columns=100, rows=30) as desk:
         desk.see("AskUserQuestion")
@@ -96,6 +99,7 @@ def test_command_without_arguments_opens_the_desk_on_the_sample() -> None:
         assert desk.end() == 0
 
 
+@pytest.mark.process
 def test_tool_of_the_readme_works(tmp_path: Path) -> None:
     found = re.search(r"(?s)```python\n# mine/(\S+)\n(.*?)```", README)
     assert found is not None
@@ -106,6 +110,7 @@ def test_tool_of_the_readme_works(tmp_path: Path) -> None:
     assert finished.stdout == "HELLO, ADA!\n", finished.stderr
 
 
+@pytest.mark.process
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_curl_line_of_the_readme_works() -> None:
     line = next(block for block in BLOCKS if block.startswith("curl "))

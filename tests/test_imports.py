@@ -146,6 +146,7 @@ def _imports() -> Iterator[tuple[str, str, str, bool]]:
             yield package, f"{relative}:{line}", module, inside
 
 
+@pytest.mark.slow
 def test_every_arrow_between_packages_is_allowed() -> None:
     wrong = []
     for package, place, module, _ in imports():
@@ -183,6 +184,7 @@ def test_expensive_libraries_are_imported_inside_functions() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_relative_imports_are_not_used() -> None:
     wrong = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
@@ -202,6 +204,7 @@ def loaded_by(statement: str) -> set[str]:
     return {name.split(".")[0] for name in output.stdout.split()}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [

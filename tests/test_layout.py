@@ -34,6 +34,7 @@ def modules() -> list[Path]:
     return sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
 
+@pytest.mark.process
 def test_root_holds_nothing_unexpected() -> None:
     files = tracked()
     if not files:
@@ -61,12 +62,14 @@ def test_every_module_says_what_it_owns() -> None:
     assert silent == []
 
 
+@pytest.mark.process
 def test_no_file_is_large_or_generated() -> None:
     large = [name for name in tracked() if (ROOT / name).exists() and (ROOT / name).stat().st_size > 1 << 20]
     assert large == []
     assert [name for name in tracked() if "__pycache__" in name or name.endswith((".pyc", ".egg-info"))] == []
 
 
+@pytest.mark.process
 def test_workflows_run_what_is_there() -> None:
     """Every command of ours in a workflow exists, and a release compares its tag with the version."""
     files = (ROOT / ".github" / "workflows").glob("*.yml")

@@ -254,6 +254,7 @@ def test_page_of_the_api_has_every_name_authors_import() -> None:
     assert set(mcpdesk.__all__) - shown - {"Meta", "__version__"} == set()
 
 
+@pytest.mark.process
 def test_unit_of_systemd_is_understood(tmp_path: Path) -> None:
     (unit,) = (block for block in blocks(ROOT / "docs" / "production.md") if block.kind == "ini")
     start = next(line for line in unit.text.splitlines() if line.startswith("ExecStart="))

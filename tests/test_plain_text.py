@@ -61,6 +61,7 @@ def test_drawing_takes_as_many_cells_as_were_laid_out(character: str) -> None:
     assert "␛" in one_cell_each(to_field("\x1b"))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(TEXTS, TEXTS))
 def test_escaped_json_is_the_same_json(value: dict[str, str]) -> None:
     escaped = json_escaped(json.dumps(value, indent=1, ensure_ascii=False))

@@ -146,6 +146,7 @@ ENDS: dict[Callable[[Served, Headers], Awaitable[Any]], Any] = {
 """Each kind of stream, and what its client is left with."""
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("11.1")
 async def test_every_stream_ends_with_the_token_it_was_opened_with() -> None:
     async with guarding(checking()) as served:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mcpdesk.auth.operator import FOLDER, LINK_S, MAX_LINKS, MAX_SESSIONS, SESSION_S, Operator, kept_in
 from mcpdesk.settings import BY_NAME, FolderMay, SettingKind, resolve
 
@@ -76,6 +78,7 @@ def test_a_random_credential_is_kept_for_this_user_while_the_process_runs(tmp_pa
     assert list(path.parent.iterdir()) == []
 
 
+@pytest.mark.process
 def test_files_of_killed_processes_are_deleted_and_those_of_living_ones_stay(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib\n"

@@ -35,6 +35,7 @@ def known() -> Iterator[dict[str, Contender]]:
         yield {one.name: one for one in all_of_them}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("era", "ask"), KINDS)
 @pytest.mark.parametrize("who", WHO)
 async def test_load_over_http_is_answered(places: dict[str, Served], who: str, era: str, ask: str) -> None:
@@ -51,6 +52,7 @@ async def test_a_load_uses_sessions_that_were_opened_elsewhere(places: dict[str,
     assert "error" not in said
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("era", ERAS)
 def test_load_over_stdio_is_answered(known: dict[str, Contender], who: str, era: str) -> None:

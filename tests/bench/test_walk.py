@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.bench.folder import echo_folder
 from tests.bench.walk import over_stdio
 
@@ -9,6 +11,7 @@ TURN = ("hosting/changes.py", "cli/core_process.py", "hosting/journal.py")
 """Modules that notice the end of a turn of the loop, which is around each call and no part of it."""
 
 
+@pytest.mark.process
 def test_the_walk_begins_where_bytes_arrive_and_ends_where_they_leave() -> None:
     with echo_folder() as folder:
         steps = over_stdio(folder)

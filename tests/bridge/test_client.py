@@ -340,6 +340,7 @@ WORDS = ["jsonrpc", "id", "result", "error", "code", "message", "tools", "conten
          "method"]  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_whatever_a_server_answers_it_is_a_result_or_a_call_error() -> None:
     dice = random.Random(1)
     answered = 0

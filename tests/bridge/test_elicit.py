@@ -108,6 +108,7 @@ async def test_client_that_answers_nothing_is_not_asked(way: str, folder: Path) 
     assert "elicitation" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["http", "session"])
 async def test_time_of_a_call_stands_still_while_a_person_thinks(way: str, folder: Path) -> None:
     has_passed = asyncio.Event()

@@ -164,6 +164,7 @@ def test_every_set_of_names_is_legal_distinct_and_reversible(names: list[str]) -
     assert all(PATTERN.fullmatch(name) is None for name in made.changed)
 
 
+@pytest.mark.slow
 def test_a_server_of_very_many_odd_names_holds_nobody_up() -> None:
     names = [f"a.{number}" for number in range(50_000)]
     assert Names(names, PATTERN).legal("a.49999") == "a_49999"
@@ -354,6 +355,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(WORDS), JSON, max_size=6))
 def test_anything_a_server_says_becomes_a_schema_every_api_takes(said: dict[str, Any]) -> None:
     made = ModelSchema(said, STRICT)

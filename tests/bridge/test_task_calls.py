@@ -55,6 +55,7 @@ async def test_call_of_a_task_has_the_result_of_a_call(client: Client) -> None:
     assert (await client.call_tool("bake", {"cakes": "x"}))["isError"]
 
 
+@pytest.mark.slow
 async def test_task_nobody_waits_for_is_cancelled(client: Client, folder: Path) -> None:
     await client.connect()
     with pytest.raises(CallTimeout):

@@ -40,6 +40,7 @@ if __name__ == "__main__":
 '''
 
 
+@pytest.mark.process
 def test_a_command_comes_last(mcpdesk: Run) -> None:
     done = mcpdesk("call", "greet", "name=Ada", "loudly=yes", "--", *HELLO)
     assert (done.returncode, done.stdout) == (0, "HELLO, ADA!\n")
@@ -47,6 +48,7 @@ def test_a_command_comes_last(mcpdesk: Run) -> None:
     assert "greet" in mcpdesk("schemas", "--for", "openai", "--", *HELLO).stdout
 
 
+@pytest.mark.process
 def test_what_a_program_logs_while_it_connects_is_told_only_if_that_fails(mcpdesk: Run) -> None:
     odd = [sys.executable, odd_server.PROGRAM]
     done = mcpdesk("call", "echo", "text=hi", "--", *odd)
@@ -57,6 +59,7 @@ def test_what_a_program_logs_while_it_connects_is_told_only_if_that_fails(mcpdes
     assert failed.stderr.startswith("it begins\nno configuration\n")
 
 
+@pytest.mark.process
 def test_a_configuration_file_names_its_servers(mcpdesk: Run, tmp_path: Path) -> None:
     path = tmp_path / ".mcp.json"
     entry = {"command": "${PYTHON}", "args": HELLO[1:], "env": {"PYTHONPATH": str(Path.cwd())}}
@@ -73,6 +76,7 @@ def test_a_configuration_file_names_its_servers(mcpdesk: Run, tmp_path: Path) ->
     assert "no server 'x'" in mcpdesk("list", f"{path}:x", **TRUSTING).stderr
 
 
+@pytest.mark.process
 def test_a_value_that_has_to_be_typed_is_asked_for_only_in_a_terminal(mcpdesk: Run, tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     entry = {"command": "c", "args": ["${input:key}"]}
@@ -166,6 +170,7 @@ def test_options_of_servers_arrive_as_one_value(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -182,6 +187,7 @@ def test_what_means_nothing_is_refused(given: list[str], told: str, mcpdesk: Run
     assert told in done.stderr
 
 
+@pytest.mark.process
 def test_malformed_items_are_told_and_the_rest_is_listed(mcpdesk: Run) -> None:
     done = mcpdesk("list", "--", sys.executable, odd_server.PROGRAM)
     assert done.returncode == 0 and "\n  echo " in done.stdout

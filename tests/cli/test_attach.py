@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
 
 
+@pytest.mark.process
 def test_nothing_runs(mcpdesk: Run) -> None:
     ended = mcpdesk("attach")
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -60,6 +61,7 @@ def test_what_runs_is_listed_and_chosen_by_name_or_pid(
     assert "needs a terminal" in mcpdesk("attach", str(second.process.pid)).stderr
 
 
+@pytest.mark.process
 def test_leaving_the_screen_leaves_the_core_running(
     serve: Callable[..., Service], mcpdesk: Run, folder: Path
 ) -> None:

@@ -24,6 +24,8 @@ from tests.support.odd_server import PROGRAM
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Seen, http, scripted, stream
 
+pytestmark = pytest.mark.process
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 

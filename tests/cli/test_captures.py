@@ -60,6 +60,7 @@ def test_a_capture_is_exported_in_every_format_with_secrets_masked(mcpdesk: Run,
     assert bad.returncode == 2 and "cannot be read" in bad.stderr
 
 
+@pytest.mark.process
 def test_the_statistics_of_a_capture_are_exported(mcpdesk: Run, tmp_path: Path) -> None:
     capture = recorded(tmp_path / "a.jsonl", ("greet", "Ada", "hello", 0.1), ("greet", "Eve", "!no", 0.3))
     rows = list(csv.DictReader(mcpdesk("export", str(capture), "--as", "csv").stdout.splitlines()))
@@ -79,6 +80,7 @@ def test_the_statistics_of_a_capture_are_exported(mcpdesk: Run, tmp_path: Path) 
     assert refused.returncode == 2 and "--filter does not go with --as csv" in refused.stderr
 
 
+@pytest.mark.process
 def test_two_captures_are_compared(mcpdesk: Run, tmp_path: Path) -> None:
     a = recorded(
         tmp_path / "a.jsonl",
@@ -111,6 +113,7 @@ def test_two_captures_are_compared(mcpdesk: Run, tmp_path: Path) -> None:
     assert any(each["path"] == "error" for each in failed["differences"])
 
 
+@pytest.mark.process
 def test_old_captures_go_and_one_that_is_written_stays(
     mcpdesk: Run,
     serve: Callable[..., Service],

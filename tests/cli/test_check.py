@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
+@pytest.mark.process
 def test_good_folder_is_listed_with_its_costs(mcpdesk: Run, folder: Path) -> None:
     finished = mcpdesk("check", str(folder))
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -26,6 +27,7 @@ def test_good_folder_is_listed_with_its_costs(mcpdesk: Run, folder: Path) -> Non
     assert "8 items" in finished.stdout
 
 
+@pytest.mark.process
 def test_every_mistake_is_told_with_its_place(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("import nothing_of_that_name\n")
     (folder / "tools" / "sync.py").write_text('def sync() -> str:\n    """No."""\n    return ""\n')
@@ -37,6 +39,7 @@ def test_every_mistake_is_told_with_its_place(mcpdesk: Run, folder: Path) -> Non
     assert "greet" in finished.stdout
 
 
+@pytest.mark.process
 def test_what_is_left_out_as_a_helper_is_told(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools" / "shared.py").write_text("def double(n): return 2 * n\n")
     (folder / "tools" / "user.py").write_text(
@@ -48,6 +51,7 @@ def test_what_is_left_out_as_a_helper_is_told(mcpdesk: Run, folder: Path) -> Non
     )
 
 
+@pytest.mark.process
 def test_findings_come_as_json(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
     looked = json.loads(mcpdesk("check", str(folder), "--json").stdout)
@@ -60,6 +64,7 @@ def test_findings_come_as_json(mcpdesk: Run, folder: Path) -> None:
     assert looked["total"]["count"] == len(looked["items"]) == 8
 
 
+@pytest.mark.process
 def test_warnings_are_told_and_count_when_they_are_to(mcpdesk: Run, folder: Path) -> None:
     told = "tools/tools.py:12: warning: tool add: parameters without a description: a, b"
     for options, code in (((), 0), (("--strict",), 1)):
@@ -67,6 +72,7 @@ def test_warnings_are_told_and_count_when_they_are_to(mcpdesk: Run, folder: Path
         assert (finished.returncode, told in finished.stdout.splitlines()) == (code, True), finished.stdout
 
 
+@pytest.mark.process
 def test_each_mode_has_its_sum(mcpdesk: Run, folder: Path) -> None:
     manifest = json.loads((folder / "mcp.json").read_text())
     (folder / "mcp.json").write_text(json.dumps(manifest | {"modes": {"quiet": {"tools": ["add"]}}}))
@@ -76,6 +82,7 @@ def test_each_mode_has_its_sum(mcpdesk: Run, folder: Path) -> None:
     assert "1 tool in mode quiet" in mcpdesk("check", str(folder)).stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["dataviz", "desk", "hello", "profiles", "wallet"])
 def test_samples_are_without_fault(mcpdesk: Run, name: str) -> None:
     finished = mcpdesk("check", f"sample_servers/{name}", "--strict")
@@ -89,6 +96,7 @@ def test_cost_counts_bytes_beyond_ascii() -> None:
     assert cost(wide) == (308, 77)
 
 
+@pytest.mark.process
 def test_a_policy_for_a_tool_that_is_not_there_is_told(mcpdesk: Run, folder: Path) -> None:
     manifest = json.loads((folder / "mcp.json").read_text())
     (folder / "mcp.json").write_text(json.dumps(manifest | {"approvals": {"gret": "ask"}}))
@@ -131,6 +139,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.process
 def test_what_another_server_offers_is_checked_and_what_is_malformed_is_named(
     mcpdesk: Run, tmp_path: Path
 ) -> None:
@@ -186,6 +195,7 @@ def check_lists(run: Run, folder: Path, capabilities: dict[str, Any], **lists: A
     return run("check", "--", sys.executable, str(program), json.dumps([capabilities, answers])).stdout
 
 
+@pytest.mark.process
 def test_a_declared_list_that_is_missing_is_an_error(mcpdesk: Run, tmp_path: Path) -> None:
     told = check_lists(mcpdesk, tmp_path, {"tools": {}, "prompts": {}}, tools=[TOOL])
     assert (
@@ -194,6 +204,7 @@ def test_a_declared_list_that_is_missing_is_an_error(mcpdesk: Run, tmp_path: Pat
     assert "tool    t" in told
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("capabilities", [{}, {"prompts": {}}])
 def test_a_list_that_is_not_declared_is_named(
     mcpdesk: Run, tmp_path: Path, capabilities: dict[str, Any]
@@ -203,6 +214,7 @@ def test_a_list_that_is_not_declared_is_named(
     assert "resources/list" not in told
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -224,6 +236,7 @@ def test_hidden_text_in_definitions_is_named(
     assert f"tool t: {said}" in check_lists(mcpdesk, tmp_path, {"tools": {}}, tools=[TOOL | changes])
 
 
+@pytest.mark.process
 def test_hidden_text_of_a_folder_is_named_with_its_place(mcpdesk: Run, tmp_path: Path) -> None:
     folder = tmp_path / "hiding"
     (folder / "tools").mkdir(parents=True)
@@ -254,6 +267,7 @@ def echo(folder: Path, told: str = "Say it.", more: str = "") -> None:
     (folder / "tools" / "echo.py").write_text(ADDED.format(told=told, more=more))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [
@@ -286,6 +300,7 @@ def test_differences_from_the_lock_are_judged(
     assert ": breaking: " not in mcpdesk("check", str(folder), "--lock").stdout
 
 
+@pytest.mark.process
 def test_a_lock_is_written_of_what_is_without_fault_only(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
     finished = mcpdesk("check", str(folder), "--lock")
@@ -294,6 +309,7 @@ def test_a_lock_is_written_of_what_is_without_fault_only(mcpdesk: Run, folder: P
     assert not (folder / "mcp.lock.json").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("content", ["", "[]", '{"version": 2}', '{"version": 1, "tool": []}', "[" * 100_000])
 def test_a_damaged_lock_is_told(mcpdesk: Run, folder: Path, content: str) -> None:
     (folder / "mcp.lock.json").write_text(content)
@@ -304,6 +320,7 @@ def test_a_damaged_lock_is_told(mcpdesk: Run, folder: Path, content: str) -> Non
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.process
 def test_a_budget_of_tokens_fails(mcpdesk: Run, folder: Path) -> None:
     finished = mcpdesk("check", str(folder), "--max-tokens", "10")
     assert finished.returncode == 1
@@ -311,6 +328,7 @@ def test_a_budget_of_tokens_fails(mcpdesk: Run, folder: Path) -> None:
     assert mcpdesk("check", str(folder), "--max-tokens", "100000").returncode == 0
 
 
+@pytest.mark.process
 def test_reports_for_machines_have_the_place_of_each_mistake(
     mcpdesk: Run, folder: Path, tmp_path: Path
 ) -> None:
@@ -340,6 +358,7 @@ def test_reports_for_machines_have_the_place_of_each_mistake(
         assert all(rule[member]["text"] for member in ("shortDescription", "fullDescription", "help"))
 
 
+@pytest.mark.process
 def test_what_has_no_line_of_its_own_is_reported_at_the_manifest_or_at_the_lock_file(
     mcpdesk: Run, folder: Path, tmp_path: Path
 ) -> None:
@@ -359,6 +378,7 @@ def test_what_has_no_line_of_its_own_is_reported_at_the_manifest_or_at_the_lock_
     assert ("mcp.json", {"startLine": 1}) in places.values()
 
 
+@pytest.mark.process
 def test_any_server_has_a_lock(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
     lock = ("--lock-file", str(tmp_path / "lock.json"))
     command = ("--", sys.executable, "-m", "mcpdesk", "stdio", str(folder))
@@ -369,6 +389,7 @@ def test_any_server_has_a_lock(mcpdesk: Run, folder: Path, tmp_path: Path) -> No
     assert "compatible: tool echo: is new" in finished.stdout
 
 
+@pytest.mark.process
 def test_what_known_clients_do_is_told_with_its_source(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
     long_name = "say_it_again_and_again_and_again_and_again_until_it_is_heard"
     (folder / "tools" / "again.py").write_text(
@@ -401,6 +422,7 @@ def test_what_known_clients_do_is_told_with_its_source(mcpdesk: Run, folder: Pat
     assert "Known: claude-code, claude-desktop, cursor" in refused.stderr
 
 
+@pytest.mark.process
 def test_what_clients_do_with_any_server_comes_as_json(mcpdesk: Run, tmp_path: Path) -> None:
     path = tmp_path / "habits.py"
     path.write_text(HABITS)

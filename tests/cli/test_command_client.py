@@ -74,6 +74,7 @@ def test_refusal_says_what_opens_the_server(error: HttpError | RpcError, code: i
     assert (told.exit_code if isinstance(told, DeskUserError) else PROTOCOL_ERROR) == code
 
 
+@pytest.mark.process
 def test_person_at_a_terminal_sees_the_progress(folder: Path) -> None:
     (folder / "tools" / "steps.py").write_text(STEPS)
     with Desk(["call", str(folder), "steps"]) as terminal:
@@ -83,6 +84,7 @@ def test_person_at_a_terminal_sees_the_progress(folder: Path) -> None:
         assert terminal.end() == 0
 
 
+@pytest.mark.process
 def test_guarded_tool_is_called_with_the_token_of_the_environment(mcpdesk: Run) -> None:
     asked = ("call", str(WALLET), "balance")
     missing = mcpdesk(*asked, **OF_WALLET)
@@ -102,6 +104,7 @@ def test_guarded_tool_is_called_with_the_token_of_the_environment(mcpdesk: Run) 
     assert not any(reader in each.stdout + each.stderr for each in (given, narrow))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -122,6 +125,7 @@ def test_token_that_does_not_count_is_told_with_the_reason(
     assert given not in finished.stderr
 
 
+@pytest.mark.process
 def test_token_is_refused_where_none_would_be_looked_at(mcpdesk: Run, folder: Path) -> None:
     finished = mcpdesk("call", str(folder), "greet", "--token-env", "MY_TOKEN", MY_TOKEN="x.y.z")
     assert finished.returncode == 2 and "small looks at no tokens." in finished.stderr
@@ -150,6 +154,7 @@ def test_every_command_reaches_a_server_as_it_does_a_folder(
             assert there.stdout == here.stdout and there.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -223,6 +228,7 @@ def lying(results: dict[str, Any]) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "method", "result", "told"),
     [
@@ -249,6 +255,7 @@ def test_server_that_lies_is_told_without_a_traceback(
     assert told in finished.stderr and "Traceback" not in finished.stderr
 
 
+@pytest.mark.process
 def test_binary_contents_come_as_they_are(mcpdesk: Run) -> None:
     blob = base64.b64encode(b"plain enough").decode()
     with lying({"resources/read": {"contents": [{"uri": "x://y", "blob": blob}]}}) as url:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 

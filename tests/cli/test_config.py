@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.folders import write
 
+pytestmark = pytest.mark.process
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
 

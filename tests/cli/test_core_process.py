@@ -116,6 +116,7 @@ say("ended:", ending.reason)
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
@@ -140,6 +141,7 @@ with StopRequests(stop, grace_s=GRACE, last=lambda: say("last")):
 """
 
 
+@pytest.mark.process
 def test_command_that_does_not_end_is_ended_after_its_grace() -> None:
     with start(STUCK.replace("GRACE", "0.5")) as process:
         assert told(process) == "ready"
@@ -149,6 +151,7 @@ def test_command_that_does_not_end_is_ended_after_its_grace() -> None:
         assert process.wait(WITHIN_S) == 128 + signal.SIGTERM
 
 
+@pytest.mark.process
 def test_second_interrupt_ends_at_once() -> None:
     with start(STUCK.replace("GRACE", "60")) as process:
         assert told(process) == "ready"
@@ -159,6 +162,7 @@ def test_second_interrupt_ends_at_once() -> None:
         assert process.wait(WITHIN_S) == 128 + signal.SIGINT
 
 
+@pytest.mark.process
 def test_ignored_hangup_stays_ignored() -> None:
     body = "signal.signal(signal.SIGHUP, signal.SIG_IGN)" + POLITE
     with start(body) as process:
@@ -179,6 +183,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.process
 def test_killed_parent_ends_the_command() -> None:
     with start(WITH_PARENT) as process:
         assert told(process) == "ready"
@@ -186,6 +191,7 @@ def test_killed_parent_ends_the_command() -> None:
         assert told(process) == "the program that started it has ended"
 
 
+@pytest.mark.process
 def test_client_that_leaves_ends_the_command() -> None:
     body = POLITE.replace("grace_s=60", "grace_s=60, client_fd=0")
     with start(body) as process:

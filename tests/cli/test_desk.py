@@ -134,6 +134,7 @@ def test_a_capture_is_shown_filtered_and_left(capture: Path) -> None:
         assert desk.end() == 0
 
 
+@pytest.mark.process
 def test_a_capture_that_was_cut_off_says_so_and_shows_the_rest(capture: Path) -> None:
     capture.write_bytes(capture.read_bytes()[:-20])
     with Desk(["open", str(capture)], columns=100, rows=30) as desk:

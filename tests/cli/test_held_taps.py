@@ -30,6 +30,8 @@ from mcpdesk.transports import rendezvous
 from tests.support.patience import WITHIN_S
 from tests.support.terminal import Desk
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 TAP = [sys.executable, "-m", "mcpdesk", "stdio", "--"]
 ECHO = [

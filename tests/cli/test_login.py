@@ -48,6 +48,7 @@ async def _mcpdesk(state: Path, *arguments: str, logs_in: bool = False) -> tuple
     return process.returncode, out.decode(), (said + err).decode()
 
 
+@pytest.mark.process
 async def test_who_logged_in_is_served_by_every_command_until_logout(tmp_path: Path) -> None:
     async with GuardedServer().running() as server:
         code, _, err = await _mcpdesk(tmp_path, "list", server.url)
@@ -85,6 +86,7 @@ async def test_several_accounts_of_one_url_are_kept_apart(tmp_path: Path) -> Non
     assert (code, "'a b' is no name of an account" in err) == (2, True)
 
 
+@pytest.mark.process
 async def test_a_broken_authorization_server_is_named_with_its_rule(tmp_path: Path) -> None:
     changes = {"server": lambda document: document.update(issuer="https://evil.test")}
     async with GuardedServer(changes).running() as server:
@@ -93,6 +95,7 @@ async def test_a_broken_authorization_server_is_named_with_its_rule(tmp_path: Pa
     assert "RFC 8414, 3.3" in err
 
 
+@pytest.mark.process
 async def test_logout_revokes_both_tokens_where_the_server_offers_it(tmp_path: Path) -> None:
     server = GuardedServer({})
     async with server.running():
@@ -119,6 +122,7 @@ async def test_the_browser_shows_why_a_login_failed(tmp_path: Path) -> None:
             await login
 
 
+@pytest.mark.process
 async def test_nobody_logs_in_is_said(tmp_path: Path) -> None:
     async with GuardedServer().running() as server:
         code, _, err = await _mcpdesk(tmp_path, "login", server.url, "--timeout", "0.2")
@@ -174,6 +178,7 @@ def test_a_stored_token_of_another_shape_is_as_good_as_none(tmp_path: Path) -> N
     assert store.grant("u") == GRANT
 
 
+@pytest.mark.process
 async def test_a_token_file_with_the_wrong_mode_ends_a_login_before_the_browser_opens(tmp_path: Path) -> None:
     open_grants(tmp_path).keep("u", GRANT)
     (tmp_path / "tokens.json").chmod(0o640)
@@ -194,6 +199,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.process
 async def test_processes_that_write_at_once_lose_no_token(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     writers = [

@@ -36,6 +36,7 @@ def servers() -> Iterator[list[Server]]:
         server.close()
 
 
+@pytest.mark.process
 def test_stray_output_becomes_log_lines_with_their_place(folder: Path, servers: list[Server]) -> None:
     server = Server(folder)
     servers.append(server)
@@ -51,6 +52,7 @@ def test_stray_output_becomes_log_lines_with_their_place(folder: Path, servers: 
     assert "stdout: child hello" in told
 
 
+@pytest.mark.process
 def test_second_client_has_a_core_of_its_own(folder: Path, servers: list[Server]) -> None:
     for _ in range(2):
         servers.append(Server(folder))
@@ -64,6 +66,7 @@ def test_second_client_has_a_core_of_its_own(folder: Path, servers: list[Server]
     assert [server.end()[0] for server in servers] == [0, 0]
 
 
+@pytest.mark.process
 def test_place_where_it_hears_of_desks_is_gone_after_the_end(folder: Path, servers: list[Server]) -> None:
     server = Server(folder)
     servers.append(server)
@@ -82,6 +85,7 @@ def test_place_where_it_hears_of_desks_is_gone_after_the_end(folder: Path, serve
     assert places() == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signal_ends_it_with_zero(folder: Path, servers: list[Server], number: int) -> None:
     server = Server(folder)
@@ -91,6 +95,7 @@ def test_signal_ends_it_with_zero(folder: Path, servers: list[Server], number: i
     assert server.process.wait(WITHIN_S) == 0
 
 
+@pytest.mark.process
 def test_last_request_before_the_end_of_input_is_answered(folder: Path) -> None:
     request = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     answer = subprocess.run(
@@ -100,6 +105,7 @@ def test_last_request_before_the_end_of_input_is_answered(folder: Path) -> None:
     assert json.loads(answer.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
+@pytest.mark.process
 def test_no_input_at_all_ends_at_once(folder: Path) -> None:
     answer = subprocess.run(
         [*PROGRAM, "stdio", str(folder)], stdin=subprocess.DEVNULL, capture_output=True, timeout=WITHIN_S
@@ -107,6 +113,7 @@ def test_no_input_at_all_ends_at_once(folder: Path) -> None:
     assert (answer.returncode, answer.stdout) == (0, b"")
 
 
+@pytest.mark.process
 def test_nothing_heavy_is_imported_before_the_first_call(folder: Path) -> None:
     code = PROGRAM[2].replace("main()", "")  # the same start, with a look at the modules at the end
     code += (
@@ -135,6 +142,7 @@ MOST_MODULES = 128
 """Of ours, before the first answer. Each costs about 0.2 ms: import what is not needed inside a function."""
 
 
+@pytest.mark.process
 def test_the_first_answer_waits_for_few_modules(tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     (folder / "tools").mkdir(parents=True)
@@ -203,6 +211,7 @@ def refused(*arguments: str) -> str:
     return answer.stderr.decode()
 
 
+@pytest.mark.process
 def test_what_cannot_be_served_is_told(folder: Path) -> None:
     assert "missing" in refused(str(folder / "missing"))
     assert "no mode 'review'" in refused(str(folder), "--mode", "review")
@@ -210,6 +219,7 @@ def test_what_cannot_be_served_is_told(folder: Path) -> None:
     assert "mcp.json:2:3" in refused(str(folder))
 
 
+@pytest.mark.process
 def test_unknown_mode_is_told_by_a_desk_too(folder: Path, serve: Callable[..., Service]) -> None:
     serve(str(folder), "--port", "0").says("serving noisy")
     assert "no mode 'review'" in refused(str(folder), "--mode", "review")

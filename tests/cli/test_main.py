@@ -76,6 +76,7 @@ def test_users_mistake_is_told_without_traceback(
     assert captured.out == ""
 
 
+@pytest.mark.process
 def test_reader_that_leaves_is_no_mistake(repository: Path) -> None:
     command = f"{sys.executable} -m mcpdesk settings --explain | true"
     finished = subprocess.run(
@@ -84,6 +85,7 @@ def test_reader_that_leaves_is_no_mistake(repository: Path) -> None:
     assert finished.stderr == ""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "output"),
     [
@@ -105,6 +107,7 @@ def test_output_that_cannot_be_written_ends_with_a_sentence(words: str, output: 
     assert finished.stderr.count("\n") == 1
 
 
+@pytest.mark.process
 def test_a_full_stderr_leaves_the_exit_code(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")

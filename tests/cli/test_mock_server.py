@@ -13,6 +13,8 @@ from mcpdesk.recorder.capture.recording import Recording
 from tests.cli.conftest import Run, Service
 from tests.support.traffic import IN, OUT, call, connection, error, request, result, text
 
+pytestmark = pytest.mark.process
+
 TOOL = {"name": "add", "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 SERVER = {
     "protocolVersion": "2025-11-25",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
+@pytest.mark.process
 def test_new_folder_passes_check_and_runs(mcpdesk: Run, tmp_path: Path) -> None:
     place = tmp_path / "my-server.v2"
     made = mcpdesk("new", str(place))
@@ -37,6 +38,7 @@ def test_new_folder_passes_check_and_runs(mcpdesk: Run, tmp_path: Path) -> None:
     assert "Welcome Ada" in skill.stdout
 
 
+@pytest.mark.process
 def test_commands_it_prints_work(mcpdesk: Run, tmp_path: Path) -> None:
     made = mcpdesk("new", str(tmp_path / "demo")).stdout
     first, second, third = (shlex.split(line) for line in made.split("Next:\n")[1].splitlines())
@@ -47,6 +49,7 @@ def test_commands_it_prints_work(mcpdesk: Run, tmp_path: Path) -> None:
         assert (tmp_path / "demo" / line.strip()).is_file()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("part", ["tools", "resources", "prompts", "skills"])
 def test_a_part_and_its_tests_stand_alone(mcpdesk: Run, tmp_path: Path, part: str) -> None:
     place = tmp_path / "demo"
@@ -58,6 +61,7 @@ def test_a_part_and_its_tests_stand_alone(mcpdesk: Run, tmp_path: Path, part: st
     assert (" warning: " in checked.stdout, "greet" in made.stdout) == (False, part == "tools")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("parts", ["tool", "tests", "", "tools,,prompts"])
 def test_parts_there_are_not_are_refused(mcpdesk: Run, tmp_path: Path, parts: str) -> None:
     refused = mcpdesk("new", str(tmp_path / "demo"), "--with", parts)
@@ -78,6 +82,7 @@ def test_folder_named_like_a_command_is_shown_as_a_place() -> None:
     assert folders.as_argument("a/serve") == "a/serve"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "name", ["a b", "", ".", "..", ".hidden", "-x", "x-", "ä", "a/b c", "x" * 65, "http://x/y"]
 )
@@ -88,6 +93,7 @@ def test_odd_name_is_refused_with_what_is_allowed(mcpdesk: Run, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_taken_place_stays_as_it_is(mcpdesk: Run, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine")

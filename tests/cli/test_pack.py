@@ -101,6 +101,7 @@ def read(file: Path, name: str) -> dict[str, Any]:
         return found
 
 
+@pytest.mark.process
 def test_a_bundle_has_the_folder_and_neither_secrets_nor_leftovers(mcpdesk: Run, tea: Path) -> None:
     file, told = packed(mcpdesk, tea)
     with zipfile.ZipFile(file) as archive:
@@ -128,6 +129,7 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+@pytest.mark.process
 def test_manifest_and_registry_entry_are_what_their_schemas_say(mcpdesk: Run, tea: Path) -> None:
     file, _ = packed(mcpdesk, tea)
     manifest, entry = read(file, "manifest.json"), json.loads((file.parent / "server.json").read_text())
@@ -155,6 +157,7 @@ def test_manifest_and_registry_entry_are_what_their_schemas_say(mcpdesk: Run, te
     assert f'"mcpdesk>={__version__},=={series}.*", "packaging>=20", "msgspec>=0.19"]' in project
 
 
+@pytest.mark.process
 def test_an_unpacked_bundle_starts_as_it_says_and_answers(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
     file, _ = packed(mcpdesk, tea)
     shutil.rmtree(tea)
@@ -177,6 +180,7 @@ def test_an_unpacked_bundle_starts_as_it_says_and_answers(mcpdesk: Run, tea: Pat
     assert [each["frontmatter"]["name"] for each in listed["skills"]] == ["pour"]
 
 
+@pytest.mark.process
 def test_the_same_folder_makes_the_same_bytes(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
     first, _ = packed(mcpdesk, tea)
     one = first.read_bytes()
@@ -190,6 +194,7 @@ def test_the_same_folder_makes_the_same_bytes(mcpdesk: Run, tea: Path, tmp_path:
     assert other.read_bytes() == one
 
 
+@pytest.mark.process
 def test_mistakes_are_those_that_check_tells(mcpdesk: Run, tea: Path) -> None:
     (tea / "tools" / "bad.py").write_text("def nothing(:\n")
     out = tea.parent / "dist" / "x.mcpb"
@@ -206,6 +211,7 @@ def test_mistakes_are_those_that_check_tells(mcpdesk: Run, tea: Path) -> None:
     assert "publish.name: 'no slash' is not allowed; write one like io.github.ada/profiles" in refused.stderr
 
 
+@pytest.mark.process
 def test_what_is_secret_in_a_file_that_is_needed_is_a_mistake(mcpdesk: Run, tea: Path) -> None:
     (tea / "keys.py").write_text(f'KEY = "ghp_{"a" * 36}"\n')
     manifest = json.loads((tea / "mcp.json").read_text()) | {"settings": {"api_key": "sesame"}}
@@ -232,6 +238,7 @@ def test_a_folder_over_the_bounds_is_refused_with_its_largest_files(
     assert caught.value.hint.startswith("The largest: film.bin (4194304 bytes)")
 
 
+@pytest.mark.process
 def test_what_is_missing_for_the_registry_is_told(mcpdesk: Run, tmp_path: Path) -> None:
     assert mcpdesk("new", str(tmp_path / "plain"), "--with", "tools").returncode == 0
     made = mcpdesk("pack", str(tmp_path / "plain"), "--output", str(tmp_path / "plain.mcpb"))
@@ -247,6 +254,7 @@ def test_what_is_missing_for_the_registry_is_told(mcpdesk: Run, tmp_path: Path) 
     assert taken.returncode == 2 and "cannot be written" in taken.stderr
 
 
+@pytest.mark.process
 def test_the_url_of_the_bundle_can_be_given(mcpdesk: Run, tea: Path) -> None:
     url = "https://x.example/tea.mcpb"
     file, _ = packed(mcpdesk, tea, "--url", url)

@@ -41,6 +41,7 @@ def test_text_that_utf8_cannot_carry_is_replaced(capfdbinary: pytest.CaptureFixt
     assert capfdbinary.readouterr().out == b"a?b\n"
 
 
+@pytest.mark.process
 def test_terminal_sees_control_characters_instead_of_obeying_them() -> None:
     code = (
         "from mcpdesk.cli.printing import print_bytes, print_text\n"

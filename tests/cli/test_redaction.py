@@ -19,6 +19,8 @@ from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import KEPT_BYTES, HeldMark, HttpNote
 from tests.support.traffic import IN, OUT, call, connection, notification, request, result, settle, text
 
+pytestmark = pytest.mark.process
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 

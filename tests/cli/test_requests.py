@@ -24,6 +24,7 @@ CONSTANTS = {
 FLAGS = {"properties": {"exact": {"type": "boolean"}, "id": {"type": "string"}}}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "output"),
     [
@@ -42,6 +43,7 @@ def test_result_is_printed(mcpdesk: Run, folder: Path, arguments: list[str], out
     assert (finished.stdout, finished.stderr, finished.returncode) == (output, "", 0)
 
 
+@pytest.mark.process
 def test_whole_results_come_as_json(mcpdesk: Run, folder: Path) -> None:
     called = mcpdesk("call", str(folder), "add", "--json", "--input", "-", stdin='{"a": 1, "b": 2}')
     assert json.loads(called.stdout)["structuredContent"] == {"sum": 3}
@@ -51,6 +53,7 @@ def test_whole_results_come_as_json(mcpdesk: Run, folder: Path) -> None:
     assert json.loads(prompt.stdout)["messages"][0]["role"] == "user"
 
 
+@pytest.mark.process
 def test_stray_print_stays_out_of_the_result(mcpdesk: Run, folder: Path) -> None:
     finished = mcpdesk("call", str(folder), "chatter")
     assert finished.stdout == "said\n"
@@ -58,6 +61,7 @@ def test_stray_print_stays_out_of_the_result(mcpdesk: Run, folder: Path) -> None
     assert "tools/tools.py:" in finished.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -83,6 +87,7 @@ def test_every_way_to_fail_has_its_code(
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.process
 def test_what_a_built_in_tool_refuses_is_told_without_a_stack(mcpdesk: Run, tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"name": "asking", "builtins": ["AskUserQuestion"]}')
     finished = mcpdesk("call", str(tmp_path), "AskUserQuestion", "questions_json=[]")
@@ -91,6 +96,7 @@ def test_what_a_built_in_tool_refuses_is_told_without_a_stack(mcpdesk: Run, tmp_
     assert 'File "' not in told
 
 
+@pytest.mark.process
 def test_a_folder_is_imported_and_run_by_one_thread(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools/rows.py").write_text(
         "import sqlite3\n\nrows = sqlite3.connect(':memory:')\n\n\n"
@@ -99,6 +105,7 @@ def test_a_folder_is_imported_and_run_by_one_thread(mcpdesk: Run, folder: Path) 
     assert mcpdesk("call", str(folder), "version").stdout == "42\n"
 
 
+@pytest.mark.process
 def test_everything_is_listed_over_all_pages(mcpdesk: Run, folder: Path) -> None:
     finished = mcpdesk("list", str(folder))
     assert finished.returncode == 0, finished.stderr
@@ -110,10 +117,12 @@ def test_everything_is_listed_over_all_pages(mcpdesk: Run, folder: Path) -> None
     assert found["prompts"][0]["arguments"][0]["name"] == "text"
 
 
+@pytest.mark.process
 def test_empty_folder_offers_nothing(mcpdesk: Run, tmp_path: Path) -> None:
     assert mcpdesk("list", str(tmp_path)).stdout == "nothing\n"
 
 
+@pytest.mark.process
 def test_what_is_not_offered_is_listed_with_its_reason(mcpdesk: Run, folder: Path) -> None:
     lacking = {"stage": "go", "command": "fast", "run": ["no-such-program-here"]}
     modes = {"small": {"tools": ["greet", "go-fast"]}}
@@ -128,6 +137,7 @@ def test_what_is_not_offered_is_listed_with_its_reason(mcpdesk: Run, folder: Pat
     assert refused.returncode == 4 and "Unknown tool: add" in refused.stderr
 
 
+@pytest.mark.process
 def test_bytes_are_written_as_they_are(folder: Path, repository: Path) -> None:
     (folder / "resources" / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
     command = [sys.executable, "-m", "mcpdesk", "read", str(folder), "resource://dot"]
@@ -218,6 +228,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("result", "said"),
     [

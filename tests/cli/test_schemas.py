@@ -39,6 +39,7 @@ def place(tmp_path: Path) -> Path:
     return write(tmp_path / "words", {"mcp.json": manifest, "tools/words.py": TOOL})
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 def test_tools_of_a_folder_are_printed_for_each_api(mcpdesk: Run, place: Path, api: str) -> None:
     finished = mcpdesk("schemas", str(place), "--for", api)
@@ -52,11 +53,13 @@ def test_tools_of_a_folder_are_printed_for_each_api(mcpdesk: Run, place: Path, a
     assert "a stray print" in finished.stderr
 
 
+@pytest.mark.process
 def test_mode_prints_its_tools_alone(mcpdesk: Run, place: Path) -> None:
     finished = mcpdesk("schemas", str(place), "--for", "anthropic", "--mode", "calm")
     assert [tool["name"] for tool in json.loads(finished.stdout)] == ["greet"]
 
 
+@pytest.mark.process
 def test_model_of_the_settings_chooses_the_api(mcpdesk: Run, place: Path) -> None:
     finished = mcpdesk("schemas", str(place), MCPDESK_MODEL="claude-sonnet")
     assert "input_schema" in json.loads(finished.stdout)[0]
@@ -78,6 +81,7 @@ def test_server_at_a_url_prints_the_same(mcpdesk: Run, serve: Callable[..., Serv
     assert wild.returncode in (3, 4) and "calm" in wild.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [

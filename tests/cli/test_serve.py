@@ -125,6 +125,7 @@ def test_open_stream_and_what_tools_left_running_do_not_delay_the_end(serve: Ser
         assert b'"resultType":"complete"' in stream.read()
 
 
+@pytest.mark.process
 def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: Serve, folder: Path) -> None:
     (folder / "tools" / "brew.py").write_text(BREW)
     service = serve(str(folder), "--port", "0", "--drain-timeout-s", "60")
@@ -152,6 +153,7 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
     assert service.process.wait(WITHIN_S) == 0
 
 
+@pytest.mark.process
 def test_job_that_runs_is_given_its_time(serve: Serve, folder: Path) -> None:
     (folder / "tools" / "brew.py").write_text(BREW)
     service = serve(str(folder), "--port", "0", "--drain-timeout-s", "60")
@@ -171,6 +173,7 @@ def test_job_that_runs_is_given_its_time(serve: Serve, folder: Path) -> None:
     assert (folder / "tea").read_text() == "ready"
 
 
+@pytest.mark.process
 async def test_streams_end_in_order_when_the_server_stops(serve: Serve, folder: Path) -> None:
     service = serve(str(folder), "--port", "0")
     url = await asyncio.to_thread(address, service)
@@ -193,6 +196,7 @@ async def test_streams_end_in_order_when_the_server_stops(serve: Serve, folder: 
             assert (farewell.type, farewell.data) == (aiohttp.WSMsgType.CLOSE, aiohttp.WSCloseCode.GOING_AWAY)
 
 
+@pytest.mark.process
 def test_prints_and_broken_files_are_told_on_stderr(serve: Serve, folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
     service = serve(str(folder), "--port", "0")
@@ -203,6 +207,7 @@ def test_prints_and_broken_files_are_told_on_stderr(serve: Serve, folder: Path) 
     assert service.end() == 0
 
 
+@pytest.mark.process
 def test_token_that_callers_need_is_told(serve: Serve, tmp_path: Path) -> None:
     auth = {"requires_jwt": True, "jwt": {"algorithms": ["HS256"], "secret_env": "S", "audience": "safe"}}
     (tmp_path / "mcp.json").write_text(json.dumps({"name": "safe", "auth": auth}))
@@ -210,6 +215,7 @@ def test_token_that_callers_need_is_told(serve: Serve, tmp_path: Path) -> None:
     assert service.says("callers of").endswith("callers of safe send a token, as Authorization: Bearer")
 
 
+@pytest.mark.process
 def test_socket_takes_the_place_of_tcp(serve: Serve, folder: Path, tmp_path: Path) -> None:
     service = serve(str(folder), "--socket", str(tmp_path / "http.sock"))
     assert address(service) == f"unix:{tmp_path / 'http.sock'}"
@@ -222,6 +228,7 @@ def test_socket_takes_the_place_of_tcp(serve: Serve, folder: Path, tmp_path: Pat
     assert not (tmp_path / "http.sock").exists()
 
 
+@pytest.mark.process
 def test_two_servers_of_one_name_are_refused(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -231,6 +238,7 @@ def test_two_servers_of_one_name_are_refused(mcpdesk: Run, folder: Path, tmp_pat
     assert "Two servers are called 'small'" in finished.stderr
 
 
+@pytest.mark.process
 def test_one_of_several_folders_with_a_mistake_is_withheld_until_it_is_mended(
     serve: Serve, mcpdesk: Run, folder: Path, tmp_path: Path
 ) -> None:
@@ -256,6 +264,7 @@ def test_one_of_several_folders_with_a_mistake_is_withheld_until_it_is_mended(
     assert service.end() == 0
 
 
+@pytest.mark.process
 def test_a_first_folder_with_a_mistake_holds_the_others_back_only_while_it_may_ask_for_a_key(
     serve: Serve, folder: Path, tmp_path: Path
 ) -> None:
@@ -280,6 +289,7 @@ def test_a_first_folder_with_a_mistake_holds_the_others_back_only_while_it_may_a
     assert service.end() == 0
 
 
+@pytest.mark.process
 def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder: Path) -> None:
     service = serve(str(folder), "--http", "0.0.0.0:0")
     told = service.says("ANYBODY who reaches 0.0.0.0 from another machine can call the tools")
@@ -291,6 +301,7 @@ def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder:
     assert guarded.end() == 0 and not any("ANYBODY" in line for line in guarded.lines)
 
 
+@pytest.mark.process
 def test_who_may_call_and_where_the_key_is_are_said(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +313,7 @@ def test_who_may_call_and_where_the_key_is_are_said(
     serve(*asked).says("callers send the key as X-API-Key; it is the configured one")
 
 
+@pytest.mark.process
 def test_the_operators_key_is_in_a_file_while_it_serves_and_is_not_in_the_log(
     serve: Serve, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,6 +462,7 @@ async def tell(ctx: Context) -> str:
 '''
 
 
+@pytest.mark.process
 def test_logs_are_one_json_object_a_line(serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "tools" / "logs.py").write_text(LOGS)
     monkeypatch.setenv("MCPDESK_LOG_FORMAT", "json")

@@ -12,6 +12,8 @@ import pytest
 from tests.support import skill_server
 from tests.support.skill_server import FORM, MAIN, TEXT
 
+pytestmark = pytest.mark.process
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 

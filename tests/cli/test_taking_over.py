@@ -197,6 +197,7 @@ def test_what_is_started_later_takes_over_and_its_end_gives_back(
     assert second.end()[0] == 0 and first.who() == first.process.pid
 
 
+@pytest.mark.process
 def test_running_call_ends_where_it_began_and_the_next_goes_to_the_one_that_took_over(
     folder: Path, client: Start, serve: Serve
 ) -> None:
@@ -212,6 +213,7 @@ def test_running_call_ends_where_it_began_and_the_next_goes_to_the_one_that_took
     assert one.answers(slow) == 1
 
 
+@pytest.mark.process
 def test_call_on_a_killed_desk_is_repeated_if_it_may_be_and_else_said_to_be_uncertain(
     folder: Path, client: Start, serve: Serve
 ) -> None:
@@ -231,6 +233,7 @@ def test_call_on_a_killed_desk_is_repeated_if_it_may_be_and_else_said_to_be_unce
     assert (folder / "change.begun").read_text().split() == [str(service.process.pid)]
 
 
+@pytest.mark.process
 def test_call_of_the_stateless_era_on_a_killed_desk_is_repeated(
     folder: Path, client: Start, serve: Serve
 ) -> None:
@@ -257,6 +260,7 @@ def test_call_of_the_stateless_era_on_a_killed_desk_is_repeated(
     assert len(told) == 1 and not [line for line in one.lines if line.get("id") == listen]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_what_a_client_asked_for_is_kept_in_both_directions(
     folder: Path, client: Start, serve: Serve, number: int
@@ -277,6 +281,7 @@ def test_what_a_client_asked_for_is_kept_in_both_directions(
         assert one.is_served_by(one.process.pid)
 
 
+@pytest.mark.process
 def test_client_is_told_that_the_catalogue_may_have_changed(
     folder: Path, client: Start, serve: Serve
 ) -> None:
@@ -287,6 +292,7 @@ def test_client_is_told_that_the_catalogue_may_have_changed(
     assert "notifications/tools/list_changed" in [line.get("method") for line in one.lines]
 
 
+@pytest.mark.process
 def test_question_of_a_killed_desk_is_taken_back(folder: Path, client: Start, serve: Serve) -> None:
     service = served(serve, folder)
     one = client(shakes=False)
@@ -305,6 +311,7 @@ def test_question_of_a_killed_desk_is_taken_back(folder: Path, client: Start, se
     assert one.answer(asking)["error"]["message"] == UNCERTAIN
 
 
+@pytest.mark.process
 def test_service_that_ends_finishes_what_runs_while_new_requests_wait(
     folder: Path, client: Start, serve: Serve
 ) -> None:
@@ -324,6 +331,7 @@ def test_service_that_ends_finishes_what_runs_while_new_requests_wait(
     assert service.process.wait() == 0
 
 
+@pytest.mark.process
 def test_second_service_of_a_folder_takes_over_when_the_first_is_killed(
     folder: Path, client: Start, serve: Serve
 ) -> None:
@@ -337,6 +345,7 @@ def test_second_service_of_a_folder_takes_over_when_the_first_is_killed(
     assert now == second.process.pid
 
 
+@pytest.mark.process
 def test_client_that_wants_to_be_alone_is_left_alone(folder: Path, client: Start, serve: Serve) -> None:
     alone, other = client("--alone"), client()
     service = served(serve, folder)
@@ -344,6 +353,7 @@ def test_client_that_wants_to_be_alone_is_left_alone(folder: Path, client: Start
     assert alone.who() == alone.process.pid
 
 
+@pytest.mark.process
 def test_client_whose_program_runs_stays_with_it(folder: Path, client: Start, serve: Serve) -> None:
     one, other = client(), client()
     one.answer(one.call("BackgroundBash", command="exec sleep 60"))
@@ -367,6 +377,7 @@ def test_programs_with_different_state_folders_do_not_meet(
     assert together.who() == service.process.pid
 
 
+@pytest.mark.process
 def test_last_request_before_the_end_of_input_is_answered_by_the_desk(
     folder: Path, client: Start, serve: Serve
 ) -> None:

@@ -54,6 +54,7 @@ def say(process: subprocess.Popen[bytes], message: bytes) -> None:
     assert process.stdout.readline() == message + b"\n"
 
 
+@pytest.mark.process
 def test_taps_that_run_are_listed_and_killed_ones_forgotten(
     own_folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +81,7 @@ def test_taps_that_run_are_listed_and_killed_ones_forgotten(
     assert "No tap runs" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_a_desk_shows_what_passes_as_it_passes_and_its_end_is_not_noticed() -> None:
     with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
         assert "live, H holds messages" in desk.see("first")
@@ -90,6 +92,7 @@ def test_a_desk_shows_what_passes_as_it_passes_and_its_end_is_not_noticed() -> N
         assert process.poll() is None
 
 
+@pytest.mark.process
 def test_a_tap_is_listed_by_attach_and_attached_to(capsys: pytest.CaptureFixture[str]) -> None:
     with tap() as process:
         assert run(["attach", "--list"]) == 0
@@ -107,6 +110,7 @@ def test_a_tap_is_listed_by_attach_and_attached_to(capsys: pytest.CaptureFixture
         say(process, call(3, "third"))
 
 
+@pytest.mark.process
 def test_the_end_of_a_tap_is_told_on_a_desk_that_looks_on() -> None:
     with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
         desk.see("first")
@@ -116,6 +120,7 @@ def test_the_end_of_a_tap_is_told_on_a_desk_that_looks_on() -> None:
         assert desk.end() == 0
 
 
+@pytest.mark.slow
 def test_a_capture_that_is_written_is_followed_into_its_further_parts(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a.jsonl", max_file_bytes=4_000)
     recording.start()

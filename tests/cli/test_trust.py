@@ -131,6 +131,7 @@ def test_trust_shows_commands_urls_and_variables_and_starts_nothing(
     assert stranger.is_untouched
 
 
+@pytest.mark.process
 def test_agreement_counts_for_one_content_of_one_file(
     stranger: Stranger, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,6 +156,7 @@ def test_agreement_counts_for_one_content_of_one_file(
     assert run(["trust", "--forget", str(stranger.path)]) == 2
 
 
+@pytest.mark.process
 def test_the_flag_and_the_variable_agree_and_nothing_is_remembered(
     stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +167,7 @@ def test_the_flag_and_the_variable_agree_and_nothing_is_remembered(
     assert not (state_folder() / trust.FILE).exists()
 
 
+@pytest.mark.process
 def test_what_a_person_typed_needs_no_agreement(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["list", "--", sys.executable, odd_server.PROGRAM]) == 0
     assert run(["list", "http://127.0.0.1:9/mcp"]) == 3
@@ -243,6 +246,7 @@ def test_an_edit_of_ours_keeps_an_agreement_and_makes_none(stranger: Stranger, i
     assert stranger.path.read_text() == before
 
 
+@pytest.mark.process
 async def test_a_running_desk_adds_a_file_once_its_content_is_agreed_to(stranger: Stranger) -> None:
     async with running_desk() as desk:
         desk.host.read_targets, desk.host.read_untrusted = typed_targets, untrusted_file

@@ -17,6 +17,8 @@ import pytest
 from tests.cli.conftest import ROOT, Service
 from tests.support.patience import WITHIN_S
 
+pytestmark = pytest.mark.process
+
 NEW_TOOL = 'async def fresh() -> str:\n    """New."""\n    return "new"\n'
 ENDS = """
 import json, sys

@@ -32,6 +32,7 @@ def on_windows(*lines: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
+@pytest.mark.process
 def test_what_needs_a_unix_says_so_in_one_sentence() -> None:
     hello = SAMPLES[0]
     refused = [[hello], ["desk", hello], ["serve", hello], ["stdio", hello], ["stdio", hello, "--alone"]]
@@ -43,6 +44,7 @@ def test_what_needs_a_unix_says_so_in_one_sentence() -> None:
         assert first.endswith(MISSING) and "mcpdesk check FOLDER" in hint, line
 
 
+@pytest.mark.process
 def test_folders_are_checked_and_described(tmp_path: Path, folder: Path) -> None:
     works = [["--help"], *([name, "--help"] for name in COMMANDS), ["settings"], ["completion", "bash"]]
     works += [["new", str(tmp_path / "fresh")], ["check", str(tmp_path / "fresh")], ["check", str(folder)]]

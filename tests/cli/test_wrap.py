@@ -182,6 +182,7 @@ def test_settings_without_servers_give_way_to_those_that_have_some(
     assert json.loads(settings.read_text())["context_servers"]["a"]["args"][-1] == "x"
 
 
+@pytest.mark.process
 def test_a_wrapped_server_answers_and_is_recorded(
     tmp_path: Path, own_folders: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

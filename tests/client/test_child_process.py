@@ -86,6 +86,7 @@ async def _tools(connection: ServerConnection) -> list[str]:
     return [tool["name"] for tool in await connection.list_all("tools/list", "tools")]
 
 
+@pytest.mark.process
 async def test_a_program_is_spoken_to_in_its_newest_revision() -> None:
     heard = Heard()
     async with _started(ProgramCommand(HELLO), heard) as connection:
@@ -96,6 +97,7 @@ async def test_a_program_is_spoken_to_in_its_newest_revision() -> None:
     assert [ended.code for ended in heard.ended] == [0]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "unknown",
     [
@@ -114,6 +116,7 @@ async def test_a_program_of_an_older_revision_gets_its_handshake(
         assert await _tools(connection) == []
 
 
+@pytest.mark.process
 async def test_what_is_no_message_is_reported_and_does_no_harm() -> None:
     heard = Heard()
     chatty = f"print('starting up'); print('{{\"a\": 1}}'); {LIST}"
@@ -122,12 +125,14 @@ async def test_what_is_no_message_is_reported_and_does_no_harm() -> None:
     assert heard.strays == [b"starting up", b'{"a": 1}']
 
 
+@pytest.mark.process
 async def test_a_batch_of_answers_is_taken_apart() -> None:
     batch = 'print(json.dumps([{"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": []}}]), flush=True)'
     async with _started(_scripted(tools=batch)) as connection:
         assert await _tools(connection) == []
 
 
+@pytest.mark.process
 async def test_a_flood_on_stderr_holds_nothing_up() -> None:
     heard = Heard()
     flood = f"sys.stderr.write('noise\\n' * 200_000); {LIST}"
@@ -136,6 +141,7 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
     assert len(heard.log) == 200_000
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("program", "told"),
     [
@@ -174,6 +180,7 @@ async def test_a_program_that_cannot_be_used_is_named_with_the_reason(
             await connection.open()
 
 
+@pytest.mark.process
 async def test_a_call_fails_when_the_program_ends_under_it_and_the_next_one_starts_it_again(
     tmp_path: Path,
 ) -> None:
@@ -187,6 +194,7 @@ async def test_a_call_fails_when_the_program_ends_under_it_and_the_next_one_star
     assert len(heard.pids) == 2
 
 
+@pytest.mark.process
 async def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "LONGEST_LINE", 1 << 20)
     async with _started(_scripted(tools="print('x' * (2 << 20), flush=True)")) as connection:
@@ -194,6 +202,7 @@ async def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyP
             await _tools(connection)
 
 
+@pytest.mark.process
 async def test_nothing_the_program_started_is_left_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "PATIENCE_S", 1.0)
     heard = Heard()

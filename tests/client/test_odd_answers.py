@@ -102,6 +102,7 @@ async def _call(connection: ServerConnection) -> dict[str, Any]:
     return await connection.result("tools/call", {"name": "t", "arguments": {}})
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("kind", "encoding", "habit"), HABITS)
 async def test_a_program_s_almost_right_answer_is_delivered_with_a_remark(
     kind: str, encoding: str, habit: str
@@ -113,6 +114,7 @@ async def test_a_program_s_almost_right_answer_is_delivered_with_a_remark(
     assert kind == "stdout" or noticed.remarks[0][1] is not None
 
 
+@pytest.mark.process
 async def test_a_program_that_writes_utf_16_is_read() -> None:
     text = SERVER.replace("out.write(data)", "out.write(data.decode().encode('utf-16-le'))")
     program = text.replace("HABIT", "say(text.encode() + b'\\r\\n')")
@@ -122,6 +124,7 @@ async def test_a_program_that_writes_utf_16_is_read() -> None:
     assert set(noticed.kinds) == {"utf-16"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("habit", "words"),
     [
@@ -141,6 +144,7 @@ async def test_an_unclear_answer_fails_its_call_at_once(
             await _call(connection)
 
 
+@pytest.mark.process
 async def test_an_answer_without_an_id_fails_all_that_it_can_mean() -> None:
     habit = "if asked['params'].get('name') == 'last': say(b'{\"jsonrpc\":\"2.0\",\"result\":{}}\\n')"
     async with _connected(_program(habit)) as (connection, noticed):

@@ -262,6 +262,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "habit", ["sys.exit(3)", "print('{\"jsonrpc\"', flush=True); os._exit(0)", "continue"]
 )
@@ -275,6 +276,7 @@ async def test_a_program_that_does_not_bear_the_first_request_gets_a_handshake(
         assert (await connection.open()).revision is V2025_03_26
 
 
+@pytest.mark.process
 async def test_a_program_that_ends_late_on_the_first_request_gets_a_handshake(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

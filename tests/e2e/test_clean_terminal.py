@@ -117,6 +117,7 @@ HOSTED = {
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command", ["call", *(pytest.param(each, marks=SLOW) for each in HOSTED if each != "call")]
 )
@@ -168,6 +169,7 @@ def test_a_program_sends_nothing_but_text_to_the_terminal(command: list[str], pl
         assert "call-descriptor␛" in shown
 
 
+@pytest.mark.process
 def test_a_tap_whose_stderr_is_no_terminal_passes_every_byte(place: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "mcpdesk", "stdio", "--", sys.executable, "evil.py"],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from mcpdesk.settings import read_env_file
 from tests.support.blocking import blocking_calls
@@ -53,6 +54,7 @@ class Wire:
         assert not answer["result"]["isError"], answer
 
 
+@pytest.mark.process
 async def test_the_loop_opens_no_file_and_no_database_while_it_serves(tmp_path: Path) -> None:
     folder = tmp_path / "meeting"
     (folder / "tools").mkdir(parents=True)

@@ -104,6 +104,7 @@ def test_own_command_is_the_script_that_was_started(tmp_path: Path) -> None:
     assert own_command("/x/__main__.py", str(tmp_path / "python")) == (str(script),)
 
 
+@pytest.mark.process
 def test_own_command_runs_from_anywhere(tmp_path: Path) -> None:
     command = own_command("/x/mcpdesk/__main__.py", sys.executable)
     finished = subprocess.run(

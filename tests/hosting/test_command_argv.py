@@ -187,6 +187,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(TEXTS.filter(lambda text: "\0" not in text), min_size=1, max_size=20))
 def test_values_arrive_at_a_real_program_as_they_are(values: list[str]) -> None:

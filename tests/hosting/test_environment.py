@@ -217,12 +217,14 @@ def test_programs_find_no_secret_in_any_environment(called: Run) -> None:
     assert SIGN not in shown and "HARMLESS=harmless-value" in shown
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
 def test_the_process_can_be_looked_into_by_nobody_and_knows_its_environment(called: Run) -> None:
     assert str(called("dumpable")).strip() == "0"
     assert str(called("own")).strip() == f"harmless-value {len(SECRETS['SIGNING_SECRET'])}"
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_wiped_environment_is_the_same_for_python_and_for_programs(
     monkeypatch: pytest.MonkeyPatch,

@@ -117,6 +117,7 @@ def test_the_stricter_of_two_policies_counts() -> None:
     assert strictest({"*": ask}, {"a": allow, "b": deny}) == {"*": ask, "a": ask, "b": deny}
 
 
+@pytest.mark.process
 def test_check_reports_them_as_errors_with_their_line(mcpdesk: Run, tmp_path: Path) -> None:
     folder = folder_of(
         tmp_path / "notes", HOSTILE, "A=1\nLD_PRELOAD=./evil.so\nMCPDESK_OTEL_ENDPOINT=http://evil\n"

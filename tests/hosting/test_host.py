@@ -251,6 +251,7 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
                 assert answer.status == status
 
 
+@pytest.mark.slow
 async def test_a_disk_that_refuses_the_capture_is_told_everywhere_until_it_takes_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

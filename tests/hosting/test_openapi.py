@@ -534,6 +534,7 @@ def test_references_that_lead_nowhere_leave_their_operation_out(tmp_path: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_schemas_that_multiply_are_bounded(tmp_path: Path) -> None:
     again = {"$ref": "#/components/schemas/X"}
     schemas = {

@@ -63,6 +63,7 @@ def of(server: str, collector: StandIn, name: str, kind: str = "server") -> Line
     )
 
 
+@pytest.mark.process
 async def test_what_passes_stays_byte_for_byte_where_it_is_followed(collector: StandIn) -> None:
     async def use(session: Any, url: str, elsewhere: Elsewhere, desk: RunningDesk) -> None:
         async with session.post(url, data=ASKED, headers=JSON | {"traceparent": CALLER}) as answer:
@@ -75,6 +76,7 @@ async def test_what_passes_stays_byte_for_byte_where_it_is_followed(collector: S
     await through("418", use, otel_endpoint=collector.url)
 
 
+@pytest.mark.process
 async def test_request_that_passes_joins_its_callers_trace_beside_the_servers_own_span(
     folder: Path, collector: StandIn
 ) -> None:
@@ -102,6 +104,7 @@ async def test_request_that_passes_joins_its_callers_trace_beside_the_servers_ow
     assert SECRET not in json.dumps(collector.lines)
 
 
+@pytest.mark.process
 async def test_failures_elsewhere_are_errors_and_strange_names_are_told_to_nobody(
     folder: Path, collector: StandIn
 ) -> None:
@@ -121,6 +124,7 @@ async def test_failures_elsewhere_are_errors_and_strange_names_are_told_to_nobod
     assert SECRET not in json.dumps(collector.lines)
 
 
+@pytest.mark.process
 async def test_server_that_cannot_be_reached_is_an_error_of_the_call(collector: StandIn) -> None:
     target = UrlTarget(f"http://127.0.0.1:{free_port()}/mcp")
     async with near(target, collector.url) as (client, _):
@@ -145,6 +149,7 @@ async def opened_session(client: Client, capabilities: dict[str, Any]) -> dict[s
     }
 
 
+@pytest.mark.process
 async def test_question_of_a_program_is_a_span_below_the_call_that_passes(collector: StandIn) -> None:
     async with near(ODD, collector.url) as (client, _):
         headers = await opened_session(client, {"elicitation": {}})
@@ -167,6 +172,7 @@ async def test_question_of_a_program_is_a_span_below_the_call_that_passes(collec
     assert SECRET not in json.dumps(collector.lines)
 
 
+@pytest.mark.process
 async def test_question_in_a_result_lasts_until_the_client_comes_back_with_the_answer(
     folder: Path, collector: StandIn
 ) -> None:
@@ -187,6 +193,7 @@ async def test_question_in_a_result_lasts_until_the_client_comes_back_with_the_a
     assert calls[0]["ended"] <= question["ended"] and calls[1]["started"] - question["ended"] < 0.5
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["cancelled", "left"])
 async def test_call_that_nobody_waits_for_is_cut_off_and_no_error(
     folder: Path, collector: StandIn, way: str
@@ -210,6 +217,7 @@ async def test_call_that_nobody_waits_for_is_cut_off_and_no_error(
     assert headers["Mcp-Session-Id"] not in json.dumps(collector.lines)
 
 
+@pytest.mark.process
 async def test_desks_own_call_is_a_client_span_and_the_servers_stands_below_it(
     folder: Path, collector: StandIn
 ) -> None:

@@ -87,6 +87,7 @@ def test_what_is_no_requirement_is_a_mistake_of_the_manifest(tmp_path: Path) -> 
         loaded(tmp_path, {"mcp.json": '{"requires": ["a b"]}'})
 
 
+@pytest.mark.process
 def test_check_tells_it_without_a_traceback(tmp_path: Path) -> None:
     write(tmp_path, {"tools/a.py": tool("no-such-package-here>=2")})
     ran = subprocess.run(

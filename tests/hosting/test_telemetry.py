@@ -132,6 +132,7 @@ def children(lines: list[Line], parent: Line) -> list[str]:
     return [each["name"] for each in lines if each["is"] == "span" and each["parent"] == parent["id"]]
 
 
+@pytest.mark.process
 async def test_call_joins_the_callers_trace_and_has_a_handler_below_it(
     folder: Path, collector: StandIn
 ) -> None:
@@ -166,6 +167,7 @@ async def test_call_joins_the_callers_trace_and_has_a_handler_below_it(
     assert call["resource"]["service.name"] == "mcpdesk"
 
 
+@pytest.mark.process
 async def test_header_is_joined_where_the_message_names_no_trace_and_linked_where_it_does(
     folder: Path, collector: StandIn
 ) -> None:
@@ -183,6 +185,7 @@ async def test_header_is_joined_where_the_message_names_no_trace_and_linked_wher
     assert read["attributes"]["mcp.resource.uri"] == "resource://note"
 
 
+@pytest.mark.process
 async def test_failures_are_errors_and_say_nothing_of_what_was_sent(folder: Path, collector: StandIn) -> None:
     async with told(folder, collector.url) as (client, _):
         await client.call("boom", text=SECRET)
@@ -210,6 +213,7 @@ async def test_failures_are_errors_and_say_nothing_of_what_was_sent(folder: Path
     assert tools == {None, "boom", "slow", "echo"}
 
 
+@pytest.mark.process
 async def test_metrics_have_the_labels_server_and_tool(folder: Path, collector: StandIn) -> None:
     async with told(folder, collector.url) as (client, _):
         for _ in range(3):
@@ -235,6 +239,7 @@ async def test_metrics_have_the_labels_server_and_tool(folder: Path, collector: 
     assert "mcpdesk_otel_spans_total" in text and "mcpdesk_otel_lost_total 0.0" in text
 
 
+@pytest.mark.process
 async def test_trace_that_its_caller_does_not_record_is_counted_only(
     folder: Path, collector: StandIn
 ) -> None:
@@ -247,6 +252,7 @@ async def test_trace_that_its_caller_does_not_record_is_counted_only(
     assert not [each for each in collector.lines if each.get("trace") == TRACE]
 
 
+@pytest.mark.process
 async def test_share_of_the_traces_is_sent(folder: Path, collector: StandIn) -> None:
     async with told(folder, collector.url, otel_traces_percent=0) as (client, _):
         await client.call("echo", text="x")
@@ -255,6 +261,7 @@ async def test_share_of_the_traces_is_sent(folder: Path, collector: StandIn) -> 
     assert {each["trace"] for each in collector.lines if each["is"] == "span"} == {TRACE}
 
 
+@pytest.mark.process
 async def test_question_of_a_person_is_a_span_below_the_handler(folder: Path, collector: StandIn) -> None:
     async with told(folder, collector.url) as (client, desk):
         person = Person(desk)
@@ -282,6 +289,7 @@ async def test_question_of_a_person_is_a_span_below_the_handler(folder: Path, co
     assert SECRET not in json.dumps(collector.lines)
 
 
+@pytest.mark.process
 async def test_question_for_the_client_and_a_task_are_spans_of_the_call(
     folder: Path, collector: StandIn
 ) -> None:
@@ -319,6 +327,7 @@ async def test_question_for_the_client_and_a_task_are_spans_of_the_call(
     assert task["ended"] > begun["ended"] and task["attributes"]["mcpdesk.job.outcome"] == "completed"
 
 
+@pytest.mark.process
 async def test_session_is_told_as_a_digest_and_a_cancelled_call_is_no_error(
     folder: Path, collector: StandIn
 ) -> None:
@@ -346,6 +355,7 @@ async def test_session_is_told_as_a_digest_and_a_cancelled_call_is_no_error(
     assert session not in json.dumps(collector.lines)
 
 
+@pytest.mark.process
 async def test_stateless_rounds_have_a_call_span_each_and_one_question(
     folder: Path, collector: StandIn
 ) -> None:
@@ -367,6 +377,7 @@ async def test_stateless_rounds_have_a_call_span_each_and_one_question(
     assert all(each["status"] == "UNSET" for each in calls)
 
 
+@pytest.mark.process
 async def test_job_and_a_program_in_the_background_are_spans_that_outlast_their_call(
     folder: Path, collector: StandIn
 ) -> None:
@@ -420,6 +431,7 @@ def serve(folder: Path) -> Iterator[Callable[[str], tuple[Service, int]]]:
 Serve = Callable[..., tuple[Service, int]]
 
 
+@pytest.mark.process
 def test_what_is_left_is_sent_before_serve_ends(collector: StandIn, serve: Serve) -> None:
     service, port = serve(collector.url)
     for _ in range(20):
@@ -474,6 +486,7 @@ def test_collector_that_comes_back_is_told_of_once(serve: Serve) -> None:
         assert service.end() == 0
 
 
+@pytest.mark.process
 def test_lone_stdio_core_and_its_stdin_are_followed(
     folder: Path, collector: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -495,6 +508,7 @@ def test_lone_stdio_core_and_its_stdin_are_followed(
     assert sent["headers"]["x-token"] == f"Bearer {SECRET}"
 
 
+@pytest.mark.process
 def test_log_lines_name_the_trace_and_one_call_by_hand_sends_nothing(
     folder: Path, collector: StandIn, serve: Serve
 ) -> None:
@@ -542,6 +556,7 @@ def without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str) -> No
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'hook'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
 
 
+@pytest.mark.process
 def test_without_the_extra_a_sentence_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: StandIn, serve: Serve
 ) -> None:
@@ -554,6 +569,7 @@ def test_without_the_extra_a_sentence_names_the_command(
     assert "opentelemetry is not installed. Install it: pip install 'mcpdesk[otel]'." in told
 
 
+@pytest.mark.process
 async def test_nothing_is_loaded_and_nobody_watches_without_an_endpoint(folder: Path) -> None:
     code = f"""
         import asyncio, sys

@@ -120,6 +120,7 @@ async def outcome(asked: Asked) -> Question:
     return await asyncio.wait_for(asked[1], WITHIN_S)
 
 
+@pytest.mark.process
 async def test_what_is_asked_here_is_seen_and_answered_there(seats: list[Seat]) -> None:
     here, there = seats
     asked = here.ask()
@@ -195,6 +196,7 @@ async def test_a_question_that_nobody_waits_for_any_more_goes_everywhere(seats: 
         assert not await there.answering.decline(each.id)
 
 
+@pytest.mark.slow
 async def test_questions_are_known_by_who_looks_wherever(seats: list[Seat]) -> None:
     here, there = seats
     assert here.inbox.people == 0
@@ -207,6 +209,7 @@ async def test_questions_are_known_by_who_looks_wherever(seats: list[Seat]) -> N
 # Replicas
 
 
+@pytest.mark.slow
 @needs_engine
 async def test_a_question_of_a_replica_bears_its_name_and_nothing_of_it_stays_when_that_ends(
     shared_engine: EngineServer, tmp_path: Path
@@ -223,6 +226,7 @@ async def test_a_question_of_a_replica_bears_its_name_and_nothing_of_it_stays_wh
     assert f"{{{name}}}:questions" not in shared_engine.ask("KEYS", f"{{{name}}}:*")
 
 
+@pytest.mark.slow
 @needs_engine
 async def test_those_of_a_dead_replica_go_and_cannot_be_answered(
     shared_engine: EngineServer, tmp_path: Path
@@ -244,6 +248,7 @@ async def test_those_of_a_dead_replica_go_and_cannot_be_answered(
         assert (await outcome(asked)).answers == tuple(RED)
 
 
+@pytest.mark.process
 @needs_engine
 async def test_while_the_engine_is_away_questions_are_answered_where_they_were_asked(tmp_path: Path) -> None:
     with engine_server() as server:

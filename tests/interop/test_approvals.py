@@ -90,6 +90,7 @@ def call(client: Any, text: str = "hello", heard: Heard | None = None) -> asynci
     return asyncio.create_task(client.call_tool("say", {"text": text}, progress_callback=callback))
 
 
+@pytest.mark.process
 @both_ways
 @pytest.mark.parametrize("revision", ALL)
 async def test_a_call_waits_for_its_approval_however_long_that_takes(
@@ -122,6 +123,7 @@ async def test_who_approves_sees_every_character_of_what_runs(desk: RunningDesk,
         assert said(await calling) == HIDING
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 async def test_what_is_denied_comes_with_its_reason(
@@ -139,6 +141,7 @@ async def test_what_is_denied_comes_with_its_reason(
         assert said(never) == "who may not be called: its policy is deny (mcp.json)."
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 @both_kinds
@@ -188,6 +191,7 @@ async def test_a_client_without_a_session_that_hangs_up_withdraws_its_question(
         assert "disconnected" in (await person.sees(QuestionState.WITHDRAWN)).reason
 
 
+@pytest.mark.process
 @both_eras
 async def test_without_a_desk_the_refusal_says_what_to_do_even_if_the_client_could_be_asked(
     folder: Path, revision: str
@@ -220,6 +224,7 @@ async def test_keys_on_the_screen_allow_and_deny(desk: RunningDesk, folder: Path
         assert said(await call(client, "fifth")) == "fifth"
 
 
+@pytest.mark.process
 async def test_two_clients_ask_at_once_and_each_gets_its_own_answer(desk: RunningDesk, folder: Path) -> None:
     person = Person(desk)
     async with (

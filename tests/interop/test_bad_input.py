@@ -182,6 +182,7 @@ FRAMES: list[tuple[str, bytes, int, str]] = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("frame", "code", "words"), [each[1:] for each in FRAMES], ids=[each[0] for each in FRAMES]
 )
@@ -230,6 +231,7 @@ def test_the_rest_of_a_folder_with_mistakes_serves(wire: Wire) -> None:
     assert said(wire.call("say", text="ab", times=2)) == "abab"
 
 
+@pytest.mark.process
 def test_mistakes_of_a_folder_are_reported_once_with_file_and_line(tmp_path: Path) -> None:
     folder = rough(tmp_path / "rough")
     served = OverHttp(folder)
@@ -312,6 +314,7 @@ def ends(*arguments: str, **environ: str) -> tuple[int, str]:
     return process.returncode, err.decode()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [("serve",), ("stdio",), ("stdio", "--alone"), ()])
 def test_a_missing_folder_is_named(command: tuple[str, ...], tmp_path: Path) -> None:
     missing = tmp_path / "nobody" / "here"
@@ -333,6 +336,7 @@ MANIFESTS: list[tuple[bytes, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", range(len(MANIFESTS)))
 def test_a_bad_manifest_is_told_with_line_and_column(number: int, tmp_path: Path) -> None:
     text, words = MANIFESTS[number]
@@ -341,6 +345,7 @@ def test_a_bad_manifest_is_told_with_line_and_column(number: int, tmp_path: Path
     assert code == 2 and [word for word in words if word not in told] == [], told
 
 
+@pytest.mark.process
 def test_a_taken_port_is_named_with_the_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -348,11 +353,13 @@ def test_a_taken_port_is_named_with_the_way_out() -> None:
     assert code != 0 and f"port {port}" in told and "--port" in told
 
 
+@pytest.mark.process
 def test_a_desk_without_a_terminal_says_what_to_do_instead() -> None:
     code, told = ends(str(HELLO))
     assert code == 2 and "needs a terminal" in told and "mcpdesk serve" in told
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", [OverHttp, OverStdio])
 def test_a_state_folder_that_cannot_be_written_costs_the_capture_only(
     way: Callable[[Path], Wire], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -371,6 +378,7 @@ def test_a_state_folder_that_cannot_be_written_costs_the_capture_only(
         close(wire.process)
 
 
+@pytest.mark.process
 def test_a_key_that_cannot_be_kept_is_told_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     desk = str(ROOT / "sample_servers" / "desk")

@@ -78,6 +78,7 @@ async def connected(mode: str) -> AsyncIterator[tuple[RunningDesk, Client]]:
 both_eras = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
 
+@pytest.mark.slow
 @both_eras
 async def test_every_tool_answers_and_only_one_means_to_fail(mode: str) -> None:
     async with connected(mode) as (_, client):

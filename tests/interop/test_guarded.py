@@ -58,6 +58,7 @@ def text_of(answer: Fetched) -> str:
     return str(answer.json["result"]["content"][0]["text"])
 
 
+@pytest.mark.process
 async def test_the_wallet_serves_everybody_a_token_and_a_scope(wallet: str) -> None:
     assert text_of(await call(wallet, "convert", cents=100)) == "1.00 EUR = 1.09 USD"
     missing = await call(wallet, "whoami")
@@ -83,6 +84,7 @@ async def test_the_wallet_serves_everybody_a_token_and_a_scope(wallet: str) -> N
     assert "ada has" in text_of(await call(look, "balance", payer))
 
 
+@pytest.mark.process
 def test_the_wallet_passes_check_and_its_program_makes_tokens() -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "mcpdesk", "check", str(WALLET)],
@@ -126,6 +128,7 @@ async def test_the_official_client_brings_a_token(wallet: str) -> None:
         assert await called(client, "send", to="ada", cents=5) == "eve sent 0.05 EUR to ada."
 
 
+@pytest.mark.process
 async def test_a_pipe_has_no_tokens_and_says_so() -> None:
     from mcp.client.stdio import stdio_client
 
@@ -137,6 +140,7 @@ async def test_a_pipe_has_no_tokens_and_says_so() -> None:
             await client.call_tool("whoami", {})
 
 
+@pytest.mark.process
 async def test_no_key_and_no_token_is_in_the_capture_or_in_what_the_program_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +264,7 @@ class Kept:
         self.client = client_info
 
 
+@pytest.mark.process
 @pytest.mark.requirement("11.1")
 @pytest.mark.requirement("11.3")
 async def test_the_official_client_finds_who_gives_tokens_and_gets_one(tmp_path: Path, giver: Giver) -> None:

@@ -113,6 +113,7 @@ async def test_a_frame_that_claims_to_be_endless_is_not_waited_for() -> None:
         assert await closing_code(reader) in (0, 1002, 1009)
 
 
+@pytest.mark.slow
 async def test_a_flood_of_pings_nobody_reads_the_answers_of_holds_nobody_up() -> None:
     ping = frame(PING, b"p" * 125) * 1_000
     async with serving() as served, upgraded(served) as (_, writer):

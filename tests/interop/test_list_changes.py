@@ -22,6 +22,8 @@ from tests.support.official import HANDSHAKES, WAYS, Heard, Place, place_of, ses
 from tests.support.patience import WITHIN_S
 from tests.support.workshop import workshop
 
+pytestmark = pytest.mark.process
+
 ADDED = '''
 from mcpdesk import tool
 

@@ -53,6 +53,7 @@ def coming_back(asked: dict[str, Any], key: str, name: str) -> dict[str, Any]:
     return {"requestState": asked["result"]["requestState"], "inputResponses": {key: answer}}
 
 
+@pytest.mark.process
 @pytest.mark.requirement("7.9")
 async def test_rounds_go_on_with_any_process_that_has_the_secret_and_with_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,8 @@ from tests.support.folders import write
 from tests.support.official import ALL, HANDSHAKES, WAYS, Answers, Heard, Place, answering, session
 from tests.support.workshop import workshop
 
+pytestmark = pytest.mark.process
+
 QUESTIONS = '''
 """Tools that ask their client."""
 

@@ -17,6 +17,8 @@ from tests.support.desk import running_desk
 from tests.support.official import ROOT, WAYS, Heard, Place, session, stdio, transport
 from tests.support.person import said
 
+pytestmark = pytest.mark.process
+
 every_way = pytest.mark.parametrize("place", WAYS, indirect=True)
 
 

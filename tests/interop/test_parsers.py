@@ -166,6 +166,7 @@ def test_any_metadata_is_accepted_or_refused(value: Any) -> None:
     verdict(lambda _: admit("tools/list", {"_meta": value}, None), RemoteProtocolError, b"")
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.text(max_size=5) | st.sampled_from(["properties", "x-mcp-header", "type"]), JSON, max_size=5
@@ -204,6 +205,7 @@ def read_events(data: bytes) -> Iterator[tuple[str, str]]:
             lines.append(value)
 
 
+@pytest.mark.slow
 @given(st.lists(JSON))
 def test_events_are_read_as_they_were_written(values: list[Any]) -> None:
     messages = [

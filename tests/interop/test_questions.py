@@ -62,6 +62,7 @@ def ask(client: ClientSession, heard: Heard | None = None) -> asyncio.Task[Any]:
     return asyncio.create_task(client.call_tool("AskUserQuestion", arguments, progress_callback=callback))
 
 
+@pytest.mark.process
 @both_ways
 @pytest.mark.parametrize("revision", ALL)
 async def test_the_answer_arrives_however_long_the_person_took(
@@ -85,6 +86,7 @@ async def test_the_answer_arrives_however_long_the_person_took(
         assert heard.progress[0][2] == "waiting for an answer on the desk"
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 async def test_declined_is_an_outcome_and_not_an_error(
@@ -111,6 +113,7 @@ async def test_a_question_nobody_answers_times_out(folder: Path, revision: str) 
     assert result.is_error and "Nobody answered" in said(result)
 
 
+@pytest.mark.process
 @both_ways
 async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -> None:
     heard = Heard()

@@ -50,6 +50,7 @@ def text_of(result: Any) -> str:
     return block.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKES[1:])
 async def test_a_call_of_a_session_outlives_its_connection(revision: str) -> None:
     async with serving() as served, asyncio.timeout(WITHIN_S):
@@ -75,6 +76,7 @@ class Cut(Answers):
         return await super().roots(context)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKES[1:])
 async def test_an_answer_arrives_though_the_stream_of_its_question_broke(revision: str) -> None:
     async with serving() as served, asyncio.timeout(WITHIN_S):
@@ -102,6 +104,7 @@ async def test_a_client_that_was_let_go_comes_back_and_is_asked() -> None:
             assert text_of(await client.call_tool("places", {})) == "file:///home/ada"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKES[1:])
 async def test_a_session_hears_of_changes_it_missed_without_its_standing_stream(revision: str) -> None:
     async with serving() as served, asyncio.timeout(WITHIN_S):

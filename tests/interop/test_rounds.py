@@ -128,6 +128,7 @@ both_ways = pytest.mark.parametrize("place", ["json", "stdio"], indirect=True)
 both_eras = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 async def test_a_form_is_answered_and_the_tool_ran_once(place: Any, mode: str) -> None:
@@ -138,6 +139,7 @@ async def test_a_form_is_answered_and_the_tool_ran_once(place: Any, mode: str) -
         assert answers.asked == ["Who are you?"]
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 async def test_everything_is_asked_at_once(place: Any, mode: str) -> None:
@@ -161,6 +163,7 @@ async def test_each_round_may_come_to_another_process(folder: Path) -> None:
         assert said(await client.call_tool("pair", {}, **carried)) == "Ada and Tom"
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 @pytest.mark.parametrize("action", ["decline", "cancel"])
@@ -169,6 +172,7 @@ async def test_refusing_is_an_answer(place: Any, mode: str, action: Literal["dec
         assert said(await client.call_tool("greet", {})) == action
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 async def test_prompts_and_resources_ask_too(place: Any, mode: str) -> None:
@@ -179,6 +183,7 @@ async def test_prompts_and_resources_ask_too(place: Any, mode: str) -> None:
         assert getattr(read.contents[0], "text", None) == "To Ada, today"
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 async def test_ask_user_question_asks_the_client_where_no_desk_is_open(place: Any, mode: str) -> None:
@@ -188,6 +193,7 @@ async def test_ask_user_question_asks_the_client_where_no_desk_is_open(place: An
         assert "declined" in said(result)
 
 
+@pytest.mark.process
 @both_ways
 async def test_a_client_that_cannot_be_asked_hears_what_is_missing(place: Any) -> None:
     async with Client(place, mode="2026-07-28") as client:

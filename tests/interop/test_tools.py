@@ -190,6 +190,7 @@ def oddities(tool: types.Tool, good: dict[str, Any]) -> Iterator[dict[str, Any]]
             yield good | {name: value}
 
 
+@pytest.mark.process
 async def test_clients_are_told_of_the_parameters_that_are_published(
     client: AbstractAsyncContextManager[ClientSession],
 ) -> None:
@@ -198,6 +199,7 @@ async def test_clients_are_told_of_the_parameters_that_are_published(
     assert {tool.name: parameters(tool.input_schema) for tool in tools} == PUBLISHED
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", sorted(BUILTINS))
 async def test_good_calls_are_done_and_bad_ones_are_refused_in_words(
     box: Toolbox, client: AbstractAsyncContextManager[ClientSession], name: str
@@ -222,6 +224,7 @@ async def test_good_calls_are_done_and_bad_ones_are_refused_in_words(
         assert said(await call(connected, "Bash", {"command": "echo still here"})) == "still here"
 
 
+@pytest.mark.slow
 async def test_two_clients_at_once_do_not_get_in_each_others_way(box: Toolbox, url: str) -> None:
     async with box.over_http(url, LATEST.name) as one, box.over_http(url, LATEST_HANDSHAKE.name) as two:
         both = (one, two)
@@ -276,6 +279,7 @@ async def _said_at_the_end(client: ClientSession, task: dict[str, int]) -> str:
                 return told
 
 
+@pytest.mark.process
 async def test_without_bash_the_tools_that_need_it_say_so(box: Toolbox) -> None:
     async with box.over_stdio(LATEST_HANDSHAKE.name, PATH="/nowhere") as client:
         for name in ("Bash", "BackgroundBash"):
@@ -284,6 +288,7 @@ async def test_without_bash_the_tools_that_need_it_say_so(box: Toolbox) -> None:
         assert not (await call(client, "ListBgTasks", {})).is_error
 
 
+@pytest.mark.process
 async def test_without_a_network_the_tools_that_need_it_say_so(box: Toolbox) -> None:
     nobody = "http://127.0.0.1:1"
     environ: dict[str, Any] = {

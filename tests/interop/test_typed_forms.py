@@ -51,6 +51,7 @@ async def call(place: Any, mode: str, tool: str, filler: Filler) -> str:
     return block.text
 
 
+@pytest.mark.process
 @both_ways
 @both_eras
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ async def test_what_a_form_is_filled_with_is_an_instance(
     assert await call(place, mode, tool, Filler(filled)) == said
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("place", ["stdio"], indirect=True)
 @both_eras
 async def test_a_form_has_the_words_that_clients_know(place: Any, mode: str) -> None:
@@ -86,6 +88,7 @@ async def test_a_form_has_the_words_that_clients_know(place: Any, mode: str) -> 
     assert fields["note"] == {"type": "string"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("place", ["stdio"], indirect=True)
 @pytest.mark.parametrize(
     ("mode", "tool", "said"),

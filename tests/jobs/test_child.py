@@ -88,6 +88,7 @@ def wait_until_deaf(pid: int) -> None:
     raise AssertionError("the guard never got ready")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
 def test_a_guard_does_not_react_to_signals_meant_for_the_desk(
     guard: ProgramGuard, sleeper: subprocess.Popen[bytes]
@@ -103,6 +104,7 @@ def test_a_guard_does_not_react_to_signals_meant_for_the_desk(
     assert sleeper.wait(WITHIN_S) == -signal.SIGKILL
 
 
+@pytest.mark.process
 def test_a_released_group_is_left_alone(guard: ProgramGuard, sleeper: subprocess.Popen[bytes]) -> None:
     guard.watch(sleeper.pid)
     guard.release(sleeper.pid)
@@ -110,6 +112,7 @@ def test_a_released_group_is_left_alone(guard: ProgramGuard, sleeper: subprocess
     assert sleeper.poll() is None
 
 
+@pytest.mark.process
 def test_a_guard_that_was_killed_is_replaced_and_knows_the_groups(
     guard: ProgramGuard, sleeper: subprocess.Popen[bytes]
 ) -> None:

@@ -35,6 +35,7 @@ def test_who_falls_behind_misses_the_middle_and_is_told_how_much() -> None:
     assert not feed.since(late.cursor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 997])
 def test_memory_stays_level_where_nobody_looks(size: int) -> None:
     feed = CallFeed(tail=1000)
@@ -68,6 +69,7 @@ def test_progress_that_is_no_number_is_left_out(value: float) -> None:
     assert feed.latest == ProgressReport(3, None, "")
 
 
+@pytest.mark.slow
 def test_a_file_is_listed_once_and_not_without_end() -> None:
     feed = CallFeed()
     for _ in range(2):

@@ -12,6 +12,7 @@ from mcpdesk.jobs.guard_program import marks
 from mcpdesk.jobs.process_table import MARK
 
 
+@pytest.mark.process
 def test_who_is_between_two_programs_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     unready, read = [b""] * 100, guard_program._read
 

@@ -247,6 +247,7 @@ async def test_what_got_away_from_a_program_lives_as_long_as_that_and_no_longer(
     assert not is_alive(daemon)
 
 
+@pytest.mark.process
 @keeps
 async def test_ended_orphans_are_collected_while_their_program_still_runs() -> None:
     output = Output()
@@ -273,6 +274,7 @@ async def test_when_a_keeper_is_killed_its_program_ends_and_so_does_what_that_st
     await until(lambda: not is_alive(daemon))
 
 
+@pytest.mark.process
 @keeps
 async def test_programs_go_on_when_the_guard_is_killed_and_new_ones_get_another(tmp_path: Path) -> None:
     path, go = tmp_path / "pid", tmp_path / "go"
@@ -289,6 +291,7 @@ async def test_programs_go_on_when_the_guard_is_killed_and_new_ones_get_another(
     assert (await asyncio.wait_for(call, WITHIN_S)).exit_code == 7
 
 
+@pytest.mark.process
 async def test_without_a_guard_that_starts_programs_they_run_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -347,6 +350,7 @@ async def test_no_descriptor_is_left_open() -> None:
     assert psutil.Process().num_fds() == before
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="sessions have no priority elsewhere")
 async def test_a_program_its_children_and_its_session_lower_priority() -> None:
     command = "read; nice; nice & wait; cat /proc/self/autogroup 2>/dev/null"
@@ -373,6 +377,7 @@ os.read(0, 1)
 """
 
 
+@pytest.mark.process
 def test_nothing_is_said_when_a_process_ends_with_programs_running() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", BUSY_AT_THE_END],

@@ -20,6 +20,8 @@ from mcpdesk.jobs.process_table import (
 )
 from tests.support.patience import WITHIN_S
 
+pytestmark = pytest.mark.process
+
 NOBODY = 2**22 + 1
 """No process has this number."""
 

@@ -28,6 +28,7 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.kill()
 
 
+@pytest.mark.process
 def test_a_process_is_described_whatever_its_name(sleeper: subprocess.Popen[bytes]) -> None:
     found = row(sleeper.pid)
     assert found is not None and found[:5] == all_processes()[sleeper.pid][:5]
@@ -36,6 +37,7 @@ def test_a_process_is_described_whatever_its_name(sleeper: subprocess.Popen[byte
     assert marks(sleeper.pid) == "s.1;"
 
 
+@pytest.mark.process
 def test_who_ends_while_it_is_looked_at_is_not_waited_for(
     sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def replicas_of(link: CombinedLink, method: str) -> list[str]:
     return sorted({one.replica for one in link.traffic.exchanges if one.method == method})
 
 
+@pytest.mark.process
 def test_three_replicas_are_one_server_with_the_traffic_of_all(start: Start, attach: Attach) -> None:
     replicas = [start() for _ in range(3)]
     names = sorted(each.name for each in replicas)
@@ -172,6 +173,7 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
     until(lambda: {job.id: job.state.is_final for job in link.jobs()} == {ended.id: True, kept.id: False})
 
 
+@pytest.mark.process
 def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, attach: Attach) -> None:
     replicas = {each.name: each for each in (start(), start())}
     link = attach(*replicas)
@@ -212,6 +214,7 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
     assert replicas_of(link, "tools/call") == sorted(replicas)
 
 
+@pytest.mark.process
 def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach: Attach) -> None:
     first = start()
     link = attach("far", first.name)
@@ -227,6 +230,7 @@ def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach
     assert link.hold("", "requests").result(WITHIN_S)
 
 
+@pytest.mark.process
 def test_replicas_with_different_versions_of_a_folder_are_told(
     start: Start, attach: Attach, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +250,7 @@ def test_replicas_with_different_versions_of_a_folder_are_told(
         until(lambda: not _far(link).problems)
 
 
+@pytest.mark.process
 def test_nobody_of_that_name_is_an_error_at_once(start: Start) -> None:
     start()
     began = time.monotonic()

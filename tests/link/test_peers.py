@@ -391,6 +391,7 @@ async def test_very_many_peers_are_looked_at_now_and_then(
         assert found.desk.view().clients is found.desk.view().clients
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["pipe", "websocket"])
 async def test_a_killed_client_of_a_pipe_or_socket_has_left_at_once(tmp_path: Path, kind: str) -> None:
     async with met(tmp_path) as found, found.stranger(kind) as process:
@@ -405,6 +406,7 @@ async def test_a_killed_client_of_a_pipe_or_socket_has_left_at_once(tmp_path: Pa
         assert detail is not None and detail.has_left and not detail.hears_changes
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["stream", "wait"])
 async def test_a_killed_client_of_a_session_is_last_seen_when_its_connection_was_lost(
     tmp_path: Path, kind: str
@@ -423,6 +425,7 @@ async def test_a_killed_client_of_a_session_is_last_seen_when_its_connection_was
         assert is_running == (kind == "wait")
 
 
+@pytest.mark.process
 async def test_a_session_without_a_stream_is_last_seen_with_its_last_request(tmp_path: Path) -> None:
     async with met(tmp_path) as found, found.stranger("posts") as process:
         await until(lambda: found.others and found.others[0].seen is not None)
@@ -433,6 +436,7 @@ async def test_a_session_without_a_stream_is_last_seen_with_its_last_request(tmp
         assert lost.presence(time.time() + QUIET_S + 1) is Presence.QUIET
 
 
+@pytest.mark.process
 async def test_a_client_that_comes_back_is_not_among_those_that_left(tmp_path: Path) -> None:
     async with met(tmp_path) as found:
         for _ in range(2):
@@ -444,6 +448,7 @@ async def test_a_client_that_comes_back_is_not_among_those_that_left(tmp_path: P
         assert len([one for one in found.desk.view().clients if one.left is not None]) == 1
 
 
+@pytest.mark.process
 async def test_a_question_names_the_session_that_asks_and_that_turns_quiet_when_its_client_is_killed(
     tmp_path: Path,
 ) -> None:

@@ -141,6 +141,7 @@ def methods(link: RemoteLink) -> list[tuple[str, str]]:
     return [(one.peer, one.method) for one in link.traffic.exchanges]
 
 
+@pytest.mark.process
 def test_a_screen_sees_and_calls_what_a_service_offers(serve: Start, attach: Attach) -> None:
     service = serve()
     link = attach()
@@ -170,6 +171,7 @@ def test_a_screen_sees_and_calls_what_a_service_offers(serve: Start, attach: Att
     assert one_core().welcome.pid == service.process.pid, "leaving leaves the core running"
 
 
+@pytest.mark.process
 def test_progress_cancel_jobs_and_reload_reach_the_core(serve: Start, attach: Attach, folder: Path) -> None:
     serve()
     link = attach()
@@ -194,6 +196,7 @@ def test_progress_cancel_jobs_and_reload_reach_the_core(serve: Start, attach: At
     until(lambda: any(each.text == "drop token: nowhere is not on the desk." for each in link.notices()))
 
 
+@pytest.mark.process
 def test_servers_are_added_and_removed_by_an_attached_screen(
     serve: Start, attach: Attach, tmp_path: Path
 ) -> None:
@@ -211,6 +214,7 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
         link.add_server("nothing").result(WITHIN_S)
 
 
+@pytest.mark.process
 def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start, attach: Attach) -> None:
     serve()
     link = attach()
@@ -239,6 +243,7 @@ def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:
     assert {name for name in names if getattr(RemoteLink, name) is getattr(Link, name)} == set()
 
 
+@pytest.mark.process
 def test_a_core_that_hangs_is_told_until_it_answers_again(
     serve: Start, attach: Attach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +263,7 @@ def test_a_core_that_hangs_is_told_until_it_answers_again(
     assert text(call(link, "add", a=2, b=3).outcome.result(WITHIN_S)) == "5"
 
 
+@pytest.mark.process
 def test_the_first_of_two_screens_answers(serve: Start, attach: Attach) -> None:
     serve()
     asking, other = attach(), attach()
@@ -278,6 +284,7 @@ def test_the_first_of_two_screens_answers(serve: Start, attach: Attach) -> None:
     until(lambda: other.view().clients == ())
 
 
+@pytest.mark.process
 def test_a_killed_core_stays_readable_and_its_successor_is_found(serve: Start, attach: Attach) -> None:
     first = serve()
     link = attach()
@@ -308,6 +315,7 @@ def test_a_killed_core_stays_readable_and_its_successor_is_found(serve: Start, a
     assert methods(link)[: len(seen)] == seen
 
 
+@pytest.mark.process
 def test_a_screen_follows_a_lone_client_to_the_desk(serve: Start, attach: Attach, folder: Path) -> None:
     lone = Server(folder)
     try:
@@ -323,6 +331,7 @@ def test_a_screen_follows_a_lone_client_to_the_desk(serve: Start, attach: Attach
         lone.close()
 
 
+@pytest.mark.process
 async def test_only_the_owner_can_reach_the_socket(folder: Path) -> None:
     async with running_desk(folder) as desk:
         with AttachPoint(desk.host, "desk"):
@@ -336,6 +345,7 @@ async def test_only_the_owner_can_reach_the_socket(folder: Path) -> None:
         assert not place.exists()
 
 
+@pytest.mark.process
 def test_garbage_on_the_socket_ends_its_connection_only(serve: Start, attach: Attach) -> None:
     serve()
     link = attach()
@@ -411,6 +421,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(fol
         await desk_until(lambda: desk.host.inbox.audience == 1)
 
 
+@pytest.mark.slow
 async def test_the_screen_works_on_an_attached_core(folder: Path) -> None:
     async with running_desk(folder) as desk:
         with AttachPoint(desk.host, "desk"):

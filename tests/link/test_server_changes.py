@@ -48,6 +48,7 @@ async def result(desk: RunningDesk, server: str, tool: str, **arguments: object)
     return outcome.result["content"][0]["text"] if outcome.result else outcome.error
 
 
+@pytest.mark.process
 async def test_folders_and_programs_are_added_removed_and_added_again(desk: RunningDesk) -> None:
     assert await add(desk, HELLO) == ("hello",)
     assert await add(desk, ODD) == ("odd_server",)
@@ -118,6 +119,7 @@ async def test_clients_of_a_removed_server_are_told_and_sent_away(desk: RunningD
         await client.close()
 
 
+@pytest.mark.process
 async def test_a_removed_program_is_not_reached_through_the_desk_any_more(tmp_path: Path) -> None:
     async with running_desk(http=True, no_auth=True, state_dir=tmp_path / "state") as desk:
         desk.host.read_targets = typed_targets
@@ -134,6 +136,7 @@ async def test_a_removed_program_is_not_reached_through_the_desk_any_more(tmp_pa
             await client.close()
 
 
+@pytest.mark.process
 async def test_questions_and_jobs_end_with_their_server(desk: RunningDesk, tmp_path: Path) -> None:
     await add(desk, ODD)
     asking = asyncio.create_task(result(desk, "odd_server", "ask"))

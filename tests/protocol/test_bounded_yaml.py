@@ -61,6 +61,7 @@ def _skill(text: str, folder: Path) -> Any:
     return verbatim_fields(f"---\n{text}\n---\nbody", "bomb.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [_cases, _api, _prompt, _skill])
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_is_refused_with_its_file_and_line(

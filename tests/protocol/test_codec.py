@@ -22,6 +22,7 @@ ANY_JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(ANY_JSON)
 def test_what_is_encoded_decodes_to_the_same_on_one_line(value: object) -> None:
     frame = codec.encode(value)

@@ -35,6 +35,7 @@ def all_of(archive: Archive) -> list[object]:
     return [msgspec.to_builtins(one) for one in archive.index.exchanges]
 
 
+@pytest.mark.slow
 def test_a_capture_read_in_slices_is_the_same_as_one_read_at_once(large: Path) -> None:
     at_once, sliced = Archive(large), Archive(large, 0)
     assert sliced.is_behind and 0 < sliced.count < at_once.count == FRAMES
@@ -46,6 +47,7 @@ def test_a_capture_read_in_slices_is_the_same_as_one_read_at_once(large: Path) -
         archive.close()
 
 
+@pytest.mark.slow
 def test_a_link_reads_and_pairs_the_rest_by_itself(large: Path) -> None:
     with large.open("rb") as file:
         lines = file.readlines()
@@ -62,6 +64,7 @@ def test_a_link_reads_and_pairs_the_rest_by_itself(large: Path) -> None:
     link.close()
 
 
+@pytest.mark.slow
 def test_how_far_it_has_come_is_told(large: Path) -> None:
     archive = Archive(large)
     archive.index.catch_up(0)
@@ -142,6 +145,7 @@ def test_places_beyond_the_end_have_no_lines() -> None:
     assert Places().frame_lines(0, 5) == []
 
 
+@pytest.mark.slow
 def test_a_word_finds_the_same_in_slices(large: Path) -> None:
     archive = Archive(large)
     all_of(archive)

@@ -43,6 +43,7 @@ def is_encoded(recording: Recording, frames: int) -> bool:
     return recording._encoder.frames == frames
 
 
+@pytest.mark.process
 def test_frames_survive_the_kill_of_the_process(tmp_path: Path) -> None:
     path = tmp_path / "killed.jsonl"
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
@@ -110,6 +111,7 @@ def test_frames_of_every_kind_side_by_side_come_back_as_they_were(tmp_path: Path
     archive.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 255, 256, 257, 900])
 def test_frames_recorded_together_are_recorded_as_one_by_one(tmp_path: Path, size: int) -> None:
     kinds = [b'{"a":1}', b"nonsense", b'{"b":\n2}', b"\xff", b'"' + b"x" * KEPT_BYTES + b'"']

@@ -80,6 +80,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", place], check=True)
 
 
+@pytest.mark.process
 def test_a_full_disk_that_has_room_again_gets_every_frame(small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(b"x" * 700_000)
     recording = Recording(small_disk / "a.jsonl")
@@ -101,6 +102,7 @@ def test_a_full_disk_that_has_room_again_gets_every_frame(small_disk: Path) -> N
     archive.close()
 
 
+@pytest.mark.process
 def test_a_file_that_may_not_grow_goes_on_where_it_stopped_once_it_may(tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     path = tmp_path / "a.jsonl"
@@ -116,6 +118,7 @@ def test_a_file_that_may_not_grow_goes_on_where_it_stopped_once_it_may(tmp_path:
     archive.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES])
 def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -65,6 +65,7 @@ def message(chance: random.Random) -> dict[str, Any]:
     return shuffled(base, chance)
 
 
+@pytest.mark.slow
 def test_any_large_message_has_the_head_it_would_have_as_a_whole() -> None:
     chance = random.Random(SEED)
     for _ in range(ROUNDS):
@@ -91,6 +92,7 @@ def test_what_is_no_message_is_malformed(beginning: bytes, end: bytes) -> None:
     assert read_cut(beginning, end) == MALFORMED
 
 
+@pytest.mark.slow
 def test_any_bytes_have_a_head() -> None:
     chance = random.Random(SEED)
     for _ in range(ROUNDS):

@@ -165,6 +165,7 @@ def test_a_secret_never_survives_under_its_name(value: Any) -> None:
     assert type(masked["outer"]["rest"]) is type(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

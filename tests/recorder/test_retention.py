@@ -64,6 +64,7 @@ def record_written(recording: Recording, calls: int) -> None:
         written(recording)
 
 
+@pytest.mark.slow
 def test_a_capture_that_is_written_stays_within_its_size(
     limited: tuple[Recording, list[RemovedFile]],
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_capture_that_is_written_stays_within_its_size(
     assert (recording.removed_files, recording.removed_bytes) == (len(removed), sum(r.size for r in removed))
 
 
+@pytest.mark.slow
 def test_frames_of_removed_parts_are_counted_and_the_others_are_read_back(
     limited: tuple[Recording, list[RemovedFile]],
 ) -> None:
@@ -103,6 +105,7 @@ def test_frames_of_removed_parts_are_counted_and_the_others_are_read_back(
     assert (newest.name, newest.status) == ("tool 5999", "ok")
 
 
+@pytest.mark.slow
 def test_a_capture_without_its_first_parts_opens_and_says_how_many_frames_were_removed(
     limited: tuple[Recording, list[RemovedFile]],
 ) -> None:
@@ -204,6 +207,7 @@ def test_a_name_with_a_number_in_it_is_no_further_part(tmp_path: Path) -> None:
     assert [stored.path for stored in stored_captures(tmp_path)] == [one, other]
 
 
+@pytest.mark.slow
 def test_memory_for_positions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "_FRAMES", 2_000)
     recording = Recording(tmp_path / "a.jsonl", 1 << 20)

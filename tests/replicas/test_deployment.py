@@ -114,6 +114,7 @@ def test_the_pods_have_settings_there_are_and_probes_of_endpoints_there_are() ->
     assert service["spec"]["selector"] == labels == deployment["spec"]["selector"]["matchLabels"]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not ANALYZE, reason="systemd-analyze is not installed: the unit was not verified")
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     unit = tmp_path / "mcpdesk@.service"

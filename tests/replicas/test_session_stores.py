@@ -88,6 +88,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         await group.close()
 
 
+@pytest.mark.process
 async def test_a_session_goes_on_as_it_stood(store: Store) -> None:
     await store.write("ab", "ada", STATE, time.time())
     assert await store.go_on("ab", "calc", ["bo", "ada"]) == STATE

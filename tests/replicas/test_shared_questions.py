@@ -92,6 +92,7 @@ def url_of(desk: RunningDesk) -> str:
     return desk.host.http.address
 
 
+@pytest.mark.process
 async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
     tmp_path: Path, shared_engine: EngineServer
 ) -> None:
@@ -113,6 +114,7 @@ async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
         assert one.busy() == ()
 
 
+@pytest.mark.slow
 async def test_a_call_of_which_a_secret_is_masked_is_allowed_at_its_own_replica_only(
     tmp_path: Path, shared_engine: EngineServer
 ) -> None:
@@ -133,6 +135,7 @@ async def test_a_call_of_which_a_secret_is_masked_is_allowed_at_its_own_replica_
             await until(lambda: not waiting(one))
 
 
+@pytest.mark.process
 async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> None:
     with engine_server() as server:
         async with (
@@ -174,6 +177,7 @@ def attached(cluster: ReplicaCluster, index: int) -> RemoteLink:
     raise AssertionError("it is not found")
 
 
+@pytest.mark.process
 async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
     cluster: ReplicaCluster,
 ) -> None:

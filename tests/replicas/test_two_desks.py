@@ -43,6 +43,7 @@ async def called(desk: RunningDesk) -> Any:
         return await answer.json()
 
 
+@pytest.mark.process
 async def test_a_policy_chosen_at_one_desk_counts_at_the_other_within_a_second(
     desks: tuple[RunningDesk, RunningDesk],
 ) -> None:
@@ -56,6 +57,7 @@ async def test_a_policy_chosen_at_one_desk_counts_at_the_other_within_a_second(
     assert refused["isError"] and "its policy is deny" in refused["content"][0]["text"]
 
 
+@pytest.mark.slow
 async def test_the_key_and_the_secrets_of_rounds_are_the_same(desks: tuple[RunningDesk, RunningDesk]) -> None:
     one, two = (desk.host.replicas for desk in desks)
     assert one is not None and two is not None
@@ -63,6 +65,7 @@ async def test_the_key_and_the_secrets_of_rounds_are_the_same(desks: tuple[Runni
     assert set(one.secrets.signing) == set(two.secrets.signing) != set()
 
 
+@pytest.mark.slow
 async def test_a_folder_that_differs_is_told_on_both_desks(
     tmp_path: Path, desks: tuple[RunningDesk, RunningDesk], sharing: dict[str, Any]
 ) -> None:
@@ -80,6 +83,7 @@ def _was_told(desk: RunningDesk, pattern: str) -> bool:
     return any(re.search(pattern, notice.text) for notice in desk.host.journal.notices())
 
 
+@pytest.mark.slow
 async def test_the_list_of_replicas_is_in_the_status(desks: tuple[RunningDesk, RunningDesk]) -> None:
     one, two = desks
     url = one.view().servers[0].url.partition("/mcp/")[0]
@@ -100,6 +104,7 @@ async def test_the_list_of_replicas_is_in_the_status(desks: tuple[RunningDesk, R
     assert two.host.replicas is not None and two.host.replicas.is_alive(two.host.replicas.id)
 
 
+@pytest.mark.process
 async def test_nobody_is_taken_for_dead_by_who_hears_first_that_the_engine_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

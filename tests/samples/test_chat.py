@@ -46,6 +46,7 @@ async def chat(*arguments: str, **environ: str) -> tuple[int, str, list[dict[str
     return process.returncode or 0, out.decode(), told, lines[-1] if lines else ""
 
 
+@pytest.mark.process
 async def test_loop_of_chat_completions_runs_to_its_end() -> None:
     code, answer, told, _ = await chat("Please greet Ada")
     assert (code, answer) == (0, ANSWER)
@@ -61,6 +62,7 @@ async def test_loop_of_chat_completions_runs_to_its_end() -> None:
     assert told[2] == {"role": "tool", "tool_call_id": "call_0", "content": "Hello, Ada!"}
 
 
+@pytest.mark.process
 async def test_loop_of_messages_runs_to_its_end() -> None:
     code, answer, told, _ = await chat("Please greet Ada", "--api", "anthropic")
     assert (code, answer) == (0, ANSWER)
@@ -93,6 +95,7 @@ async def test_tools_of_a_server_over_http_are_used_with_its_key(
     assert complaint.startswith("chat: ") and "HTTP 403" in complaint and key not in complaint
 
 
+@pytest.mark.process
 async def test_model_of_ones_own_is_spoken_to_with_its_key() -> None:
     def answer(seen: Seen) -> bytes:
         message = {"role": "assistant", "content": "Good day."}
@@ -127,6 +130,7 @@ async def test_model_that_refuses_or_never_ends_is_told() -> None:
         assert code == 1 and told in complaint
 
 
+@pytest.mark.process
 async def test_model_or_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     with socket.socket() as taken:  # but nobody listens
         taken.bind(("127.0.0.1", 0))

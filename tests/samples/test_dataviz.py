@@ -134,6 +134,7 @@ async def test_same_seed_gives_the_same_land_and_tells_percentages(stages: Stage
     assert lands[0]["structuredContent"]["stdout"].startswith("raised land: 100%\n")
 
 
+@pytest.mark.process
 def test_grid_of_any_plain_kind_is_read(tmp_path: Path) -> None:
     for code, kind, order in (("f8", "d", "<"), ("i2", "h", "<"), ("u1", "B", "|"), ("f4", "f", ">")):
         cells = array(kind, [1, 2, 3, 4, 5, 6])
@@ -146,6 +147,7 @@ def test_grid_of_any_plain_kind_is_read(tmp_path: Path) -> None:
         assert "3 x 2 values, 1 to 6, mean 3.5" in made.stdout, made.stderr
 
 
+@pytest.mark.process
 def test_grid_with_gaps_and_without_any_difference_are_drawn(tmp_path: Path) -> None:
     for cells in ([float("nan"), 2.0, 3.0, 4.0], [5.0] * 4):
         header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n"
@@ -155,6 +157,7 @@ def test_grid_with_gaps_and_without_any_difference_are_drawn(tmp_path: Path) -> 
         assert made.returncode == 0, made.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "arguments", "reason"),
     [
@@ -179,6 +182,7 @@ def test_mistake_is_told_in_a_sentence(tmp_path: Path, name: str, arguments: lis
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [("decode_grib2", ["--file"]), ("heatmap", ["--input"]), ("grid_csv", [])],
@@ -190,6 +194,7 @@ def test_what_has_no_end_is_no_file(tmp_path: Path, name: str, arguments: list[s
         assert (made.returncode, made.stderr) == (1, f"{name}.py: {place} is no regular file\n")
 
 
+@pytest.mark.process
 def test_file_that_is_too_large_is_told(tmp_path: Path) -> None:
     with (tmp_path / "x.npy").open("wb") as file:
         file.truncate(1 << 40)
@@ -197,6 +202,7 @@ def test_file_that_is_too_large_is_told(tmp_path: Path) -> None:
     assert made.returncode == 1 and "x.npy has more than 536,870,912 bytes" in made.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("rest", [b"", b"\0\0\0\2", b"\0\0\0\2\0\0\0\0"])
 def test_file_that_ends_behind_its_first_letters_is_told(tmp_path: Path, rest: bytes) -> None:
     (tmp_path / "cut.grib2").write_bytes(b"GRIB" + rest)
@@ -204,6 +210,7 @@ def test_file_that_ends_behind_its_first_letters_is_told(tmp_path: Path, rest: b
     assert made.returncode == 1 and made.stderr.strip() == "decode_grib2.py: the file is cut off"
 
 
+@pytest.mark.process
 async def test_no_redirect_is_followed_to_where_nobody_looked() -> None:
     seen: list[str] = []
 

@@ -160,6 +160,7 @@ def good(**changes: Any) -> str:
     return tokens.token("HS256", **changes)
 
 
+@pytest.mark.process
 async def test_missing_token_is_refused_in_the_promised_words(start: Start, ask: Ask) -> None:
     wallet = start(True)
     for body in (call("rhyme", {"word": "word"}), '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'):
@@ -181,6 +182,7 @@ BAD: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.process
 async def test_token_that_does_not_count_is_refused_in_the_promised_words(start: Start, ask: Ask) -> None:
     wallet = start(True)
     for kind, made in BAD.items():
@@ -189,6 +191,7 @@ async def test_token_that_does_not_count_is_refused_in_the_promised_words(start:
         assert answer.headers["www-authenticate"].startswith("Bearer"), kind
 
 
+@pytest.mark.process
 async def test_token_counts_wherever_it_is_sent_in_the_promised_order(start: Start, ask: Ask) -> None:
     wallet, body = start(True), {"word": "word"}
     local = {"Origin": wallet.root}
@@ -210,6 +213,7 @@ async def test_token_counts_wherever_it_is_sent_in_the_promised_order(start: Sta
         assert result.get("isError", False) is False
 
 
+@pytest.mark.process
 async def test_body_that_is_no_json_is_a_parse_error(start: Start, ask: Ask) -> None:
     wallet = start(False)
     answer = await ask(wallet.url, "{ this is no JSON")
@@ -217,6 +221,7 @@ async def test_body_that_is_no_json_is_a_parse_error(start: Start, ask: Ask) -> 
     assert answer.json["error"]["code"] == -32700
 
 
+@pytest.mark.process
 async def test_malformed_request_reaches_no_tool(start: Start, ask: Ask) -> None:
     wallet = start(False)
     for body in (
@@ -229,6 +234,7 @@ async def test_malformed_request_reaches_no_tool(start: Start, ask: Ask) -> None
         assert (answer.status, answer.json["error"]["code"]) == (400, -32600), body
 
 
+@pytest.mark.process
 async def test_get_is_405_and_explains_itself(start: Start, ask: Ask) -> None:
     for requires_jwt, headers in ((False, {}), (True, {"Authorization": f"Bearer {good()}"})):
         answer = await ask(start(requires_jwt).url, None, headers)
@@ -238,6 +244,7 @@ async def test_get_is_405_and_explains_itself(start: Start, ask: Ask) -> None:
         assert "JSON-RPC" in told and "POST" in told
 
 
+@pytest.mark.process
 async def test_status_tells_whether_a_token_is_required(start: Start, ask: Ask) -> None:
     for requires_jwt in (False, True):
         wallet = start(requires_jwt)
@@ -246,6 +253,7 @@ async def test_status_tells_whether_a_token_is_required(start: Start, ask: Ask) 
         assert server["token_required"] is requires_jwt
 
 
+@pytest.mark.process
 async def test_guarded_tool_asks_for_a_token_although_the_flag_is_off(start: Start, ask: Ask) -> None:
     wallet = start(False)
     assert (await ask(wallet.url, call("rhyme", {"word": "a"}))).json["result"]["content"]
@@ -258,6 +266,7 @@ async def test_guarded_tool_asks_for_a_token_although_the_flag_is_off(start: Sta
     assert answer.json["result"]["structuredContent"] == {"address": "0xabc", "sub": "ada", "amount": 42}
 
 
+@pytest.mark.process
 async def test_claims_are_injected_and_those_a_client_sends_are_dropped(start: Start, ask: Ask) -> None:
     wallet = start(False)
     forged = {"memo": "m", "__jwt": {"sub": "eve", "address": "0xbad"}}
@@ -270,6 +279,7 @@ async def test_claims_are_injected_and_those_a_client_sends_are_dropped(start: S
     assert "__jwt" not in listed.text and "requires_jwt" not in listed.text
 
 
+@pytest.mark.process
 async def test_tool_is_registered_only_with_what_it_needs(
     start: Start, begin: Start, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +291,7 @@ async def test_tool_is_registered_only_with_what_it_needs(
     assert "send-crypto" in [tool["name"] for tool in with_it.json["result"]["tools"]]
 
 
+@pytest.mark.process
 async def test_failures_of_tools_come_in_band(start: Start, ask: Ask) -> None:
     wallet = start(False)
     failed = (await ask(wallet.url, call("rhyme", {"word": "orange"}))).json["result"]
@@ -369,6 +380,7 @@ def issued(*subject_and_scopes: str) -> str:
     return finished.stdout.strip()
 
 
+@pytest.mark.process
 async def test_sample_wallet_pays_for_whoever_may(sample: str) -> None:
     poor, rich = issued("ada"), issued("ada", "wallet:send")
     assert set((await tool_schemas(sample, "pay", "anthropic")).names) == {"balance", "send"}

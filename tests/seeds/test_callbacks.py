@@ -135,6 +135,7 @@ async def test_a_client_of_the_service_hears_it_after_the_service_was_killed(fol
             assert (await heard_by_client.get()).data["message"] == "stretch"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("number", "told"),
     [(7, "waits already"), (0, "1 to 1000000"), (-1, "1 to 1000000"), (1 << 50, "1 to 1000000")],

@@ -284,6 +284,7 @@ def without_times(answer: Any) -> Any:
     return answer
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [DISCOVER, DISCOVER_BY_OPTIONS], ids=["GET", "OPTIONS"])
 async def test_discovery_has_the_printed_shape(command: str, zyra: Zyra) -> None:
     found = await both(command, zyra)
@@ -299,6 +300,7 @@ async def test_discovery_has_the_printed_shape(command: str, zyra: Zyra) -> None
         )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [STATUS, OLD_STATUS], ids=["quickstart", "examples"])
 async def test_printed_status_report(command: str, zyra: Zyra, unkeyed: Zyra) -> None:
     answer = await both(command, unkeyed if command == OLD_STATUS else zyra)
@@ -307,6 +309,7 @@ async def test_printed_status_report(command: str, zyra: Zyra, unkeyed: Zyra) ->
     }  # fmt: skip
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [INITIALIZE, OLD_INITIALIZE], ids=["quickstart", "examples"])
 async def test_printed_handshake(command: str, zyra: Zyra, unkeyed: Zyra) -> None:
     result = (await both(command, unkeyed if command == OLD_INITIALIZE else zyra))["result"]
@@ -315,6 +318,7 @@ async def test_printed_handshake(command: str, zyra: Zyra, unkeyed: Zyra) -> Non
     assert result["capabilities"]["tools"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [LIST, OLD_LIST], ids=["quickstart", "examples"])
 async def test_printed_list(command: str, zyra: Zyra, unkeyed: Zyra) -> None:
     place = unkeyed if command == OLD_LIST else zyra
@@ -324,6 +328,7 @@ async def test_printed_list(command: str, zyra: Zyra, unkeyed: Zyra) -> None:
     assert (await both(command.replace("tools/list", "listTools"), place))["result"]["tools"] == tools
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [CALL, OLD_CALL], ids=["quickstart", "examples"])
 async def test_printed_call_makes_the_printed_file(
     command: str, zyra: Zyra, unkeyed: Zyra, tmp_path: Path
@@ -342,6 +347,7 @@ async def test_printed_call_makes_the_printed_file(
     assert target.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [DISCOVER, DISCOVER_BY_OPTIONS], ids=["GET", "OPTIONS"])
 async def test_the_sample_offers_what_the_pages_call(command: str, dataviz: Zyra) -> None:
     found = await both(command, dataviz)
@@ -349,6 +355,7 @@ async def test_the_sample_offers_what_the_pages_call(command: str, dataviz: Zyra
     assert {"input", "output"} <= commands[HEATMAP].keys() and "file_or_url" in commands[DECODE]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [CALL, OLD_CALL], ids=["quickstart", "examples"])
 async def test_the_sample_draws_what_the_pages_ask_for(command: str, dataviz: Zyra, tmp_path: Path) -> None:
     asked = command.replace("/tmp/heatmap.png", str(tmp_path / "heatmap.png")).replace("'X-", '"X-')
@@ -378,6 +385,7 @@ async def test_a_job_of_the_sample_is_watched_and_its_files_are_fetched(
                 assert hashlib.sha256(archive.read(each["name"])).hexdigest() == each["sha256"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [OLD_STATUS, OLD_INITIALIZE, OLD_LIST, OLD_CALL])
 async def test_a_key_in_single_quotes_is_a_wrong_one(command: str, zyra: Zyra) -> None:
     answer = await by_hand(command, zyra.url)
@@ -386,6 +394,7 @@ async def test_a_key_in_single_quotes_is_a_wrong_one(command: str, zyra: Zyra) -
         assert json.loads(await in_shell(command, zyra.url)) == answer.json
 
 
+@pytest.mark.process
 async def test_execution_failures_are_mapped_as_printed(zyra: Zyra, tmp_path: Path) -> None:
     missing = CALL.replace("samples/demo.npy", "samples/none.npy").replace("/tmp/heat", f"{tmp_path}/heat")
     for command in (
@@ -404,6 +413,7 @@ async def test_execution_failures_are_mapped_as_printed(zyra: Zyra, tmp_path: Pa
     assert result["isError"] is True and result["structuredContent"]["exit_code"] == 3
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -442,6 +452,7 @@ def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(piece.removeprefix("data: ")) for piece in pieces]
 
 
+@pytest.mark.process
 async def test_printed_observation_ends_with_the_job(
     client: aiohttp.ClientSession, zyra: Zyra, tmp_path: Path
 ) -> None:
@@ -574,6 +585,7 @@ async def test_a_key_is_needed_everywhere(path: str, zyra: Zyra) -> None:
         assert (await plainly(zyra.url + path, headers=headers)).status == 401
 
 
+@pytest.mark.process
 async def test_a_body_over_the_limit_is_a_json_rpc_error(tmp_path: Path) -> None:
     for small in started(tmp_path, "--no-auth", ZYRA_MCP_MAX_BODY_BYTES="2000"):
         answer = await plainly(f"{small.url}/v1/mcp", "x" * 3000)

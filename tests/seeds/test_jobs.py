@@ -125,6 +125,7 @@ async def test_the_limit_of_a_job_is_its_own(start: Start) -> None:
     assert late["status"] == "failed" and "limit of 1.5 s" in late["message"]
 
 
+@pytest.mark.process
 async def test_jobs_are_listed_to_whoever_began_them_alone(start: Start) -> None:
     _, url = start()
     first, second = {"Mcp-Session-Id": await session(url)}, {"Mcp-Session-Id": await session(url)}
@@ -140,6 +141,7 @@ async def test_jobs_are_listed_to_whoever_began_them_alone(start: Start) -> None
     assert {"status", "tool", "poll", "created_at"} <= told.keys()
 
 
+@pytest.mark.process
 async def test_who_has_the_key_is_told_of_all_jobs_and_who_has_not_of_none(start: Start) -> None:
     _, url = start(API_KEY="sesame")
     jobs = [await begin(url, "nap", seconds=0) for _ in range(2)]
@@ -148,6 +150,7 @@ async def test_who_has_the_key_is_told_of_all_jobs_and_who_has_not_of_none(start
     assert (await fetch(f"{url}/jobs")).status == 401
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "arguments"), [("nobody", {}), ("nap", {"seconds": "long"}), ("nap", {}), ("forbidden", {})]
 )
@@ -164,6 +167,7 @@ async def test_what_is_refused_at_once_is_refused_as_a_job_in_the_same_words(
     assert (await fetch(f"{url}/jobs", headers=KEY)).json["jobs"] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_jobs_are_known_after_a_restart(start: Start, number: signal.Signals, tmp_path: Path) -> None:
     service, url = start(API_KEY="sesame", DRAIN_TIMEOUT_S="0")

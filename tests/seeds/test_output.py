@@ -23,6 +23,7 @@ COUNT["parameters"] = {"type": "object", "properties": {"most": {"type": "intege
 NUMBERS = "".join(f"{number}\n" for number in range(1, 100_001))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("tool", "arguments"), [("say-numbers", {"most": 100_000}), ("Bash", {"command": "seq 1 100000"})]
 )

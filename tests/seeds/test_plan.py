@@ -87,6 +87,7 @@ async def test_a_client_without_sessions_is_told_apart_by_its_name(tmp_path: Pat
             assert (await use(worker, "Bash", {"command": "true"}))[1] is not None
 
 
+@pytest.mark.process
 async def test_what_was_there_before_is_added_to_and_never_replaced(tmp_path: Path) -> None:
     with toolbox(tmp_path) as box:
         (box.folder / "notes.md").write_text("my notes")

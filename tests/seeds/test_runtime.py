@@ -172,6 +172,7 @@ async def result(answer: Awaitable[Fetched]) -> Any:
     return fetched.json["result"]
 
 
+@pytest.mark.process
 async def test_printed_call_is_answered_in_the_printed_shape(ask: Ask, url: str) -> None:
     answer = await ask(f"{url}/mcp/profiles", CALL)
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
@@ -182,6 +183,7 @@ async def test_printed_call_is_answered_in_the_printed_shape(ask: Ask, url: str)
     assert content["type"] == "text" and json.loads(content["text"]) == profile
 
 
+@pytest.mark.process
 async def test_printed_read_is_answered_by_uri_and_by_path(ask: Ask, url: str) -> None:
     listed = (await result(ask(f"{url}/mcp/profiles", rpc("resources/list"))))["resources"]
     assert [each["uri"] for each in listed] == ["resource://getting-started"]
@@ -192,6 +194,7 @@ async def test_printed_read_is_answered_by_uri_and_by_path(ask: Ask, url: str) -
     assert by_uri == by_path and by_uri["contents"][0]["text"].startswith("# Getting started")
 
 
+@pytest.mark.process
 async def test_printed_prompt_is_the_body_without_front_matter(ask: Ask, url: str) -> None:
     prompt = await result(ask(f"{url}/mcp/profiles", GET))
     [message] = prompt["messages"]
@@ -200,6 +203,7 @@ async def test_printed_prompt_is_the_body_without_front_matter(ask: Ask, url: st
     assert text.startswith("Summarize") and "---" not in text and "{{" not in text
 
 
+@pytest.mark.process
 async def test_a_required_argument_of_a_prompt_is_asked_for_by_name(ask: Ask, url: str) -> None:
     answer = await ask(f"{url}/mcp/hello", rpc("prompts/get", {"name": "explain"}))
     assert (answer.status, answer.json["error"]["code"]) == (200, -32602)
@@ -210,6 +214,7 @@ async def test_a_required_argument_of_a_prompt_is_asked_for_by_name(ask: Ask, ur
     assert filled["messages"][0]["content"]["text"].startswith("Explain tea in")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("method", "params", "key"),
     [
@@ -237,6 +242,7 @@ async def test_slash_and_dot_are_the_same(
     assert key in answers[0] if key else answers[0] == {}
 
 
+@pytest.mark.process
 async def test_initialize_opens_a_session_and_notifications_are_taken(ask: Ask, url: str) -> None:
     client = {"name": "seed", "version": "1"}
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
@@ -250,6 +256,7 @@ async def test_initialize_opens_a_session_and_notifications_are_taken(ask: Ask, 
             assert (taken.status, taken.text) == (202, "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("method", ["notifications/cancelled", "notifications.canceled"])
 async def test_a_call_is_cancelled_in_either_spelling(url: str, method: str) -> None:
     server = Server(SAMPLES / "hello", "--alone")
@@ -271,6 +278,7 @@ async def test_a_call_is_cancelled_in_either_spelling(url: str, method: str) -> 
         server.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("query", "accept"), [("?stream=1", "application/json"), ("?stream=1", "*/*"), ("", "text/event-stream")]
 )
@@ -283,6 +291,7 @@ async def test_either_way_of_asking_gets_a_stream(ask: Ask, url: str, query: str
     assert json.loads(data.removeprefix("data: "))["result"]["structuredContent"]["userId"] == "123"
 
 
+@pytest.mark.process
 async def test_an_error_is_streamed_as_well(ask: Ask, url: str) -> None:
     answer = await ask(f"{url}/mcp/profiles?stream=1", rpc("tools/call", {"name": "nobody"}))
     assert answer.headers["content-type"] == "text/event-stream" and '"code":-32602' in answer.text
@@ -301,6 +310,7 @@ async def test_without_asking_the_answer_is_json_unless_the_handler_reports(ask:
     assert only.headers["content-type"] == "application/json" and only.json["result"]["isError"] is False
 
 
+@pytest.mark.process
 async def test_output_is_text_and_an_object_is_structured(ask: Ask, url: str) -> None:
     expected = {"number": ("42", None), "listed": ('[1,"two"]', None), "thing": ('{"a":1}', {"a": 1})}
     for name, (text, structured) in expected.items():
@@ -310,6 +320,7 @@ async def test_output_is_text_and_an_object_is_structured(ask: Ask, url: str) ->
     assert await result(ask(f"{url}/mcp/kinds", calling("nothing"))) == {"content": [], "isError": False}
 
 
+@pytest.mark.process
 async def test_a_promise_that_is_not_kept_is_a_tool_error(ask: Ask, url: str) -> None:
     kept = await result(ask(f"{url}/mcp/kinds", calling("promised", keep=True), JSON | {"X-User-Id": "u"}))
     assert kept["structuredContent"] == {"kept": True} and kept["isError"] is False
@@ -319,6 +330,7 @@ async def test_a_promise_that_is_not_kept_is_a_tool_error(ask: Ask, url: str) ->
         assert broken["content"][0]["text"].startswith("promised")
 
 
+@pytest.mark.process
 async def test_context_is_made_of_the_headers_over_http(ask: Ask, url: str) -> None:
     headers = JSON | {"x-request-id": "r-9", "X-USER-ID": "u-9"}
     seen = (await result(ask(f"{url}/mcp/kinds", calling("who"), headers)))["structuredContent"]
@@ -327,6 +339,7 @@ async def test_context_is_made_of_the_headers_over_http(ask: Ask, url: str) -> N
     assert seen == {"requestId": None, "userId": None, "headers": True, "environment": False}
 
 
+@pytest.mark.process
 def test_context_is_made_of_the_environment_over_stdio(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,17 +353,20 @@ def test_context_is_made_of_the_environment_over_stdio(
     assert seen == {"requestId": None, "userId": "from-outside", "headers": False, "environment": True}
 
 
+@pytest.mark.process
 async def test_a_context_that_raises_is_a_tool_error_with_its_place(ask: Ask, url: str) -> None:
     broken = await result(ask(f"{url}/mcp/kinds", calling("who"), JSON | {"X-Broken": "1"}))
     assert broken["isError"] is True
     assert broken["content"][0]["text"] == "who got no context: context.py:9: KeyError: 'x-broken'"
 
 
+@pytest.mark.process
 async def test_a_tool_over_its_time_is_a_tool_error_with_the_limit(ask: Ask, url: str) -> None:
     late = await result(ask(f"{url}/mcp/kinds", calling("slow")))
     assert late["isError"] is True and "limit of 0.2 s" in late["content"][0]["text"]
 
 
+@pytest.mark.process
 async def test_mistakes_of_a_call_are_told_apart(ask: Ask, url: str) -> None:
     unknown = await ask(f"{url}/mcp/profiles", rpc("tools/call", {"name": "nobody"}))
     assert (unknown.status, unknown.json["error"]["code"]) == (200, -32602)
@@ -361,6 +377,7 @@ async def test_mistakes_of_a_call_are_told_apart(ask: Ask, url: str) -> None:
     assert missing.json["error"]["code"] == -32601
 
 
+@pytest.mark.process
 async def test_health_and_counts(ask: Ask, url: str) -> None:
     health = await ask(f"{url}/health", headers={})
     assert (health.status, health.json) == (200, {"status": "ok"})
@@ -380,6 +397,7 @@ async def test_health_and_counts(ask: Ask, url: str) -> None:
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
+@pytest.mark.process
 async def test_each_server_has_its_path_and_the_first_one_the_bare_one(ask: Ask, url: str) -> None:
     for path, tool in (
         ("", "user-profile"),
@@ -393,6 +411,7 @@ async def test_each_server_has_its_path_and_the_first_one_the_bare_one(ask: Ask,
     assert nowhere.status == 404 and "/mcp/profiles, /mcp/hello, /mcp/kinds" in nowhere.json["error"]
 
 
+@pytest.mark.process
 async def test_get_explains_itself(ask: Ask, url: str) -> None:
     for accept in ("*/*", "text/event-stream"):
         answer = await ask(f"{url}/mcp/profiles", headers={"Accept": accept})
@@ -402,6 +421,7 @@ async def test_get_explains_itself(ask: Ask, url: str) -> None:
     assert front.status == 200
 
 
+@pytest.mark.process
 async def test_revisions_of_both_eras_are_served_at_one_address(ask: Ask, url: str) -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

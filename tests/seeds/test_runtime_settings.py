@@ -76,6 +76,7 @@ def start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         service.process.stderr.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("host", "port"), [("DZX_HOST", "PORT"), ("MCPDESK_HOST", "MCPDESK_PORT")])
 async def test_host_and_port_have_their_names(start: Start, host: str, port: str) -> None:
     number = free_port("127.0.0.2")
@@ -84,6 +85,7 @@ async def test_host_and_port_have_their_names(start: Start, host: str, port: str
     assert (await fetch(f"http://127.0.0.2:{number}/health")).json == {"status": "ok"}
 
 
+@pytest.mark.process
 async def test_the_nearer_name_wins(start: Start) -> None:
     one, other, third = free_port(), free_port(), free_port()
     service = start(PORT=str(one), MCPDESK_PORT=str(other))
@@ -93,6 +95,7 @@ async def test_the_nearer_name_wins(start: Start) -> None:
     assert address(service, "small").endswith(f":{third}")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["DZX_TOOL_TIMEOUT_MS", "MCPDESK_TOOL_TIMEOUT_MS"])
 async def test_tools_have_the_time_the_setting_gives(start: Start, name: str) -> None:
     url = address(start("--port", "0", **{name: "250"}), "small")
@@ -100,6 +103,7 @@ async def test_tools_have_the_time_the_setting_gives(start: Start, name: str) ->
     assert late["isError"] is True and "limit of 0.25 s" in late["content"][0]["text"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["ZYRA_MCP_MAX_BODY_BYTES", "MCPDESK_MAX_BODY_BYTES"])
 async def test_a_body_over_the_limit_is_refused_with_size_and_limit(start: Start, name: str) -> None:
     url = address(start("--port", "0", **{name: "1500"}), "small")
@@ -114,6 +118,7 @@ async def test_a_body_over_the_limit_is_refused_with_size_and_limit(start: Start
         assert error["code"] == -32600 and "1500 bytes (max_body_bytes)" in error["message"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["ZYRA_ENABLE_MCP", "MCPDESK_ENABLE_MCP"])
 async def test_a_server_that_is_switched_off_answers_404_and_its_facts_stay(start: Start, name: str) -> None:
     url = address(start("--port", "0", **{name: "false"}), "small")
@@ -131,6 +136,7 @@ async def test_a_server_that_is_switched_off_answers_404_and_its_facts_stay(star
         assert (await fetch(url + path)).status == 200
 
 
+@pytest.mark.process
 async def test_without_tools_none_are_offered_counted_or_called(start: Start) -> None:
     url = address(start("--port", "0", TOOLS="false"), "small")
     opened = (await fetch(f"{url}/mcp/small", rpc("initialize", HELLO))).json["result"]
@@ -140,6 +146,7 @@ async def test_without_tools_none_are_offered_counted_or_called(start: Start) ->
     assert (await fetch(f"{url}/status")).json["tools"] == 0
 
 
+@pytest.mark.process
 async def test_without_streaming_answers_are_json(start: Start) -> None:
     url = address(start("--port", "0", STREAMING="false"), "small")
     params = {"name": "report", "arguments": {}, "_meta": {"progressToken": 1}}
@@ -148,6 +155,7 @@ async def test_without_streaming_answers_are_json(start: Start) -> None:
     assert answer.json["result"]["content"][0]["text"] == "done"
 
 
+@pytest.mark.process
 def test_without_streaming_a_pipe_carries_answers_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +170,7 @@ def test_without_streaming_a_pipe_carries_answers_alone(
         server.close()
 
 
+@pytest.mark.process
 def test_the_model_is_a_hint_where_a_tool_asks_for_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODEL", "sonnet")
     server = Server(folder, "--alone")
@@ -184,6 +193,7 @@ def test_the_model_is_a_hint_where_a_tool_asks_for_one(folder: Path, monkeypatch
     assert asked["params"]["modelPreferences"] == {"hints": [{"name": "sonnet"}]}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["ZYRA_API_KEY", "MCPDESK_API_KEY"])
 async def test_the_key_and_its_header_have_their_names(start: Start, name: str) -> None:
     url = address(start("--port", "0", API_KEY_HEADER="X-Zyra", **{name: "open"}), "small")
@@ -192,6 +202,7 @@ async def test_the_key_and_its_header_have_their_names(start: Start, name: str) 
     assert (await fetch(f"{url}/status")).json["token_required"] is True
 
 
+@pytest.mark.process
 async def test_the_folder_has_a_file_for_them(start: Start, folder: Path) -> None:
     (folder / "mcpdesk-env.txt").write_text("# ours\nDZX_TOOL_TIMEOUT_MS=150\nTOOLS=true\n")
     url = address(start("--port", "0"), "small")

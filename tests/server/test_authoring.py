@@ -16,6 +16,7 @@ from mcpdesk.server.offer.authoring import Note, fail, message, note_of, prompt,
 async def function() -> None: ...
 
 
+@pytest.mark.process
 def test_importing_the_package_imports_nothing_else() -> None:
     script = "import sys; old = set(sys.modules); import mcpdesk; print(*sorted(set(sys.modules) - old))"
     root = Path(mcpdesk.__file__).parent.parent

@@ -152,6 +152,7 @@ async def test_a_file_that_only_cannot_be_written_now_stays_where_it_is(data: Da
     assert not list(data.path.parent.glob("*.damaged-*"))
 
 
+@pytest.mark.process
 async def test_a_journal_left_by_a_killed_process_is_taken_over(tmp_path: Path) -> None:
     child = writer(tmp_path / "state.sqlite", "left")
     assert child.stdout is not None

@@ -82,6 +82,7 @@ def write(folder: Path, cases: object, name: str = "all.json") -> Path:
     return file
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("over", ["memory", "memory,stdio,http"])
 def test_the_cases_of_the_sample_pass(run: Run, over: str) -> None:
     finished = run(str(HELLO), "--over", over)
@@ -91,6 +92,7 @@ def test_the_cases_of_the_sample_pass(run: Run, over: str) -> None:
     assert last.startswith(f"{4 * ways} cases: {4 * ways} passed in ")
 
 
+@pytest.mark.process
 def test_all_kinds_of_calls_and_answers(run: Run, folder: Path) -> None:
     answers = [{"elicitation": {"count": 3}}, {"sampling": "hm"}, {"roots": ["file:///x"]}]
     write(folder, [
@@ -108,6 +110,7 @@ def test_all_kinds_of_calls_and_answers(run: Run, folder: Path) -> None:
     assert finished.returncode == 0, finished.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("case", "said"),
     [
@@ -143,6 +146,7 @@ def test_a_failure_says_what_differs_and_where(
     assert said in (failure.text or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
@@ -183,6 +187,7 @@ def test_a_date_stays_the_text_that_was_written(tmp_path: Path) -> None:
     assert read_cases(tmp_path / "a.yaml")[0].arguments == {"day": "2026-01-02"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -198,6 +203,7 @@ def test_what_cannot_be_run_is_told(run: Run, folder: Path, options: list[str], 
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.process
 def test_any_server_runs_cases_and_only_some_of_them(run: Run, folder: Path) -> None:
     cases = write(
         folder, [{"name": "one", "tool": "fall"}, {"name": "two", "tool": "fall", "expect": {"error": ""}}]
@@ -223,6 +229,7 @@ def test_a_server_elsewhere_is_spoken_to_in_the_revision_that_is_named(run: Run,
     assert answer.returncode == 0, answer.stdout
 
 
+@pytest.mark.process
 def test_a_token_goes_along_where_it_can(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wallet, secret = ROOT / "sample_servers" / "wallet", "a secret of at least 32 characters"
     monkeypatch.setenv("WALLET_SECRET", secret)
@@ -237,6 +244,7 @@ def test_a_token_goes_along_where_it_can(run: Run, tmp_path: Path, monkeypatch: 
     assert run(*given[:3]).returncode == 1
 
 
+@pytest.mark.process
 def test_cases_leave_the_state_of_the_server_alone(run: Run, folder: Path, tmp_path: Path) -> None:
     (folder / "mcp.json").write_text(json.dumps({"name": "server", "builtins": ["TaskManager"]}))
     create = {"tool": "TaskManager", "arguments": {"action": "create", "query": "a list"}}
@@ -246,6 +254,7 @@ def test_cases_leave_the_state_of_the_server_alone(run: Run, folder: Path, tmp_p
     assert sorted(tmp_path.rglob("*.db*")) == before
 
 
+@pytest.mark.process
 def test_it_runs_again_at_every_save_until_it_is_ended(folder: Path) -> None:
     write(folder, [{"tool": "add", "arguments": SUMMANDS, "expect": {"structured": {"sum": 4}}}])
     with subprocess.Popen(
@@ -325,6 +334,7 @@ def test_the_plugin_takes_case_files_as_tests(folder: Path) -> None:
     assert "one of tool, resource, prompt" in broken.stdout
 
 
+@pytest.mark.process
 def test_a_client_reports_a_server_that_cannot_be_reached() -> None:
     with pytest.raises(CallError, match="no-such-program"):
         ServerUnderTest("-- no-such-program")

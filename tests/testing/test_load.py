@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 HELLO = Path(__file__).parent.parent.parent / "sample_servers" / "hello"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 TOOLS = '''

@@ -34,6 +34,7 @@ def mcpdesk(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_a_capture_becomes_cases_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
     program = [sys.executable, "-m", "mcpdesk", "stdio", str(HELLO), "--alone"]
@@ -98,6 +99,7 @@ VARYING = {
 }
 
 
+@pytest.mark.process
 def test_what_is_another_each_time_is_expected_by_its_shape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,7 @@ async def answer(link: RunningDesk, method: str, params: dict[str, Any]) -> dict
     return outcome.result
 
 
+@pytest.mark.slow
 async def test_the_desk_hears_of_it_and_the_resource_tells(desk: RunningDesk) -> None:
     arguments = {"action": "set", "message": "stretch", "delay_seconds": 1}
     await answer(desk, "tools/call", {"name": "SetCallback", "arguments": arguments})

@@ -43,6 +43,7 @@ async def test_a_picture_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Pat
     assert picture.format == (format.upper() if format in KEPT else "PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 async def test_a_large_picture_is_scaled_down(tmp_path: Path, format: str) -> None:
     facts, text, picture = await read(save(tmp_path / "big", format, (3000, 1500)))
@@ -60,6 +61,7 @@ async def test_an_icon_is_read(tmp_path: Path) -> None:
     ) and "ICO, 64 x 64" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "mime_type"), [("RGB", "image/jpeg"), ("RGBA", "image/png")])
 async def test_what_is_given_has_no_more_bytes_than_models_take(
     tmp_path: Path, mode: str, mime_type: str

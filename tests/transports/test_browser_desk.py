@@ -124,6 +124,7 @@ async def test_screens_are_for_the_operator_and_the_page_holds_nothing() -> None
                 assert answer.status == 405
 
 
+@pytest.mark.process
 async def test_the_cookie_that_other_ports_receive_opens_nothing_alone() -> None:
     with pages() as url:
         async with (
@@ -148,6 +149,7 @@ async def test_the_cookie_that_other_ports_receive_opens_nothing_alone() -> None
                 await Tab(ws).see("pid")
 
 
+@pytest.mark.process
 async def test_a_link_signs_in_once_and_signing_out_ends_the_screen() -> None:
     with pages() as url:
         word = OPERATOR.link_word()
@@ -166,6 +168,7 @@ async def test_a_link_signs_in_once_and_signing_out_ends_the_screen() -> None:
                 assert answer.status == 401
 
 
+@pytest.mark.process
 async def test_screens_end_when_all_browsers_are_signed_out() -> None:
     with pages() as url:
         async with visitor(url) as owner, owner.ws_connect("/ws/") as ws:
@@ -174,6 +177,7 @@ async def test_screens_end_when_all_browsers_are_signed_out() -> None:
             await until(lambda: not lives(pid))
 
 
+@pytest.mark.slow
 async def test_half_requests_are_few_and_do_not_last() -> None:
     rules = Rules(request_timeout_s=3)  # longer than all connections take to be made
     with pages(rules=rules) as url:
@@ -215,6 +219,7 @@ async def test_a_head_and_a_message_have_the_limits_of_the_main_listener() -> No
             assert answer.status == 426
 
 
+@pytest.mark.process
 async def test_foreign_hosts_and_pages_are_refused_even_with_the_key() -> None:
     with pages() as url:
         async with visitor(url) as owner:
@@ -261,6 +266,7 @@ async def test_files_are_served_and_no_folder_is_listed() -> None:
                     assert answer.status in (403, 404), path
 
 
+@pytest.mark.process
 async def test_page_types_resizes_and_leaves_its_screen() -> None:
     with pages() as url:
         async with visitor(url) as owner:
@@ -308,6 +314,7 @@ async def test_page_types_resizes_and_leaves_its_screen() -> None:
                 assert (await ws.receive(WITHIN_S)).type is WSMsgType.CLOSE
 
 
+@pytest.mark.process
 async def test_screen_that_cannot_begin_says_why() -> None:
     with pages("broken") as url:
         async with visitor(url) as owner, owner.ws_connect("/ws/") as ws:
@@ -323,6 +330,7 @@ async def test_screen_that_does_not_leave_is_ended() -> None:
         await until(lambda: not lives(pid))
 
 
+@pytest.mark.process
 async def test_all_screens_end_with_the_pages() -> None:
     pids = list[int]()
     with pages() as url:
@@ -345,6 +353,7 @@ async def admitted(owner: aiohttp.ClientSession) -> aiohttp.ClientWebSocketRespo
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.process
 async def test_no_more_screens_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_pages, "MOST_TABS", 2)
     with pages() as url:

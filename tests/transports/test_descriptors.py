@@ -54,6 +54,7 @@ def play(folder: Path, body: str, stdin: bytes = b"") -> tuple[bytes, bytes, lis
     return out, err, json.loads((folder / "lines.json").read_text())
 
 
+@pytest.mark.process
 @pytest.mark.requirement("3.1")
 def test_prints_never_reach_the_wire(tmp_path: Path) -> None:
     out, err, lines = play(
@@ -84,6 +85,7 @@ def test_prints_never_reach_the_wire(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.process
 def test_hosted_code_cannot_take_the_wires_input(tmp_path: Path) -> None:
     out, _, lines = play(
         tmp_path,
@@ -104,6 +106,7 @@ def test_hosted_code_cannot_take_the_wires_input(tmp_path: Path) -> None:
     assert lines == [["print", "nothing there", ""]]
 
 
+@pytest.mark.process
 def test_children_do_not_inherit_the_wire(tmp_path: Path) -> None:
     _, _, lines = play(
         tmp_path,
@@ -119,6 +122,7 @@ def test_children_do_not_inherit_the_wire(tmp_path: Path) -> None:
     assert {"0", "1", "2"} <= {text for _, text, _ in lines}
 
 
+@pytest.mark.process
 def test_stderr_is_free_on_the_wire(tmp_path: Path) -> None:
     _, err, lines = play(
         tmp_path,
@@ -133,6 +137,7 @@ def test_stderr_is_free_on_the_wire(tmp_path: Path) -> None:
     assert lines == []
 
 
+@pytest.mark.process
 def test_unfinished_line_is_delivered_at_the_release(tmp_path: Path) -> None:
     _, _, lines = play(
         tmp_path,
@@ -148,6 +153,7 @@ def test_unfinished_line_is_delivered_at_the_release(tmp_path: Path) -> None:
     assert lines == [["print", "no newline", ""], ["stdout", "nor here", ""]]
 
 
+@pytest.mark.process
 def test_child_that_lives_on_does_not_hold_up_the_release(tmp_path: Path) -> None:
     _, _, lines = play(
         tmp_path,
@@ -219,6 +225,7 @@ def read_until(terminal: int, text: bytes) -> bytes:
     return seen
 
 
+@pytest.mark.process
 def test_screen_is_drawn_and_nothing_stray_garbles_it(tmp_path: Path) -> None:
     terminal, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))

@@ -94,12 +94,14 @@ def pumping(tmp_path: Path, place: rendezvous.MeetingSocket) -> Iterator[Pumping
         stream.close()
 
 
+@pytest.mark.process
 def test_pump_says_who_its_client_is(pumping: Pumping, tmp_path: Path) -> None:
     assert (pumping.hello.folder, pumping.hello.mode) == (str(tmp_path), "review")
     assert pumping.hello.pid == os.getpid()
     assert pumping.hello.name == rendezvous.process_name(os.getpid())
 
 
+@pytest.mark.process
 def test_bytes_pass_both_ways_unchanged(pumping: Pumping) -> None:
     pumping.say(b"one\n\xff\x00ha")
     pumping.say(b"lf\nrest")
@@ -109,12 +111,14 @@ def test_bytes_pass_both_ways_unchanged(pumping: Pumping) -> None:
     assert pumping.stdout.read(5) == b"two\r\n"
 
 
+@pytest.mark.process
 def test_last_line_without_an_end_arrives_with_one(pumping: Pumping) -> None:
     pumping.say(b"one\ntwo")
     pumping.stdin.close()
     assert pumping.stream.read() == b"one\ntwo\n"
 
 
+@pytest.mark.process
 def test_end_of_input_is_passed_on_and_late_answers_still_arrive(pumping: Pumping) -> None:
     pumping.say(b"last\n")
     pumping.stdin.close()
@@ -126,6 +130,7 @@ def test_end_of_input_is_passed_on_and_late_answers_still_arrive(pumping: Pumpin
     assert pumping.end() == (0, b"")
 
 
+@pytest.mark.process
 def test_refusal_of_the_desk_is_said_on_stderr(pumping: Pumping) -> None:
     pumping.stream.write(refusal_line("no mode\n'review'"))
     pumping.stream.flush()
@@ -133,6 +138,7 @@ def test_refusal_of_the_desk_is_said_on_stderr(pumping: Pumping) -> None:
     assert pumping.end() == (pump.EXIT_REFUSED, b"mcpdesk: no mode 'review'\n")
 
 
+@pytest.mark.process
 def test_client_that_reads_no_more_ends_the_pump_quietly(pumping: Pumping) -> None:
     pumping.stdout.close()
     pumping.stream.write(b"x" * 100_000 + b"\n")
@@ -140,6 +146,7 @@ def test_client_that_reads_no_more_ends_the_pump_quietly(pumping: Pumping) -> No
     assert pumping.end() == (0, b"")
 
 
+@pytest.mark.process
 def test_large_messages_pass_both_ways_at_once(pumping: Pumping) -> None:
     size = 20 << 20
     talking = [
@@ -157,6 +164,7 @@ def test_large_messages_pass_both_ways_at_once(pumping: Pumping) -> None:
     assert received == [b"o" * (size - 1) + b"\n"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
 def test_signal_ends_the_pump_and_the_desk_notices(pumping: Pumping, number: int, code: int) -> None:
     pumping.process.send_signal(number)
@@ -164,6 +172,7 @@ def test_signal_ends_the_pump_and_the_desk_notices(pumping: Pumping, number: int
     assert pumping.stream.read() == b""
 
 
+@pytest.mark.process
 def test_pump_whose_client_is_killed_ends(tmp_path: Path, place: rendezvous.MeetingSocket) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", "import subprocess,sys; subprocess.run(sys.argv[1:], stdin=subprocess.PIPE)",
@@ -208,6 +217,7 @@ def test_only_the_plain_form_is_for_the_pump() -> None:
         assert plain(arguments) is None
 
 
+@pytest.mark.process
 def test_pump_imports_next_to_nothing() -> None:
     code = (
         f"import sys; sys.path.insert(0, {ROOT!r}); before = set(sys.modules);"

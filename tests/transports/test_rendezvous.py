@@ -31,6 +31,7 @@ def test_every_name_of_a_folder_leads_to_the_same_point(tmp_path: Path) -> None:
     assert rendezvous.meeting_point(tmp_path) != point
 
 
+@pytest.mark.process
 def test_point_depends_neither_on_environment_nor_on_working_folder(tmp_path: Path) -> None:
     code = f"from mcpdesk.transports.rendezvous import meeting_point as at; print(at({str(tmp_path)!r}))"
     root = str(Path(__file__).parents[2])

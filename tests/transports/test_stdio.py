@@ -149,6 +149,7 @@ async def test_plain_file_as_stdin_is_answered_and_ends(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
 
 
+@pytest.mark.slow
 async def test_large_plain_file_to_a_slow_reader_arrives_whole(client: Client, tmp_path: Path) -> None:
     lines = b"z" * 65_535 + b"\n"
     (tmp_path / "in").write_bytes(lines * 300)

@@ -86,6 +86,7 @@ def capture(home: Path) -> Archive:
     return found
 
 
+@pytest.mark.process
 def test_every_byte_passes_at_once_and_nothing_is_added(own_folders: Path) -> None:
     tap = start(ECHO)
     for piece in (b"par", b"tial", b"\n", PING, ODD, b"no newline at the end"):
@@ -95,6 +96,7 @@ def test_every_byte_passes_at_once_and_nothing_is_added(own_folders: Path) -> No
     assert (rest, said, tap.returncode) == (b"", b"", 0)
 
 
+@pytest.mark.process
 def test_what_passes_is_in_the_capture_with_direction_time_and_what_is_no_message(own_folders: Path) -> None:
     before = time.time()
     tap = start(ECHO)
@@ -113,6 +115,7 @@ def test_what_passes_is_in_the_capture_with_direction_time_and_what_is_no_messag
     assert info.transport == "stdio" and info.closed is not None and info.opened <= frames[0].time
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("in_one_line", [True, False])
 def test_fifty_megabytes_stream_through_both_ways_in_little_memory(
     in_one_line: bool, own_folders: Path
@@ -137,6 +140,7 @@ def test_fifty_megabytes_stream_through_both_ways_in_little_memory(
         assert [(len(frame.data), frame.size) for frame in frames] == [(KEPT_BYTES, len(body))] * 2
 
 
+@pytest.mark.process
 def test_a_side_that_does_not_read_holds_the_other_one_up(own_folders: Path) -> None:
     tap = start([*PYTHON, "import time; print('ready', flush=True); time.sleep(60)"])
     assert tap.stdin is not None and read(tap, 6) == b"ready\n"
@@ -149,6 +153,7 @@ def test_a_side_that_does_not_read_holds_the_other_one_up(own_folders: Path) -> 
     assert tap.wait(WITHIN_S) == 128 + signal.SIGTERM
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("program", "code", "told"),
     [
@@ -165,6 +170,7 @@ def test_it_ends_as_its_program_does_whose_stderr_is_its_own(
     assert tap.wait(WITHIN_S) == code and tap.stderr.read() == told
 
 
+@pytest.mark.process
 def test_a_program_that_cannot_be_started_is_told_in_one_sentence(own_folders: Path) -> None:
     tap = start(["no-such-program"])
     said = tap.communicate(timeout=WITHIN_S)
@@ -172,6 +178,7 @@ def test_a_program_that_cannot_be_started_is_told_in_one_sentence(own_folders: P
     assert said[1].startswith(b"mcpdesk: The program 'no-such-program' cannot be started: No such file")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_are_the_programs(number: signal.Signals, own_folders: Path) -> None:
     catch = f"import os, signal, time; signal.signal({int(number)}, lambda *_: os._exit(9)); "
@@ -183,6 +190,7 @@ def test_signals_are_the_programs(number: signal.Signals, own_folders: Path) -> 
     assert tap.wait(WITHIN_S) == 9
 
 
+@pytest.mark.process
 def test_a_state_folder_that_cannot_be_written_costs_the_capture_only(
     own_folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +249,7 @@ def started(program: str, step: str) -> subprocess.Popen[bytes]:
 STEPS = pytest.mark.parametrize("step", ["begin", "pause", "call"])
 
 
+@pytest.mark.process
 @STEPS
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN])
 def test_killed_child_ends_its_family_and_the_tap_and_the_client_sees_the_end(
@@ -256,6 +265,7 @@ def test_killed_child_ends_its_family_and_the_tap_and_the_client_sees_the_end(
     assert capture(own_folders).connections[1].closed is not None
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN])
 def test_killed_client_ends_the_tap_and_a_program_that_does_not_care(
     program: str, own_folders: Path, family: list[psutil.Process]
@@ -275,6 +285,7 @@ def test_killed_client_ends_the_tap_and_a_program_that_does_not_care(
     assert capture(own_folders).connections[1].closed is not None
 
 
+@pytest.mark.process
 @STEPS
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN])
 def test_killed_tap_ends_its_family_and_the_client_sees_the_end(
@@ -289,6 +300,7 @@ def test_killed_tap_ends_its_family_and_the_client_sees_the_end(
         assert gone([process])
 
 
+@pytest.mark.process
 def test_a_killed_tap_left_a_capture_of_what_passed(own_folders: Path) -> None:
     tap = start(ECHO)
     write(tap, PING)
@@ -303,6 +315,7 @@ def test_a_killed_tap_left_a_capture_of_what_passed(own_folders: Path) -> None:
     assert left.count == 2 and left.unreadable == 0 and left.connections[1].closed is not None
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_without_its_recorder_a_tap_goes_on(
     number: signal.Signals, own_folders: Path, family: list[psutil.Process]
@@ -381,6 +394,7 @@ def has_everything() -> bool:
     return b"Starting" in found.stderr
 
 
+@pytest.mark.process
 def test_random_chunks_from_a_socket_as_node_uses_them(own_folders: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -111,6 +111,7 @@ async def test_a_guarded_tool_says_what_it_needs_and_is_called_with_a_token(
         await it.until(lambda: "token of ada" in it.shown())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "told"),
     [

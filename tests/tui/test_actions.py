@@ -62,6 +62,7 @@ def test_every_action_has_an_id_a_title_and_keys_with_names() -> None:
         assert {name for name in names if len(name) > 2} <= known, action.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", ["clients", "logs"])
 async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
     async with running_frame(quiet_link()) as (app, pilot):
@@ -97,6 +98,7 @@ async def test_action_a_widget_refuses_is_not_reachable(monkeypatch: pytest.Monk
         assert "main.zoom" not in ids and "main.jump" in ids
 
 
+@pytest.mark.slow
 async def test_what_can_be_done_is_that_of_the_pane_that_is_up_inner_widgets_first() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("4", "5")

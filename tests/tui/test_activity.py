@@ -44,6 +44,7 @@ def busy_link() -> FakeLink:
     return link
 
 
+@pytest.mark.slow
 async def test_tabs_count_what_goes_on() -> None:
     link = busy_link()
     link.ask(Page("Tea?", "", (Option("yes"),)))
@@ -76,6 +77,7 @@ async def test_empty_parts_teach() -> None:
             assert tool in lesson(pane.section)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "name"), [("plan mode", "plan"), ("2 jobs", "jobs"), ("◷ 9:", "callbacks")]
 )
@@ -104,6 +106,7 @@ async def test_a_notice_leads_to_its_part() -> None:
 CALL: dict[str, Any] = {"kind": JobKind.CALL, "number": 0}
 
 
+@pytest.mark.slow
 async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
     link = quiet_link()
     link.job_list = [job("make"), job("broken before", JobState.FAILED)]

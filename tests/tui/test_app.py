@@ -33,6 +33,7 @@ from tests.support.widgets import until
 LOSSES = ("2 running calls", "1 connected client")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("losses", "keys", "stays"),
     [
@@ -59,6 +60,7 @@ async def test_quitting_asks_once_when_something_would_be_lost(
         assert not stays or app.screen is app.main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["3", "question_mark"], ids=["screen", "dialog"])
 async def test_first_ctrl_c_warns_and_the_second_quits(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "INSIST_S", WITHIN_S)
@@ -119,6 +121,7 @@ async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(styles) > 3 and all(len(set(rgb)) == 1 for rgb in styles if rgb != default), styles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["night", "terminal"])
 async def test_without_colour_tab_and_cursor_are_told_by_their_style(
     theme: str, monkeypatch: pytest.MonkeyPatch
@@ -150,6 +153,7 @@ class LeavingDesk(DeskApp):
         raise RuntimeError("the widgets are closed")
 
 
+@pytest.mark.slow
 async def test_what_fails_while_the_screen_is_left_is_no_crash() -> None:
     app = LeavingDesk(quiet_link())
     with pytest.raises(RuntimeError):
@@ -164,6 +168,7 @@ class HangingDesk(DeskApp):
         self.set_timer(0.1, self.exit)
 
 
+@pytest.mark.slow
 def test_what_hangs_does_not_keep_the_screen_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAVE_S", 0.2)
     app = HangingDesk(quiet_link())
@@ -216,6 +221,7 @@ def said(line: DeskHeader | DeskTabs) -> str:
     return "".join(part.text.plain for part in line.parts)
 
 
+@pytest.mark.slow
 async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> None:
     app = app_on(tmp_path / "a.jsonl")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -232,6 +238,7 @@ async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> 
         await until(pilot, lambda: app.main.shown == "statistics")
 
 
+@pytest.mark.slow
 async def test_only_what_needs_no_server_is_offered(tmp_path: Path) -> None:
     wanted = {"traffic.copy", "traffic.compare", "app.ask_quit", "main.jump"}
     app = app_on(tmp_path / "a.jsonl")
@@ -244,6 +251,7 @@ async def test_only_what_needs_no_server_is_offered(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path: Path) -> None:
     app = app_on(tmp_path / "a.jsonl")
     async with app.run_test() as pilot:
@@ -262,6 +270,7 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
         assert app.return_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "at"), [((80, 24), -2), ((120, 39), -2), ((120, 40), -3)])
 async def test_news_have_a_row_of_their_own_above_the_keys(size: tuple[int, int], at: int) -> None:
     async with running_frame(size=size) as (app, pilot):
@@ -285,6 +294,7 @@ async def test_news_have_a_row_of_their_own_above_the_keys(size: tuple[int, int]
         await until(pilot, lambda: sum(row.count("first") for row in rows()[:-1]) == 40)
 
 
+@pytest.mark.slow
 async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_come_back() -> None:
     async with running_frame(size=(80, 30)) as (app, pilot):
 
@@ -305,6 +315,7 @@ async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_com
         assert not app.screen.query("Toast")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("given", "used"), [("", "240"), ("30", "30")])
 def test_what_changed_is_drawn_at_once_unless_the_environment_says_how_often(given: str, used: str) -> None:
     code = (

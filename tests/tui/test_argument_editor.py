@@ -29,6 +29,7 @@ async def test_what_is_typed_is_checked_at_once() -> None:
         await until(pilot, lambda: "✗" not in stage.shown())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_json", [False, True])
 async def test_that_a_second_call_sends_what_does_not_fit_is_said_while_it_is_so(
     is_json: bool,
@@ -54,6 +55,7 @@ async def test_that_a_second_call_sends_what_does_not_fit_is_said_while_it_is_so
         await it.until(lambda: bool(it.sent) and "sends it anyway" not in it.shown())
 
 
+@pytest.mark.slow
 async def test_json_has_all_the_rows_of_its_box() -> None:
     async with bench(size=(80, 24)) as it:
         await it.pilot.press("enter", "ctrl+e")
@@ -77,6 +79,7 @@ async def test_json_text_survives_going_to_another_item() -> None:
         assert arguments.editor.area.text == '{"userId": '
 
 
+@pytest.mark.slow
 async def test_values_put_in_are_shown_as_json_where_the_form_cannot() -> None:
     arguments = Arguments()
     async with staged(arguments):

@@ -56,6 +56,7 @@ def test_a_file_that_is_there_already_stays(tmp_path: Path) -> None:
     assert (tmp_path / "logo.png").read_bytes() == b"old"
 
 
+@pytest.mark.slow
 async def test_calls_to_compare_with_say_what_was_asked_and_answered_the_desk_s_own_first() -> None:
     async with bench() as it:
         await it.pilot.press("enter", "7", "ctrl+r")
@@ -70,6 +71,7 @@ async def test_calls_to_compare_with_say_what_was_asked_and_answered_the_desk_s_
         assert others and all("claude-code" in each for each in others), others
 
 
+@pytest.mark.slow
 async def test_a_blob_is_saved_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with bench() as it:
@@ -81,6 +83,7 @@ async def test_a_blob_is_saved_by_key(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (tmp_path / "logo.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_saved_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench() as it:
         await it.open("user-profile")

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 from textual.pilot import Pilot
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
@@ -102,6 +103,7 @@ def offered(stage: Stage) -> list[str | None]:
     return [each.binding.id for each in stage.screen.active_bindings.values()]
 
 
+@pytest.mark.slow
 async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
     missing = (("lok", "there is no tool 'lok'"),)
     review = ModeView("review", "Look, change nothing.", ("user-profile",), missing)

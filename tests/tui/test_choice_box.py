@@ -25,6 +25,7 @@ async def test_a_click_picks_the_label_below_it() -> None:
         assert box.index == 1
 
 
+@pytest.mark.slow
 async def test_many_labels_are_behind_a_menu() -> None:
     box = ChoiceBox([f"choice-{number}" for number in range(30)], 3)
     async with staged(box) as (stage, pilot):

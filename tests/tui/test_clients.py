@@ -44,6 +44,7 @@ async def shown(app: DeskApp, pilot: Pilot[None]) -> ClientsPane:
     return pane
 
 
+@pytest.mark.slow
 async def test_one_line_a_client_in_columns_under_their_heads() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
@@ -67,6 +68,7 @@ async def test_a_call_that_runs_and_the_server_of_each_are_in_the_list() -> None
         assert "▸ 2 running  profiles" in text_of(pane)[0], "there are several servers on the desk"
 
 
+@pytest.mark.slow
 async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
@@ -84,6 +86,7 @@ async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
         assert pane.listing.selected is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120, 200])
 async def test_sorting_goes_through_the_columns_that_are_shown(width: int) -> None:
     async with running_frame(size=(width, 30)) as (app, pilot):
@@ -110,6 +113,7 @@ async def test_sorting_goes_through_the_columns_that_are_shown(width: int) -> No
         assert sorted_by == names and "name↑" in str(heads.content)
 
 
+@pytest.mark.slow
 async def test_enter_and_double_click_lead_to_its_traffic() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
@@ -127,6 +131,7 @@ async def test_enter_and_double_click_lead_to_its_traffic() -> None:
         assert app.main.shown == "traffic"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "text"),
     [
@@ -144,6 +149,7 @@ async def test_name_line_or_everything_known_is_copied(key: str, text: str) -> N
         assert ("capabilities   elicitation (form, url) · sampling" in app.clipboard) == (key == "d")
 
 
+@pytest.mark.slow
 async def test_nobody_there_teaches_how_to_connect() -> None:
     link = quiet_link()
     link.core = replace(link.core, clients=link.core.clients[:1])
@@ -157,6 +163,7 @@ async def test_nobody_there_teaches_how_to_connect() -> None:
         assert not lesson.display
 
 
+@pytest.mark.slow
 async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     link = quiet_link()
     link.core = replace(link.core, clients=(), api_key="secret-key")
@@ -186,6 +193,7 @@ async def test_the_selected_client_is_told_in_full() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_many_clients_leave_room_for_the_selected_one(size: tuple[int, int]) -> None:
     link = quiet_link()
@@ -215,6 +223,7 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
         assert link.disconnected == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple[int, int]) -> None:
     link = quiet_link()
@@ -256,6 +265,7 @@ def test_columns_give_way_in_order_and_the_name_stays() -> None:
     assert columns_in(20) == ["name", "last seen", "calls", "errors"]
 
 
+@pytest.mark.slow
 async def test_a_long_name_is_cut_only_where_there_is_no_room_and_below_stand_the_latest_calls() -> None:
     link = quiet_link()
     _, code, cursor = link.core.clients
@@ -271,6 +281,7 @@ async def test_a_long_name_is_cut_only_where_there_is_no_room_and_below_stand_th
         assert re.search(r"\d\d:\d\d:\d\d  user-profile +[\d.]+ [mµ]?s [✓✗] .*userId", str(detail.content))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "client"), list(enumerate(CONFIG_TARGETS, 1)))
 async def test_each_client_gets_its_own(number: int, client: ConfigTarget) -> None:
     async with running_frame() as (app, pilot):
@@ -280,6 +291,7 @@ async def test_each_client_gets_its_own(number: int, client: ConfigTarget) -> No
         assert toasts(app) == [f"copied the configuration for {client.title} · ! shows it"]
 
 
+@pytest.mark.slow
 async def test_a_server_with_modes_is_offered_with_the_tools_of_one() -> None:
     link = quiet_link()
     first = replace(link.core.servers[0], modes=(ModeView("review", "", ("a", "b")),))

@@ -54,6 +54,7 @@ async def test_rules_are_read_again_when_they_are_saved(rules: Path) -> None:
         assert Color.from_rgb(1, 2, 3) not in colours(pane.listing, "user-profile")
 
 
+@pytest.mark.slow
 async def test_a_colour_of_the_theme_changes_with_the_theme(rules: Path) -> None:
     rules.write_text("accent tool:user-profile\n")
     async with running() as (app, pilot, pane):

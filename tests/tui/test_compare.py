@@ -145,6 +145,7 @@ def test_what_differs_is_told_by_its_place(before: Any, after: Any, found: list[
     assert differences(before, after) == [Difference(*each) for each in found]
 
 
+@pytest.mark.slow
 @given(VALUES, VALUES)
 def test_values_differ_when_and_only_when_they_are_not_the_same(before: Any, after: Any) -> None:
     assert differences(before, before) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink
@@ -113,6 +115,7 @@ def test_what_the_server_does_not_watch_ends() -> None:
     assert draft.update_watch() and draft.changes is None
 
 
+@pytest.mark.slow
 async def test_a_watched_resource_is_read_again_and_says_so() -> None:
     link = FakeLink()
     async with bench(link) as it:
@@ -131,6 +134,7 @@ async def test_a_watched_resource_is_read_again_and_says_so() -> None:
         await it.until(lambda: "watched" not in it.title)
 
 
+@pytest.mark.slow
 async def test_only_what_was_read_can_be_watched() -> None:
     async with bench() as it:
         await it.open("user-profile")

@@ -14,6 +14,7 @@ from tests.support.workbench import bench
 from tests.tui.test_hold_dialog import FILES, add
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
     size: tuple[int, int], tmp_path: Path

@@ -182,6 +182,7 @@ def asked_for(it: Bench) -> list[dict[str, object]]:
     return [call.params for call in it.link.calls if call.method == "completion/complete"]
 
 
+@pytest.mark.slow
 async def test_a_form_shows_what_the_server_suggests_and_takes_it_by_key() -> None:
     async with bench(link_with(LETTER)) as it:
         await it.open("letter")
@@ -195,6 +196,7 @@ async def test_a_form_shows_what_the_server_suggests_and_takes_it_by_key() -> No
         assert field.value == "bullets"
 
 
+@pytest.mark.slow
 async def test_other_arguments_are_the_context() -> None:
     async with bench(link_with(LETTER)) as it:
         await it.open("letter")
@@ -208,6 +210,7 @@ async def test_other_arguments_are_the_context() -> None:
         await it.until(lambda: wanted in asked_for(it))
 
 
+@pytest.mark.slow
 async def test_suggestions_are_chosen_from_a_list() -> None:
     async with bench(link_with(LETTER)) as it:
         await it.open("letter")
@@ -228,6 +231,7 @@ class Refusing(FakeLink):
         return call
 
 
+@pytest.mark.slow
 async def test_a_server_that_announces_no_completions_is_not_asked() -> None:
     link = link_with(LETTER)
     servers = tuple(replace(one, completes=False) for one in link.core.servers)
@@ -239,6 +243,7 @@ async def test_a_server_that_announces_no_completions_is_not_asked() -> None:
         assert asked_for(it) == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_refuses_is_not_asked_again() -> None:
     link = Refusing()
     link.catalogues["profiles"] = link_with(LETTER).catalogues["profiles"]

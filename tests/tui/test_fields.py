@@ -36,6 +36,7 @@ SCHEMA = {
 SENT = {**VALUES, "named": {COMMANDS: COMMANDS}}
 
 
+@pytest.mark.slow
 def test_no_other_module_of_the_screen_makes_a_text_field() -> None:
     """A field of the toolkit would hold what it is given."""
     found = []
@@ -111,6 +112,7 @@ async def test_the_cursor_stands_behind_as_many_cells_as_are_drawn() -> None:
         assert left - line.cursor_screen_offset.x == len("a\x1b\x9bb") + 1  # one more at the end of the text
 
 
+@pytest.mark.slow
 async def test_what_is_copied_out_of_a_field_is_what_is_meant() -> None:
     async with bench(link_with(tool("echo", SCHEMA))) as desk:
         field = desk.app.screen.query(LineField).filter("TextPart Input").first(LineField)

@@ -45,6 +45,7 @@ def test_what_a_filter_could_go_on_with(typed: str, start: int, values: list[str
     assert not values or found.start == start
 
 
+@pytest.mark.slow
 async def test_tab_takes_what_is_offered_and_else_leaves_the_field() -> None:
     async with running() as (app, pilot, pane):
         await pilot.press("slash", *"sta")

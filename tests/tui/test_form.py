@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from textual.widgets import Input, TextArea
 
 from mcpdesk.link.values import SchemaFailure
@@ -21,6 +22,7 @@ def value(form: Form) -> Any:
     return form.node.value()
 
 
+@pytest.mark.slow
 async def test_every_kind_of_field_is_drawn() -> None:
     async with form_of(ORDER_SCHEMA, size=(90, 60)) as (form, _, stage):
         shown = stage.shown()
@@ -52,6 +54,7 @@ async def test_up_and_down_go_through_the_fields() -> None:
         assert value(form) == {"a": "13", "b": "2"}
 
 
+@pytest.mark.slow
 async def test_failures_stand_at_their_field() -> None:
     async with form_of(ORDER_SCHEMA, {"address": {"street": "x"}, "lines": [{}]}, (90, 60)) as (
         form,
@@ -86,6 +89,7 @@ async def test_only_touched_fields_complain_before_a_call() -> None:
         assert "✗" in stage.shown()
 
 
+@pytest.mark.slow
 async def test_hints_are_drawn_where_all_of_them_fit_and_told_otherwise() -> None:
     async with form_of(PROFILE_SCHEMA, size=(80, 24)) as (_, _, stage):
         assert "Id as in the directory. · not empty" in stage.shown()
@@ -103,6 +107,7 @@ async def test_descriptions_cannot_smuggle_markup_or_control_characters() -> Non
         assert "[red]␛[31m[/nope]" in stage.shown()
 
 
+@pytest.mark.slow
 async def test_long_texts_and_json_take_several_lines() -> None:
     schema = {"properties": {"body": {"type": "string"}, "any": {}}}
     async with form_of(schema) as (form, pilot, _):
@@ -160,6 +165,7 @@ PAY = {
 }
 
 
+@pytest.mark.slow
 async def test_items_are_added_moved_and_removed_with_keys() -> None:
     async with form_of(TAGS) as (form, pilot, _):
         await pilot.press("ctrl+n")
@@ -175,6 +181,7 @@ async def test_items_are_added_moved_and_removed_with_keys() -> None:
         await until(pilot, lambda: value(form) == {"tags": ["a"]})
 
 
+@pytest.mark.slow
 async def test_items_are_added_and_removed_with_the_mouse() -> None:
     async with form_of(TAGS) as (form, pilot, _):
         await pilot.click(".add")
@@ -196,6 +203,7 @@ async def test_an_optional_object_is_set_and_unset_as_a_whole() -> None:
         await until(pilot, lambda: value(form) == {})
 
 
+@pytest.mark.slow
 async def test_a_union_shows_the_shape_that_is_chosen_and_keeps_the_others() -> None:
     async with form_of(PAY) as (form, pilot, stage):
         await pilot.press("right")

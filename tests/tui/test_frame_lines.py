@@ -97,6 +97,7 @@ async def test_stuck_loop_takes_the_place_of_the_url() -> None:
     assert "no answer for 4 s" in text and "http" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [200, 120, 80])
 async def test_holding_faults_and_mocks_are_seen_on_every_screen(width: int, tmp_path: Path) -> None:
     async with (
@@ -143,6 +144,7 @@ async def test_before_it_listens_the_header_says_that_it_starts() -> None:
     assert "starting …" in text and "not reachable" not in text
 
 
+@pytest.mark.slow
 async def test_a_click_on_the_header_copies_the_url_or_leads_to_clients() -> None:
     async with running_frame() as (app, pilot):
         header = app.main.query_one(DeskHeader)
@@ -174,6 +176,7 @@ async def test_a_capture_that_is_not_written_is_said_in_red(width: int) -> None:
     assert "✗ capture" not in await line(VIEW, width=width)
 
 
+@pytest.mark.slow
 async def test_own_keys_of_the_focused_pane_come_first() -> None:
     async with running_frame(size=(120, 36)) as (app, pilot):
         await pilot.press("5")
@@ -192,6 +195,7 @@ async def test_own_keys_of_the_focused_pane_come_first() -> None:
         assert "?" not in words and "f1" in words, "keys that would be typed are not shown"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_json", [False, True])
 async def test_while_arguments_are_typed_the_footer_names_the_keys_that_work_then(is_json: bool) -> None:
     async with bench(size=(120, 36)) as it:
@@ -219,6 +223,7 @@ VERBS = ("⏎ details", "/ filter", "H hold", "y copy", "r resend", "x export")
 """The keys of Traffic that its footer names at every size."""
 
 
+@pytest.mark.slow
 async def test_a_wide_footer_names_more_and_a_narrow_one_keeps_what_matters_most() -> None:
     async with running_frame(size=(200, 60), panes=PANES) as (app, pilot):
         footer = app.main.query_one(DeskFooter)

@@ -20,6 +20,7 @@ from tests.support.desk import running_desk, until
 from tests.support.patience import WITHIN_S
 
 
+@pytest.mark.slow
 async def test_idle_screen_waits_for_the_core_and_shows_what_it_reports(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"name": "still"}')
     async with running_desk(tmp_path, state_dir=tmp_path / "state") as link:
@@ -33,6 +34,7 @@ async def test_idle_screen_waits_for_the_core_and_shows_what_it_reports(tmp_path
             await until(lambda: any("something happened" in each.message for each in app._notifications))
 
 
+@pytest.mark.slow
 async def test_change_a_moment_before_a_refresh_is_due_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

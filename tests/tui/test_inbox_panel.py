@@ -51,6 +51,7 @@ def link_with_both() -> FakeLink:
     return link
 
 
+@pytest.mark.slow
 async def test_a_waiting_question_is_opened_by_enter_or_a_click_and_answered() -> None:
     link = link_with_both()
     async with activity(link) as (app, pilot, pane):
@@ -86,6 +87,7 @@ async def test_the_selected_question_is_shown_in_full_and_copied() -> None:
         assert app.clipboard.startswith("Tea or coffee?\n  ( ) tea")
 
 
+@pytest.mark.slow
 async def test_d_declines_what_waits_with_a_reason() -> None:
     link = link_with_both()
     async with activity(link) as (app, pilot, _):
@@ -98,6 +100,7 @@ async def test_d_declines_what_waits_with_a_reason() -> None:
         assert link.declined[-1][1] == "no"
 
 
+@pytest.mark.slow
 async def test_words_narrow_the_inbox() -> None:
     async with activity(link_with_both()) as (app, pilot, pane):
         await pilot.press("slash", *"coffee", "enter")
@@ -120,6 +123,7 @@ def test_every_state_has_a_glyph_of_its_own() -> None:
     assert len({glyph for glyph, _ in QUESTION_STATES.values()}) == len(QuestionState)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "changes", "begin", "end"),
     [
@@ -139,6 +143,7 @@ async def test_a_row_says_since_when(
         assert row.startswith(begin) and row.endswith(end) and "Tea or⏎coffee? (+1)" in row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 69, 70, 200])
 async def test_a_row_fills_any_width(width: int) -> None:
     async with activity(link_with(ASKED), size=(100, 30)) as (_, _, pane):
@@ -146,6 +151,7 @@ async def test_a_row_fills_any_width(width: int) -> None:
         assert len(row) == width and ("claude-code" in row) == (width >= 70)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "chosen", "words"),
     [

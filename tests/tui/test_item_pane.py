@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mcpdesk.link.values import CallOutcome, ServerView, TokenView
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.item_pane import ItemHeader, ItemPane
@@ -11,6 +13,7 @@ from tests.support.fake_link import FakeLink, sample_catalogue
 from tests.support.widgets import staged, until
 
 
+@pytest.mark.slow
 async def test_boxes_stand_side_by_side_or_above_each_other() -> None:
     for width, stacked in ((120, False), (56, True)):
         pane = ItemPane()
@@ -20,6 +23,7 @@ async def test_boxes_stand_side_by_side_or_above_each_other() -> None:
             assert (pane.arguments.region.x == pane.result.region.x) is stacked
 
 
+@pytest.mark.slow
 async def test_the_title_tells_how_the_call_went() -> None:
     pane = ItemPane()
     draft = Drafts(FakeLink()).of("profiles", sample_catalogue()[0])
@@ -31,6 +35,7 @@ async def test_the_title_tells_how_the_call_went() -> None:
         await until(pilot, lambda: "Result ─ ✓ ok 500 ms 2 B" in stage.shown())
 
 
+@pytest.mark.slow
 async def test_an_empty_server_is_taught_about_instead() -> None:
     pane = ItemPane()
     async with staged(pane, (120, 24)) as (stage, pilot):

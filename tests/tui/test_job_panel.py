@@ -33,6 +33,7 @@ def test_every_state_has_a_glyph_of_its_own() -> None:
     assert len({glyph for glyph, _ in JOB_STATES.values()}) == len(JOB_STATES)
 
 
+@pytest.mark.slow
 async def test_what_waits_and_runs_comes_first() -> None:
     task = {"kind": JobKind.TASK, "number": 0, "message": "half way"}
     link = link_with(
@@ -52,6 +53,7 @@ async def test_what_waits_and_runs_comes_first() -> None:
         assert "exit 0" in shown[2] and "3.1 s" in shown[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
 async def test_rows_fit_and_names_of_strangers_stay_on_them(width: int) -> None:
     strange = job("a\x1b[31m\nb" * 40, peer="\x07peer" * 9, message="m\r\nn" * 99)
@@ -61,6 +63,7 @@ async def test_rows_fit_and_names_of_strangers_stay_on_them(width: int) -> None:
         assert "␛" in detail(panel(pane))
 
 
+@pytest.mark.slow
 async def test_output_is_shown_as_it_comes_and_read_to_its_end() -> None:
     link = link_with(job("make"))
     link.outputs["profiles:make"] = b"\x1b[32mone\x1b[0m\ntwo"
@@ -94,6 +97,7 @@ async def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         await until(pilot, lambda: view.output.rows == ["later", "and on"])
 
 
+@pytest.mark.slow
 async def test_each_job_has_its_own_output_and_a_task_has_none() -> None:
     link = link_with(
         job("first"), job("second", started=1.0), job("task", started=0.5, kind=JobKind.TASK, number=0)
@@ -114,6 +118,7 @@ async def test_each_job_has_its_own_output_and_a_task_has_none() -> None:
         assert view.listing.has_focus
 
 
+@pytest.mark.slow
 async def test_f_stops_following_and_goes_on() -> None:
     link = link_with(job("make"))
     link.outputs["profiles:make"] = b"line\n" * 300
@@ -126,6 +131,7 @@ async def test_f_stops_following_and_goes_on() -> None:
         assert view.following and view.scroll_offset.y == view.max_scroll_y
 
 
+@pytest.mark.slow
 async def test_use_is_measured_beside_the_screen_while_the_jobs_are_in_sight() -> None:
     link = link_with(job("make"))
     link.uses = {"profiles:make": JobUse(0.98, 12_000_000, 3)}
@@ -146,6 +152,7 @@ async def test_use_is_measured_beside_the_screen_while_the_jobs_are_in_sight() -
         assert threads and "MainThread" not in threads
 
 
+@pytest.mark.slow
 async def test_x_asks_before_it_kills() -> None:
     link = link_with(job("make"), job("old", S.KILLED))
     async with activity(link, show="jobs") as (app, pilot, _):
@@ -178,6 +185,7 @@ async def test_the_selected_job_stays_selected() -> None:
         await until(pilot, lambda: panel(pane).listing.row_count == 1)
 
 
+@pytest.mark.slow
 async def test_words_narrow_the_jobs_and_y_copies() -> None:
     link = link_with(
         job("make all", made=(MadeFile("all.tar.gz", 9), MadeFile("log.txt", 2))), job("sleep 9")
@@ -198,6 +206,7 @@ async def test_words_narrow_the_jobs_and_y_copies() -> None:
         await until(pilot, lambda: "made all.tar.gz, log.txt\n/tmp/output.txt" in app.clipboard)
 
 
+@pytest.mark.slow
 async def test_a_command_is_shown_whole_however_long_and_scrolls_above_its_output() -> None:
     long = "\n".join(f"step {number}" for number in range(99))
     async with activity(link_with(job(long)), size=(100, 24), show="jobs") as (_, _, pane):

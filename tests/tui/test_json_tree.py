@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from textual.app import App, ComposeResult
 
 from mcpdesk.tui.results.json_tree import SLICE, JsonTree, Outline, RowKind
@@ -68,6 +69,7 @@ def test_unfolding_everything_is_bounded() -> None:
     assert 1000 <= len(outline.rows) <= 1300
 
 
+@pytest.mark.slow
 def test_random_folding_keeps_rows_consistent() -> None:
     rng = random.Random(7)
 

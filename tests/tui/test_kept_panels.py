@@ -45,6 +45,7 @@ async def choose(app: DeskApp, pilot: Pilot[None], *keys: str) -> None:
     await until(pilot, lambda: app.screen is app.main)
 
 
+@pytest.mark.slow
 async def test_the_next_callback_comes_first_and_what_is_over_last() -> None:
     link = link_with(
         callback(1, due=time.time() + 3700),
@@ -63,6 +64,7 @@ async def test_the_next_callback_comes_first_and_what_is_over_last() -> None:
         assert len(rows(pane)) == 1
 
 
+@pytest.mark.slow
 async def test_r_fires_and_x_asks_before_it_cancels() -> None:
     link = link_with(callback(7), callback(8, due=None))
     async with activity(link, show="callbacks") as (app, pilot, _):
@@ -77,6 +79,7 @@ async def test_r_fires_and_x_asks_before_it_cancels() -> None:
         assert link.fired == [("profiles", 7)]
 
 
+@pytest.mark.slow
 async def test_a_message_is_shown_in_full_and_copied() -> None:
     link = link_with(callback(1, message="first line\nsecond \x1b[31mline"))
     async with activity(link, show="callbacks") as (app, pilot, pane):
@@ -86,6 +89,7 @@ async def test_a_message_is_shown_in_full_and_copied() -> None:
         await until(pilot, lambda: app.clipboard.startswith("first line\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 80, 160])
 async def test_rows_of_callbacks_fit(width: int) -> None:
     link = link_with(callback(1, message="m\x07\n" * 99, peer="p" * 99))
@@ -116,6 +120,7 @@ async def test_the_current_task_comes_first_and_what_is_done_is_folded() -> None
         await until(pilot, lambda: app.clipboard == "# Release\n\n- [x] changelog\n- [ ] tag")
 
 
+@pytest.mark.slow
 async def test_enter_folds_and_the_selected_row_stays_selected() -> None:
     link = tasks()
     async with activity(link, show="tasks") as (_, pilot, pane):
@@ -145,6 +150,7 @@ async def test_a_step_that_is_ticked_shows_at_once_and_in_full() -> None:
         await until(pilot, lambda: "completed at" in detail(panel))
 
 
+@pytest.mark.slow
 async def test_servers_are_named_where_there_are_several_and_words_narrow() -> None:
     link = link_with(todo(1, "Release"), todo(1, "Holidays", "pack", server="hello"))
     async with activity(link, show="tasks") as (_, pilot, pane):
@@ -169,6 +175,7 @@ def title(pane: ActivityPane) -> str:
     return str(part(pane, PlanPanel).query_one("Detail").border_title)
 
 
+@pytest.mark.slow
 async def test_plan_mode_is_obvious_and_what_is_written_appears() -> None:
     link = planned(plan())
     async with activity(link, show="plan") as (app, pilot, pane):
@@ -197,6 +204,7 @@ async def test_the_plan_of_the_server_the_screen_is_about_comes_first() -> None:
         await until(pilot, lambda: "Holidays" in rows(pane)[0])
 
 
+@pytest.mark.slow
 async def test_a_long_plan_and_one_that_is_gone_are_shown_as_they_are() -> None:
     link = planned(plan(), text="x\x1b[31m " + "word " * MARKDOWN_LIMIT)
     async with activity(link, show="plan") as (_, pilot, pane):

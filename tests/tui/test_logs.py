@@ -41,6 +41,7 @@ def status(pane: LogsPane) -> str:
     return str(pane.query_one(".status", Static).content)
 
 
+@pytest.mark.slow
 async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
@@ -72,6 +73,7 @@ async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
         assert "level debug+" in status(pane) and pane.listing.shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "lines", "said"), [("/zzz\n", 6, "Esc shows all"), ("", 0, "print(), logging")]
 )
@@ -103,6 +105,7 @@ async def test_one_source_can_be_picked() -> None:
         assert pane.listing.shown == 6
 
 
+@pytest.mark.slow
 async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
@@ -119,6 +122,7 @@ async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
         assert pane.listing.following
 
 
+@pytest.mark.slow
 async def test_secrets_are_masked_in_the_list_in_full_and_when_copied() -> None:
     link = quiet_link()
     link.log_lines = [entry(0, text="said nothing"), entry(1, text="the password: hunter2\napi_key: s3cret")]
@@ -133,6 +137,7 @@ async def test_secrets_are_masked_in_the_list_in_full_and_when_copied() -> None:
             assert "hunter2" not in told and "s3cret" not in told
 
 
+@pytest.mark.slow
 async def test_copy_menu_offers_text_line_and_place() -> None:
     async with running_frame() as (app, pilot):
         await shown(app, pilot)
@@ -298,6 +303,7 @@ async def test_of_a_long_error_its_first_lines_and_the_last_are_shown() -> None:
         assert shown[-2].endswith("│ … 70 more lines: enter") and shown[-1].endswith("│ line 99")
 
 
+@pytest.mark.slow
 async def test_a_rejected_call_is_logged_as_its_own() -> None:
     async with running_desk(sample_servers() / "hello") as desk:
         called = desk.request("hello", "tools/call", {"name": "greet", "arguments": {}})
@@ -307,6 +313,7 @@ async def test_a_rejected_call_is_logged_as_its_own() -> None:
         assert re.match(r"Invalid arguments for greet: .*\bname\b", line.text)
 
 
+@pytest.mark.slow
 async def test_from_a_line_to_its_call_and_back() -> None:
     """A line that names its call leads to it; one that does not leads to what ran at its time."""
     link = quiet_link()
@@ -346,6 +353,7 @@ async def test_from_a_line_to_its_call_and_back() -> None:
         assert app.main.shown == "traffic" and "Nothing was logged" in toasts(app)[-1]
 
 
+@pytest.mark.slow
 async def test_what_was_logged_when_is_drawn_by_level_and_a_click_goes_there() -> None:
     async with running_frame(size=(120, 40)) as (app, pilot):
         pane = await shown(app, pilot)

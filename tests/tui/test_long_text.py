@@ -42,6 +42,7 @@ def test_a_text_that_is_one_line_is_drawn_whole_and_each_offset_is_found() -> No
     assert "".join(row.replace(" ", "") for row in rows(text, 50)) == text.replace(" ", "")
 
 
+@pytest.mark.slow
 def test_lines_of_a_very_long_text_break_where_the_room_ends() -> None:
     text = ("one two three\t漢字\n" * (SOFT // 10))[: SOFT + 1]
     layout = TextLayout(text, 8)
@@ -55,6 +56,7 @@ def test_lines_are_counted_from_one() -> None:
     assert [line_start("a\nbc\nd", number) for number in (1, 2, 3, 9)] == [0, 2, 5, 5]
 
 
+@pytest.mark.slow
 async def test_hits_in_all_texts_of_a_result_are_gone_through_in_both_directions() -> None:
     view = ResultView()
     first = "\n".join(f"line {number}" for number in range(200)) + "\nNeedle one"

@@ -32,6 +32,7 @@ from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import WITHIN_S
 
 
+@pytest.mark.slow
 async def test_panes_are_mounted_at_their_first_visit_and_keep_their_focus() -> None:
     async with running_frame() as (app, pilot):
         switcher = app.main.query_one(ContentSwitcher)
@@ -95,6 +96,7 @@ async def test_another_server_is_picked_its_url_copied_and_its_folder_read_again
         assert "no URL" in toasts(app)[-1]
 
 
+@pytest.mark.slow
 async def test_zoom_gives_a_pane_the_screen_and_takes_it_back() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("5", "z")
@@ -207,6 +209,7 @@ async def test_notices_become_toasts_with_the_key_to_their_detail(
         assert toasts(app) == said
 
 
+@pytest.mark.slow
 async def test_a_question_opens_by_itself_once_and_is_counted_until_it_ends(dialog: None) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
@@ -266,6 +269,7 @@ async def test_a_question_opens_when_nobody_types(
         assert bool(opened(app)) == opens and app.main.query_one(QuestionBanner).display != opens
 
 
+@pytest.mark.slow
 async def test_a_question_stays_away_from_dialogs_and_the_banner_announces_the_next(dialog: None) -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
@@ -391,6 +395,7 @@ def imported_by(module: str) -> set[str]:
     return set(out.stdout.split())
 
 
+@pytest.mark.process
 def test_catalogue_imports_nothing_of_what_is_beside_it() -> None:
     assert not imported_by("mcpdesk.tui.screens.workbench") & {
         "mcpdesk.tui.forms.form",
@@ -401,6 +406,7 @@ def test_catalogue_imports_nothing_of_what_is_beside_it() -> None:
     }
 
 
+@pytest.mark.process
 def test_frame_imports_no_pane() -> None:
     names = imported_by("mcpdesk.tui.app")
     assert {name for name in names if name.startswith("mcpdesk.tui.screens.")} == {

@@ -117,6 +117,7 @@ async def test_a_menu_says_that_nothing_matches_until_something_does() -> None:
         assert not told.display and menu.listing.display
 
 
+@pytest.mark.slow
 async def test_two_letters_at_once_jump_once() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("ctrl+o")
@@ -128,6 +129,7 @@ async def test_two_letters_at_once_jump_once() -> None:
         assert app.screen is app.main and app.focused is screen.targets["a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("below", [False, True])
 async def test_what_is_chosen_twice_closes_one_dialog(*, below: bool) -> None:
     async with running_frame() as (app, pilot):
@@ -145,6 +147,7 @@ async def test_what_is_chosen_twice_closes_one_dialog(*, below: bool) -> None:
         assert app.screen is app.main
 
 
+@pytest.mark.slow
 async def test_a_digit_typed_after_a_question_was_put_off_chooses_nothing() -> None:
     async with asked(DATABASE) as desk:
         dialog, draft = desk.dialog, desk.dialog.page.draft
@@ -166,6 +169,7 @@ async def test_a_menu_closed_before_it_was_drawn_ends_nothing() -> None:
         assert app.is_running and app.screen is app.main
 
 
+@pytest.mark.slow
 async def test_a_key_that_comes_before_a_question_is_drawn_answers_nothing() -> None:
     async with running_frame(FakeLink()) as (app, pilot):
         app.main.ask(app.link.questions()[0])

@@ -24,6 +24,7 @@ from tests.support.widgets import until
 from tests.support.workbench import bench, link_with, tool
 
 
+@pytest.mark.slow
 async def test_help_begins_with_the_focused_pane_and_scrolls_where_it_does_not_fit() -> None:
     async with running_frame(size=(80, 16)) as (app, pilot):
         await pilot.press("5", "f1")
@@ -41,6 +42,7 @@ async def test_help_begins_with_the_focused_pane_and_scrolls_where_it_does_not_f
         assert box.scroll_offset.y > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["escape", "q", "question_mark", "f1", "enter"])
 async def test_help_closes_and_nothing_else_happens(key: str) -> None:
     async with running_frame() as (app, pilot):
@@ -73,6 +75,7 @@ async def test_letters_stand_on_their_widgets_and_lead_there() -> None:
         assert app.screen == app.main and app.focused is app.main.query_one("#field")
 
 
+@pytest.mark.slow
 async def test_tabs_have_letters_that_pick_them() -> None:
     form = link_with(tool("wide", {"type": "object", "properties": {"a": {"type": "string"}}}))
     async with bench(form, size=(120, 40)) as it:
@@ -90,6 +93,7 @@ async def test_tabs_have_letters_that_pick_them() -> None:
             await it.until(lambda tab=tabs[letter]: tab.strip.current == tab.at)  # type: ignore[misc]
 
 
+@pytest.mark.slow
 async def test_what_is_scrolled_out_of_sight_has_no_letter() -> None:
     properties = {f"field{number}": {"type": "string"} for number in range(12)}
     form = link_with(tool("wide", {"type": "object", "properties": properties}))
@@ -134,6 +138,7 @@ async def test_the_palette_offers_what_the_focused_pane_can_do_first_then_items_
         assert not list(item_choices(app))
 
 
+@pytest.mark.slow
 async def test_what_is_chosen_in_the_palette_is_done() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("5")
@@ -150,6 +155,7 @@ async def test_what_is_chosen_in_the_palette_is_done() -> None:
         assert isinstance(pane, StubPane) and pane.opened == [(ItemKind.TOOL, "place-order")]
 
 
+@pytest.mark.slow
 async def test_the_palette_offers_to_hold_messages_on_every_screen(tmp_path: Path) -> None:
     folder = write(tmp_path / "near", {"tools/tools.py": "async def add(a: int) -> int:\n    return a\n"})
     async with (
@@ -177,6 +183,7 @@ MEANT = (
 """Screen, what is typed, and the beginning of what is found among the first three."""
 
 
+@pytest.mark.slow
 async def test_the_palette_finds_what_is_meant_by_other_words() -> None:
     async with running_frame(panes=PANES) as (app, pilot):
         for screen, words, wanted in MEANT:
@@ -187,6 +194,7 @@ async def test_the_palette_finds_what_is_meant_by_other_words() -> None:
             assert any(label.startswith(wanted) for label in found), (words, found)
 
 
+@pytest.mark.slow
 async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:
     async with running_frame() as (app, pilot):
         await pilot.press("ctrl+p", "ctrl+p")
@@ -211,6 +219,7 @@ async def test_the_menu_of_themes_leaves_the_screen_in_sight_and_shows_the_theme
         assert app.theme == before
 
 
+@pytest.mark.slow
 async def test_the_last_news_show_what_a_terminal_may_not_have_taken() -> None:
     async with running_frame() as (app, pilot):
         app.copy("url: http://127.0.0.1\nkey: 42", "the configuration")

@@ -119,6 +119,7 @@ async def test_what_is_entered_is_kept_taken_and_dropped_without_secrets(tmp_pat
         assert SavedCalls(tmp_path / SAVED_CALLS_FILE).of("profiles", "tool profile") == {}
 
 
+@pytest.mark.slow
 async def test_nothing_is_kept_without_a_name() -> None:
     async with bench(link_with(tool("profile", PROFILE))) as it:
         await it.open("profile")

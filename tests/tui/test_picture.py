@@ -160,6 +160,7 @@ async def test_sixels_are_written_row_by_row(wire: Wire, monkeypatch: pytest.Mon
         assert 19 <= to_terminal(stage).count("\x1bP") <= 20
 
 
+@pytest.mark.slow
 async def test_heavy_sixels_wait_until_the_picture_stands_still(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_pictures_that_end_early_are_told(kind: str) -> None:
         drawn(data[: len(data) // 2])
 
 
+@pytest.mark.slow
 def test_enormous_pictures_are_not_decoded() -> None:
     with pytest.raises(PictureError, match=r"8000 x 6000 pixels; at most 40,000,000 are drawn"):
         examine(plain(8000, 6000, 1, "L"))

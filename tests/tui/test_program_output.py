@@ -100,6 +100,7 @@ async def test_long_lines_are_wrapped_and_wrapped_anew_in_another_room() -> None
         assert view.text.splitlines() == ["x" * (width + 5), "end"]
 
 
+@pytest.mark.slow
 async def test_it_follows_until_somebody_scrolls_up_and_again_at_the_end() -> None:
     view = OutputView()
     async with staged(view) as (_, pilot):

@@ -62,6 +62,7 @@ async def test_keys_typed_faster_than_pages_turn_are_not_lost() -> None:
         assert desk.link.answers == [(desk.question.id, answers)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_news_lie_over_their_row_while_a_question_is_open_too(size: tuple[int, int]) -> None:
     async with asked(DATABASE, size=size) as desk:
@@ -71,6 +72,7 @@ async def test_news_lie_over_their_row_while_a_question_is_open_too(size: tuple[
         assert "Something happened." in desk.shown()
 
 
+@pytest.mark.slow
 async def test_the_title_counts_pages_before_the_first_layout() -> None:
     with patch.object(question_dialog, "LOOK_S", 3600):
         async with asked(DATABASE, CHECKS) as desk:
@@ -78,6 +80,7 @@ async def test_the_title_counts_pages_before_the_first_layout() -> None:
             assert title is not None and "claude-code 2.1 asks · waiting" in title and "1 of 2" in title
 
 
+@pytest.mark.slow
 async def test_the_title_follows_the_width_of_the_terminal() -> None:
     with patch.object(question_dialog, "LOOK_S", 3600):
         async with asked(DATABASE, CHECKS, size=(120, 40)) as desk:
@@ -91,6 +94,7 @@ async def test_the_title_follows_the_width_of_the_terminal() -> None:
             await desk.until(lambda: title().endswith("1 of 2") and cell_len(title()) == 66)
 
 
+@pytest.mark.slow
 async def test_escape_leaves_own_words_before_it_leaves_the_dialog() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("3", "x", "escape")
@@ -99,6 +103,7 @@ async def test_escape_leaves_own_words_before_it_leaves_the_dialog() -> None:
         assert not desk.is_open and desk.link.answers == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "label"), [(("down",), "PostgreSQL"), (("down", "down"), "SQLite")])
 async def test_enter_chooses_what_is_highlighted_and_a_second_one_answers(
     keys: tuple[str, ...], label: str
@@ -113,6 +118,7 @@ async def test_enter_chooses_what_is_highlighted_and_a_second_one_answers(
         assert desk.link.answers == [(desk.question.id, (Answer((label,)),))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", QuestionKind)
 async def test_nothing_is_highlighted_or_chosen_before_a_key_does_it(kind: QuestionKind) -> None:
     async with asked(replace(DATABASE, own_words=False), kind=kind) as desk:
@@ -127,6 +133,7 @@ async def test_nothing_is_highlighted_or_chosen_before_a_key_does_it(kind: Quest
         assert desk.link.answers == []
 
 
+@pytest.mark.slow
 async def test_a_page_opens_on_what_is_chosen_and_enter_takes_what_is_highlighted() -> None:
     yes_or_no = Page("Sure?", "", (Option("yes"), Option("no")), own_words=False, default=Answer(("no",)))
     async with asked(FORM[0], yes_or_no) as desk:
@@ -139,12 +146,14 @@ async def test_a_page_opens_on_what_is_chosen_and_enter_takes_what_is_highlighte
         assert desk.link.answers[0][1] == (Answer(other="Ada"), Answer(("yes",)))
 
 
+@pytest.mark.slow
 async def test_what_need_not_be_chosen_is_passed_over_by_enter() -> None:
     async with asked(replace(FORM[1], is_required=False, default=Answer())) as desk:
         await desk.press("down", "enter", "space", "enter")
         assert desk.link.answers[0][1] == (Answer(),)
 
 
+@pytest.mark.slow
 async def test_enter_on_an_empty_field_takes_no_option() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("3", "enter")
@@ -155,12 +164,14 @@ async def test_enter_on_an_empty_field_takes_no_option() -> None:
         assert desk.marks == "( )(•)( )" and desk.link.answers == []
 
 
+@pytest.mark.slow
 async def test_what_is_written_stays_the_answer_when_the_field_is_left() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("3", "x", "escape", "enter")
         assert desk.link.answers[0][1] == (Answer(other="x"),)
 
 
+@pytest.mark.slow
 async def test_enter_without_a_choice_says_what_is_missing() -> None:
     async with asked(CHECKS) as desk:
         await desk.press("enter")
@@ -171,6 +182,7 @@ async def test_enter_without_a_choice_says_what_is_missing() -> None:
         assert not note.display
 
 
+@pytest.mark.slow
 async def test_declining_asks_for_a_reason_first() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("d")
@@ -184,6 +196,7 @@ async def test_declining_asks_for_a_reason_first() -> None:
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Declined. claude-code 2.1 goes on."])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", ["claude-code 2.1", "desk"])
 async def test_keys_that_come_with_a_question_do_nothing(peer: str) -> None:
     async with asked(DATABASE, hands_off_s=60.0, peer=peer) as desk:
@@ -208,6 +221,7 @@ def test_who_types_on_and_on_is_heard_after_a_while(monkeypatch: pytest.MonkeyPa
     assert not hands_off.ignores_key()
 
 
+@pytest.mark.slow
 async def test_what_is_typed_on_does_nothing_on_the_screen_below() -> None:
     async with asked(DATABASE, after_s=60.0) as desk:
         await desk.press("d", "n", "o", "enter")
@@ -220,6 +234,7 @@ async def test_what_is_typed_on_does_nothing_on_the_screen_below() -> None:
         assert desk.app.screen is not desk.app.main
 
 
+@pytest.mark.slow
 async def test_nothing_that_is_typed_behind_an_answer_counts() -> None:
     async with asked(DATABASE) as desk:
         desk.link.answer = lambda *_: Future()  # type: ignore[method-assign]
@@ -227,6 +242,7 @@ async def test_nothing_that_is_typed_behind_an_answer_counts() -> None:
         assert "Sending" in desk.shown() and desk.marks == "( )(•)( )" and not desk.link.declined
 
 
+@pytest.mark.slow
 async def test_later_keeps_what_was_chosen() -> None:
     async with asked(DATABASE, CHECKS) as desk:
         await desk.press("2", "enter", "3", "escape")
@@ -255,6 +271,7 @@ async def test_an_end_elsewhere_closes_the_dialog_and_says_so(changes: dict[str,
         await desk.until(lambda: toasts(desk.app)[-1:] == [f"The question of claude-code 2.1 {said}"])
 
 
+@pytest.mark.slow
 async def test_an_answer_that_comes_too_late_is_said_to_be() -> None:
     async with asked(DATABASE) as desk:
         desk.link.answer = lambda *_: Future()  # type: ignore[method-assign]
@@ -266,6 +283,7 @@ async def test_an_answer_that_comes_too_late_is_said_to_be() -> None:
         await desk.until(lambda: "was answered by other desk" in "".join(toasts(desk.app)[-1:]))
 
 
+@pytest.mark.slow
 async def test_the_mouse_does_it_all() -> None:
     async with asked(DATABASE, CHECKS) as desk:
         rows = desk.dialog.query(OptionRow)
@@ -281,12 +299,14 @@ async def test_the_mouse_does_it_all() -> None:
         assert desk.link.answers[0][1] == (Answer(("SQLite",)), Answer(other="x"))
 
 
+@pytest.mark.slow
 async def test_defaults_are_filled_in_and_may_stay() -> None:
     async with asked(*FORM) as desk:
         await desk.press("enter", "enter", "enter")
         assert desk.link.answers[0][1] == (Answer(other="Ada"), Answer(("large",)), Answer())
 
 
+@pytest.mark.slow
 async def test_what_is_out_of_bounds_is_said_before_it_is_sent() -> None:
     async with asked(FORM[2]) as desk:
         await desk.press("1", "0", "0", "enter")
@@ -295,6 +315,7 @@ async def test_what_is_out_of_bounds_is_said_before_it_is_sent() -> None:
         assert desk.link.answers[0][1] == (Answer(other="10"),)
 
 
+@pytest.mark.slow
 async def test_only_what_is_offered_can_be_chosen_where_own_words_are_not() -> None:
     async with asked(FORM[1]) as desk:
         await desk.press("3", "down", "down", "down")
@@ -303,6 +324,7 @@ async def test_only_what_is_offered_can_be_chosen_where_own_words_are_not() -> N
         assert desk.link.answers[0][1] == (Answer(("small",)),)
 
 
+@pytest.mark.slow
 async def test_a_link_is_agreed_to_copied_and_opened_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
@@ -319,6 +341,7 @@ async def test_a_link_is_agreed_to_copied_and_opened_by_key(monkeypatch: pytest.
         assert desk.link.answers[0][1] == (Answer(),)
 
 
+@pytest.mark.slow
 async def test_a_link_that_is_none_of_the_web_cannot_be_agreed_to() -> None:
     async with asked(replace(LINK, link="javascript:alert(1)")) as desk:
         await desk.press("enter")
@@ -326,6 +349,7 @@ async def test_a_link_that_is_none_of_the_web_cannot_be_agreed_to() -> None:
         assert "only http" in str(desk.dialog.query_one(".note", Static).content).lower()
 
 
+@pytest.mark.slow
 async def test_cancelling_is_there_for_questions_that_allow_it() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("c")
@@ -355,6 +379,7 @@ async def test_an_approval_is_allowed_by_a_digit_and_enter() -> None:
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Allowed. claude-code 2.1 goes on."])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [("d",), ("3", "enter")])
 async def test_denying_asks_for_the_reason(keys: tuple[str, ...]) -> None:
     async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
@@ -365,6 +390,7 @@ async def test_denying_asks_for_the_reason(keys: tuple[str, ...]) -> None:
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Denied. claude-code 2.1 goes on."])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 16), (120, 40)])
 async def test_what_is_chosen_from_stays_in_sight_below_long_arguments(size: tuple[int, int]) -> None:
     page = replace(APPROVAL, detail="command:\n" + "\n".join(f"    line {number}" for number in range(200)))
@@ -375,6 +401,7 @@ async def test_what_is_chosen_from_stays_in_sight_below_long_arguments(size: tup
         assert "line 0" not in desk.shown() and "allow once" in desk.shown()
 
 
+@pytest.mark.slow
 async def test_an_approval_that_ends_elsewhere_says_how() -> None:
     async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
         desk.end_elsewhere(
@@ -384,6 +411,7 @@ async def test_an_approval_that_ends_elsewhere_says_how() -> None:
         await desk.until(lambda: toasts(desk.app) == [said])
 
 
+@pytest.mark.slow
 async def test_a_key_goes_to_the_next_question_and_what_was_chosen_stays() -> None:
     async with asked(DATABASE) as desk:
         second = desk.link.ask(CHECKS)
@@ -395,6 +423,7 @@ async def test_a_key_goes_to_the_next_question_and_what_was_chosen_stays() -> No
         assert "(•)" in desk.marks
 
 
+@pytest.mark.slow
 async def test_the_question_of_a_client_that_left_says_so() -> None:
     async with asked(DATABASE) as desk:
         await desk.until(lambda: "claude-code 2.1 asks" in desk.shown())

@@ -18,12 +18,14 @@ LONG = Page(
 )
 
 
+@pytest.mark.slow
 async def test_something_else_is_written_after_the_last_digit() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("1", "3", "D", "2", "enter")
         assert desk.link.answers[0][1] == (Answer(other="D2"),)
 
 
+@pytest.mark.slow
 async def test_a_page_without_options_is_for_writing() -> None:
     async with asked(Page("Why?")) as desk:
         assert isinstance(desk.app.focused, OwnWords)
@@ -45,6 +47,7 @@ async def test_a_long_question_scrolls_and_keeps_its_keys_in_sight(size: tuple[i
         assert desk.link.answers[0][1][0].selected[0].startswith("option 8")
 
 
+@pytest.mark.slow
 async def test_the_row_under_the_cursor_is_in_sight() -> None:
     async with asked(LONG) as desk:
         await desk.press("9")
@@ -52,12 +55,14 @@ async def test_the_row_under_the_cursor_is_in_sight() -> None:
         assert desk.dialog.query_one(QuestionPage).region.overlaps(row.region)
 
 
+@pytest.mark.slow
 async def test_text_of_strangers_is_shown_as_it_is() -> None:
     async with asked(replace(DATABASE, question="[red]Which[/red] \x1b[31m?", header="[b]H")) as desk:
         shown = [str(text.content) for text in desk.dialog.query(".head Static").results(Static)]
         assert shown == ["[red]Which[/red] ␛[31m?", "[b]H"]
 
 
+@pytest.mark.slow
 async def test_arrows_and_space_choose_as_well() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("down", "down", "space", "enter")
@@ -95,6 +100,7 @@ def test_words_that_are_blank_are_no_answer() -> None:
 LONG_TEXT = Page("Write it.", detail="user: " + "Lorem ipsum. " * 400, is_long=True)
 
 
+@pytest.mark.slow
 async def test_enter_answers_a_text_and_another_key_begins_a_new_line() -> None:
     async with asked(LONG_TEXT) as desk:
         assert isinstance(desk.app.focused, LongWords)
@@ -102,6 +108,7 @@ async def test_enter_answers_a_text_and_another_key_begins_a_new_line() -> None:
         assert desk.link.answers[0][1] == (Answer(other="a\nb"),)
 
 
+@pytest.mark.slow
 async def test_what_is_to_be_read_scrolls_beside_the_text() -> None:
     async with asked(LONG_TEXT) as desk:
         detail = desk.dialog.query_one(".detail")
@@ -113,6 +120,7 @@ async def test_what_is_to_be_read_scrolls_beside_the_text() -> None:
         assert words.text == "x" and desk.dialog.region.contains_region(words.region)
 
 
+@pytest.mark.slow
 async def test_escape_frees_the_letters_and_comes_back_with_a_digit() -> None:
     async with asked(LONG_TEXT) as desk:
         await desk.press("escape")

@@ -66,6 +66,7 @@ def test_csv_and_markdown_keep_what_looks_like_their_signs() -> None:
     assert names == ["my-tool.csv", "my-tool.md", "my-tool.json"]
 
 
+@pytest.mark.slow
 async def test_a_table_is_sorted_filtered_and_leads_to_the_object() -> None:
     view = ResultView()
     many = [{"name": f"person {number:03}", "age": number % 7, "note": "x" * 60} for number in range(200)]
@@ -105,6 +106,7 @@ async def test_the_tab_that_was_chosen_stays_and_a_result_without_a_list_has_no_
         await until(pilot, lambda: "plain" in stage.shown() and "Table" not in stage.shown())
 
 
+@pytest.mark.slow
 async def test_the_last_column_is_whole_where_there_is_room_and_rows_are_copied_as_what_they_are() -> None:
     rows = [{"city": f"Bergen {number}", "online": True} for number in range(30)]
     async with bench() as it:

@@ -151,6 +151,7 @@ def test_another_policy_is_no_save() -> None:
     assert [str(change) for change in saves.latest("profiles").contract] == ["order: is gone"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) -> None:
     link = Shop(tea=ok("3"), milk=ok("2"))
@@ -195,6 +196,7 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         await it.until(lambda: isinstance(it.app.screen, SavePage))
 
 
+@pytest.mark.slow
 async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked_at(tmp_path: Path) -> None:
     folder = write(tmp_path / "shop", FOLDER)
     price = folder / "tools" / "price.py"

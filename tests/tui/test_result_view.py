@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import orjson
+import pytest
 
 from mcpdesk.link.values import CallOutcome, Progress
 from mcpdesk.tui.results.result_view import (
@@ -105,6 +106,7 @@ async def test_errors_show_message_and_data() -> None:
         await until(pilot, lambda: "bad [args]" in stage.shown() and 'why: "so"' in stage.shown())
 
 
+@pytest.mark.slow
 async def test_an_answer_that_is_no_json_is_shown_as_it_came() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
@@ -113,6 +115,7 @@ async def test_an_answer_that_is_no_json_is_shown_as_it_came() -> None:
         await until(pilot, lambda: "<html>" in stage.shown())
 
 
+@pytest.mark.slow
 async def test_what_a_search_in_a_block_finds_is_on_the_screen() -> None:
     view = ResultView()
     rows = {f"key{number}": number for number in range(60)}

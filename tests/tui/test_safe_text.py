@@ -110,6 +110,7 @@ def test_options_stay_with_their_values() -> None:
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("width", [0, 20, 40, 60, 90, 150])
 @pytest.mark.parametrize(
     "command",

@@ -54,6 +54,7 @@ def test_a_page_names_the_functions_that_are_helpers() -> None:
     assert f"· {told}" in server_text(server).plain
 
 
+@pytest.mark.slow
 async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> None:
     async with running_frame(link_to(FAILED, "HTTP 500"), panes=PANES) as (app, pilot):
         lesson = app.screen.query_one(FirstToolLesson)
@@ -66,6 +67,7 @@ async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> 
         assert isinstance(app.screen, ServerScreen)
 
 
+@pytest.mark.slow
 async def test_another_revision_is_chosen_from_the_page_of_a_server() -> None:
     link = link_to(READY)
     async with running_frame(link, panes=PANES) as (app, pilot):
@@ -86,6 +88,7 @@ async def test_of_a_folder_the_setting_of_the_revision_is_named() -> None:
         await until(pilot, lambda: any("desk_revision" in text for text in toasts(app)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["revision", "protocol", "2025"])
 async def test_the_palette_finds_the_revision(words: str) -> None:
     link = link_to(READY)

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
+import pytest
 from textual.widgets import Static
 
 from mcpdesk.client.trust import UntrustedFile
@@ -87,6 +88,7 @@ def shows_server(app: DeskApp, name: str) -> bool:
     return app.screen is app.main and app.server == name
 
 
+@pytest.mark.slow
 async def test_a_server_is_removed_once_its_losses_are_told() -> None:
     link = ChangingLink()
     async with running_frame(link, panes=PANES) as (app, pilot):
@@ -164,6 +166,7 @@ class StrangeLink(ChangingLink):
         return super().add_server("-- npx some server")
 
 
+@pytest.mark.slow
 async def test_a_file_is_added_once_the_person_agrees_to_what_it_names() -> None:
     link = StrangeLink()
     link.asked = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mcpdesk.tui.workbench.split import LEAST, MOST, Split
 from tests.support.workbench import bench
 
@@ -23,6 +25,7 @@ def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> 
         assert Split(memory).share(stacked=False) is None
 
 
+@pytest.mark.slow
 async def test_keys_and_the_mouse_move_the_border() -> None:
     async with bench() as it:
         await it.open("user-profile")

@@ -39,6 +39,7 @@ async def shown(app: DeskApp, pilot: Pilot[None]) -> StatisticsPane:
     return app.main.query_one(StatisticsPane)
 
 
+@pytest.mark.slow
 async def test_one_row_a_tool_and_below_it_who_calls_and_when() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
@@ -54,6 +55,7 @@ async def test_one_row_a_tool_and_below_it_who_calls_and_when() -> None:
         assert {line.split()[0] for line in lines(pane)} >= {"all", "claude-code"}
 
 
+@pytest.mark.slow
 async def test_heads_and_keys_sort_and_enter_leads_to_the_calls() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
@@ -67,6 +69,7 @@ async def test_heads_and_keys_sort_and_enter_leads_to_the_calls() -> None:
         assert isinstance(app.main.pane, StubPane) and app.main.pane.query_text == 'tool:"user-profile"'
 
 
+@pytest.mark.slow
 async def test_the_table_is_exported_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with running_frame() as (app, pilot):
@@ -87,6 +90,7 @@ async def test_on_a_large_screen_the_latest_calls_stand_below_the_charts() -> No
         assert len(detail(pane).splitlines()) <= pane.query_one(".detail").content_size.height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120, 200])
 async def test_name_calls_and_errors_are_seen_at_every_width(width: int) -> None:
     async with running_frame(size=(width, 24)) as (app, pilot):
@@ -97,6 +101,7 @@ async def test_name_calls_and_errors_are_seen_at_every_width(width: int) -> None
         assert all(len(line) <= width for line in detail(pane).splitlines()[3:])
 
 
+@pytest.mark.slow
 async def test_a_capture_has_them_too(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "one.jsonl")
     recording.start()
@@ -113,6 +118,7 @@ async def test_a_capture_has_them_too(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 async def test_it_is_said_that_times_leave_out_what_a_call_waited_for_a_person(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "one.jsonl")
     recording.start()

@@ -135,6 +135,7 @@ def test_ansi_theme_is_completed(tmp_path: Path) -> None:
     assert theme.variables["ansi-background"] == "ansi_black"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["ansi-light", "ansi-dark", "terminal", "night"])
 async def test_the_chosen_line_of_a_menu_with_a_filter_is_seen_in_every_theme(theme: str) -> None:
     async with running_frame() as (app, pilot):
@@ -162,6 +163,7 @@ async def test_whatever_is_written_can_be_read_in_every_theme() -> None:
                 assert list(faint(cells_of(app.export_screenshot()), least)) == [], (screen, name)
 
 
+@pytest.mark.slow
 async def test_the_editor_of_json_can_be_read_in_every_theme_also_one_that_is_chosen_meanwhile() -> None:
     async with bench(size=(100, 24)) as it:
         await it.pilot.press("enter", "ctrl+e")
@@ -200,6 +202,7 @@ async def test_person_s_own_theme_is_offered_and_a_broken_one_named(own_folders:
         assert "broken.toml:2: unknown key 'colour'" in toasts(app)[-1]
 
 
+@pytest.mark.slow
 async def test_each_theme_the_cursor_passes_is_worn_and_the_chosen_one_remembered() -> None:
     async with running_frame(theme="amber") as (app, pilot):
         await pilot.press("t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import ContentSwitcher, Static
 
@@ -62,6 +63,7 @@ async def test_it_says_how_to_choose_a_line_first() -> None:
         app.detail.update_exchange()
 
 
+@pytest.mark.slow
 async def test_both_messages_are_trees_with_secrets_masked() -> None:
     app = DetailApp(busy_recording())
     async with app.run_test(size=(100, 40)) as pilot:
@@ -73,6 +75,7 @@ async def test_both_messages_are_trees_with_secrets_masked() -> None:
         assert "desk → profiles · #7" in app.text(".facts") and "2026-07-28" in app.text(".facts")
 
 
+@pytest.mark.slow
 async def test_what_a_person_looks_for_stands_first_and_the_envelope_is_folded() -> None:
     app = DetailApp(busy_recording())
     async with app.run_test(size=(100, 40)) as pilot:
@@ -84,6 +87,7 @@ async def test_what_a_person_looks_for_stands_first_and_the_envelope_is_folded()
         assert app.tree_text(".response").splitlines()[-1].startswith("▸ envelope: {2}")
 
 
+@pytest.mark.slow
 async def test_long_texts_are_wrapped_in_the_width_there_is() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
@@ -102,6 +106,7 @@ async def test_long_texts_are_wrapped_in_the_width_there_is() -> None:
         assert len(app.tree_text(".request").splitlines()) > len(wide.splitlines())
 
 
+@pytest.mark.slow
 async def test_a_failed_call_shows_what_it_logged() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
@@ -146,6 +151,7 @@ def traceback(number: int, frames: int) -> LogLine:
     return LogLine(number, 0.0, "error", "tool", said, f"tools/shop.py:{frames}", call=(1, number))
 
 
+@pytest.mark.slow
 async def test_the_log_of_each_call_begins_where_it_tells_of_the_failure() -> None:
     app = DetailApp(failing_recording("first", "second"))
     async with app.run_test(size=(80, 30)) as pilot:
@@ -162,6 +168,7 @@ async def test_the_log_of_each_call_begins_where_it_tells_of_the_failure() -> No
             log.scroll_to(y=3, animate=False, immediate=True)
 
 
+@pytest.mark.slow
 async def test_the_lines_of_a_traceback_are_not_broken() -> None:
     long = 'raise ValueError("so long that it stands in no narrow pane of the screen whatsoever")'
     said = f'  File "tools/shop.py", line 3, in price\n    {long}\n    ^^^^^'
@@ -173,6 +180,7 @@ async def test_the_lines_of_a_traceback_are_not_broken() -> None:
         assert app.query_one(".log").max_scroll_x > 0
 
 
+@pytest.mark.slow
 async def test_a_call_without_events_is_shown_from_its_first_tab() -> None:
     app = DetailApp(busy_recording())
     async with app.run_test(size=(100, 40)) as pilot:
@@ -186,6 +194,7 @@ async def test_a_call_without_events_is_shown_from_its_first_tab() -> None:
         assert 'text: "Ada"' in app.tree_text(".response")
 
 
+@pytest.mark.slow
 async def test_http_is_shown_masked_with_its_status() -> None:
     app = DetailApp(busy_recording())
     async with app.run_test(size=(100, 40)) as pilot:
@@ -211,6 +220,7 @@ async def test_progress_is_an_event_of_its_call() -> None:
         assert "events 2" in app.query_one(TabStrip).titles
 
 
+@pytest.mark.slow
 async def test_a_response_fills_in_when_it_comes() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
@@ -249,6 +259,7 @@ async def test_a_notification_has_no_response() -> None:
         assert not app.query_one(".response").display
 
 
+@pytest.mark.slow
 async def test_tabs_are_reached_by_mouse_and_keep_the_focus_inside() -> None:
     app = DetailApp(busy_recording())
     async with app.run_test(size=(100, 40)) as pilot:
@@ -272,6 +283,7 @@ async def test_nothing_chosen_empties_it() -> None:
         assert app.query_one(".nothing").display and app.detail.shown is None
 
 
+@pytest.mark.slow
 async def test_an_operation_is_shown_in_steps_with_question_and_answer() -> None:
     app = DetailApp(asking_recording())
     async with app.run_test(size=(100, 60)) as pilot:
@@ -291,6 +303,7 @@ async def test_an_operation_is_shown_in_steps_with_question_and_answer() -> None
         )
 
 
+@pytest.mark.slow
 async def test_steps_are_for_operations_only() -> None:
     app = DetailApp(asking_recording())
     async with app.run_test(size=(100, 40)) as pilot:
@@ -303,6 +316,7 @@ async def test_steps_are_for_operations_only() -> None:
         assert not any("steps" in title for title in app.query_one(TabStrip).titles)
 
 
+@pytest.mark.slow
 async def test_a_part_is_shown_as_a_step_of_its_whole() -> None:
     recording = asking_recording()
     app = DetailApp(recording)
@@ -319,6 +333,7 @@ async def test_a_part_is_shown_as_a_step_of_its_whole() -> None:
         assert str(tree.selected[0]).startswith("round 2 #12")
 
 
+@pytest.mark.slow
 async def test_a_round_more_is_shown_as_it_comes() -> None:
     recording = Recording(None)
     recording.connect(connection(1, revision="2026-07-28"))

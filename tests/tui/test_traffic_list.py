@@ -239,6 +239,7 @@ async def test_the_scroll_bar_is_there_when_it_is_needed() -> None:
         assert bar.visible
 
 
+@pytest.mark.slow
 async def test_the_scroll_bar_is_where_the_lines_are() -> None:
     async with running(many(50)) as (app, pilot):
         bar, rows = app.listing.query_one(ScrollBar), app.listing.rows_visible
@@ -281,6 +282,7 @@ async def test_an_empty_list_teaches() -> None:
         assert app.heard == []
 
 
+@pytest.mark.slow
 async def test_a_compact_list_has_no_titles() -> None:
     async with running(many(20), size=(100, 4), compact=True) as (app, _):
         assert ["tool-16" in app.shown()[0], "tool-19" in app.shown()[3]] == [True, True]

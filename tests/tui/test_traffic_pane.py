@@ -298,6 +298,7 @@ async def test_another_pane_can_set_the_filter() -> None:
         assert len(pane.listing.view.lines) == 1 and pane.query_one(Input).display
 
 
+@pytest.mark.slow
 async def test_an_exchange_can_be_opened_from_elsewhere() -> None:
     async with running(size=(80, 24)) as (_, pilot, pane):
         pane.open_exchange(2)
@@ -361,6 +362,7 @@ async def test_exchanges_are_exported_masked(
         assert f"{count} {noun}{'s' * (count > 1)} written" in toasts(app)[-1]
 
 
+@pytest.mark.slow
 async def test_an_export_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     monkeypatch.setattr(Path, "cwd", lambda: gone)

@@ -45,6 +45,7 @@ async def test_typing_arguments_and_calling_shows_the_result() -> None:
         assert it.pane.query_one("#structured", JsonTree).row_count == 6
 
 
+@pytest.mark.slow
 async def test_the_catalogue_is_there_first_and_keys_wait_for_what_comes_beside_it() -> None:
     complete = WorkbenchPane._complete
     with pytest.MonkeyPatch.context() as later:
@@ -67,6 +68,7 @@ async def test_the_catalogue_is_there_first_and_keys_wait_for_what_comes_beside_
             await it.until(it.has_opened)
 
 
+@pytest.mark.slow
 async def test_enter_and_a_click_open_a_tool_and_call_nothing() -> None:
     tools = [tool(name, {"type": "object"}) for name in ("first", "second")]
     async with bench(link_with(*tools)) as it:
@@ -88,6 +90,7 @@ async def test_a_click_on_the_call_button_calls() -> None:
         await it.until(lambda: it.sent == [("tools/call", {"name": "first", "arguments": {}})])
 
 
+@pytest.mark.slow
 async def test_enter_in_the_last_field_goes_on_to_the_call_button_and_the_next_enter_calls() -> None:
     async with bench(link_with(tool("first", {"properties": {"x": {"type": "string"}}}))) as it:
         await it.pilot.press("enter", "a", "enter")
@@ -97,6 +100,7 @@ async def test_enter_in_the_last_field_goes_on_to_the_call_button_and_the_next_e
         await it.until(lambda: it.sent == [("tools/call", {"name": "first", "arguments": {"x": "a"}})])
 
 
+@pytest.mark.slow
 async def test_a_resource_without_variables_is_read_by_enter() -> None:
     async with bench() as it:
         await it.open("file:///config.json")
@@ -142,6 +146,7 @@ async def test_a_call_right_after_the_cursor_moved_is_of_the_tool_under_the_curs
         assert it.pane.item == tools[2]
 
 
+@pytest.mark.slow
 async def test_one_key_leads_to_the_result_from_the_catalogue_and_while_typing() -> None:
     async with bench() as it:
         await it.pilot.press("o")
@@ -184,6 +189,7 @@ async def test_the_same_value_is_edited_as_form_and_as_json() -> None:
         assert it.pane.query_one("#form").query(Input).first().value == "43"
 
 
+@pytest.mark.slow
 async def test_text_that_is_no_json_stays_with_line_and_column() -> None:
     async with bench() as it:
         await it.pilot.press("enter", "ctrl+e")
@@ -198,6 +204,7 @@ async def test_text_that_is_no_json_stays_with_line_and_column() -> None:
         assert it.sent == []
 
 
+@pytest.mark.slow
 async def test_a_value_the_form_cannot_show_stays_json() -> None:
     async with bench() as it:
         await it.pilot.press("enter", "ctrl+e")
@@ -335,6 +342,7 @@ async def test_the_same_call_again_is_one_key() -> None:
         assert it.sent[1][1]["arguments"]["userId"] == "7"
 
 
+@pytest.mark.slow
 async def test_resources_are_read_and_shown_as_their_type_says() -> None:
     async with bench() as it:
         await it.open("resource://getting-started")
@@ -346,6 +354,7 @@ async def test_resources_are_read_and_shown_as_their_type_says() -> None:
         assert [method for method, _ in it.sent] == ["resources/read"] * 3
 
 
+@pytest.mark.slow
 async def test_templates_ask_for_their_variables() -> None:
     async with bench() as it:
         await it.open("users://{id}/avatar{?size}")
@@ -354,6 +363,7 @@ async def test_templates_ask_for_their_variables() -> None:
         assert it.sent == [("resources/read", {"uri": "users://a%2Fb/avatar"})]
 
 
+@pytest.mark.slow
 async def test_prompts_show_their_messages_with_roles() -> None:
     async with bench() as it:
         await it.open("summarize")
@@ -363,6 +373,7 @@ async def test_prompts_show_their_messages_with_roles() -> None:
         assert it.sent == [("prompts/get", {"name": "summarize", "arguments": {"text": "hi"}})]
 
 
+@pytest.mark.slow
 async def test_an_unavailable_tool_says_why_instead_of_being_called() -> None:
     async with bench() as it:
         await it.open("send-mail")
@@ -371,6 +382,7 @@ async def test_an_unavailable_tool_says_why_instead_of_being_called() -> None:
         assert it.sent == []
 
 
+@pytest.mark.slow
 async def test_violations_of_the_output_schema_are_marked() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "integer"}}}
     async with bench(link_with(tool("user-profile", {}, outputSchema=schema))) as it:

@@ -42,6 +42,7 @@ async def said(desk: RunningDesk, server: str, tool: str) -> tuple[str, list[str
     return outcome.result["content"][0]["text"], list(call.logs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 async def test_the_log_level_and_the_roots_of_a_server_elsewhere(tmp_path: Path, revision: str) -> None:
     folder = write(tmp_path / "far", FILES)
@@ -80,6 +81,7 @@ async def test_the_log_level_and_the_roots_of_a_server_elsewhere(tmp_path: Path,
         assert ("notifications/roots/list_changed" in told) is (revision == "2025-06-18")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("root", "told"),
     [
@@ -99,6 +101,7 @@ async def test_what_is_no_root_is_told_and_changes_nothing(root: str, told: str)
         assert desk.view().roots == before
 
 
+@pytest.mark.process
 async def test_a_server_that_logs_nothing_is_not_asked() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")

@@ -141,6 +141,7 @@ async def test_a_session_is_only_for_who_began_it_and_its_token_is_sent_on() -> 
                     assert got.status == status
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("accept", ["application/json", BOTH["Accept"]])
 async def test_a_batch_of_the_revision_that_has_them_is_answered_as_one(tmp_path: Path, accept: str) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
@@ -168,6 +169,7 @@ async def test_a_batch_of_the_revision_that_has_them_is_answered_as_one(tmp_path
         assert status == 400 and "2025-03-26 only" in told
 
 
+@pytest.mark.process
 async def test_headers_that_repeat_arguments_must_fit_them(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         await until(lambda: upstream(desk, "far").state == "ready")
@@ -191,6 +193,7 @@ async def test_fifty_megabytes_go_to_a_program_and_come_back(tmp_path: Path) -> 
         assert (got.status, json.loads(told)["result"]["content"][0]["text"] == text) == (200, True)
 
 
+@pytest.mark.process
 async def test_two_clients_have_a_program_each_and_one_that_leaves_takes_its_own_along(
     tmp_path: Path,
 ) -> None:
@@ -205,6 +208,7 @@ async def test_two_clients_have_a_program_each_and_one_that_leaves_takes_its_own
             assert str((await first.call_tool("whoami", {})).content) in texts
 
 
+@pytest.mark.process
 async def test_a_program_that_is_killed_in_a_call_fails_it_and_its_session(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
@@ -227,6 +231,7 @@ async def test_a_program_that_is_killed_in_a_call_fails_it_and_its_session(tmp_p
         await begin(http, url)
 
 
+@pytest.mark.process
 async def test_sessions_go_on_with_a_program_that_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +266,7 @@ async def test_sessions_go_on_with_a_program_that_is_started_again(
             assert "the program ended" in (await waiting)[1]["error"]["message"]
 
 
+@pytest.mark.process
 async def test_a_client_is_disconnected_at_the_desk_and_leaves_no_program(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
@@ -281,6 +287,7 @@ async def test_a_client_is_disconnected_at_the_desk_and_leaves_no_program(tmp_pa
         await until(lambda: len(living(tmp_path)) == 1 and not desk.view().clients)
 
 
+@pytest.mark.process
 async def test_what_belongs_to_no_request_comes_on_the_standing_stream(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
@@ -300,6 +307,7 @@ async def test_what_belongs_to_no_request_comes_on_the_standing_stream(tmp_path:
             assert gone.status == 404
 
 
+@pytest.mark.process
 async def test_requests_that_stand_alone_share_a_program_and_keep_their_ids_and_bytes(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
@@ -321,6 +329,7 @@ async def test_requests_that_stand_alone_share_a_program_and_keep_their_ids_and_
         assert len(pids(tmp_path)) == 2
 
 
+@pytest.mark.process
 async def test_a_client_that_leaves_cancels_what_stands_alone(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         message, headers = alone("x", "wait")
@@ -332,6 +341,7 @@ async def test_a_client_that_leaves_cancels_what_stands_alone(tmp_path: Path) ->
         assert json.loads(told)["params"]["requestId"] == "x"
 
 
+@pytest.mark.process
 async def test_a_program_takes_the_key_and_one_that_cannot_start_is_named() -> None:
     async with passing(CommandTarget(("no-such-program",)), no_auth=False) as desk:
         url, key = desk.host.url("far"), {"X-API-Key": desk.host.rules.api_key}
@@ -344,6 +354,7 @@ async def test_a_program_takes_the_key_and_one_that_cannot_start_is_named() -> N
             assert told["error"]["message"] == "far cannot be asked: there is no program 'no-such-program'"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("method", "headers", "body", "status", "told"),
     [
@@ -372,6 +383,7 @@ async def test_what_is_no_message_or_of_no_session_is_refused(
         assert got.status == status and told in (await got.json())["error"]["message"]
 
 
+@pytest.mark.process
 async def test_the_longest_unused_session_makes_room_and_a_silent_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ async def test_requests_of_clients_and_their_answers_are_changed_on_their_way(wa
     await through(way, use)
 
 
+@pytest.mark.process
 async def test_calls_of_the_desk_to_a_program_are_held() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: names(desk))
@@ -118,6 +119,7 @@ def marked(index: Index) -> list[str]:
     return [mark.how for mark in index.marks]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("way", "revision"), WAYS)
 async def test_what_a_server_sends_to_a_client_is_held_and_changed(way: str, revision: str) -> None:
     answers, heard = official.Answers(), official.Heard()
@@ -153,6 +155,7 @@ async def test_what_a_server_sends_to_a_client_is_held_and_changed(way: str, rev
                 assert "decline" in str((await call).content)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("way", "revision"), WAYS)
 async def test_what_a_server_sends_to_the_desk_is_held_and_changed(way: str, revision: str) -> None:
     async with official_at(way) as target:
@@ -281,6 +284,7 @@ async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(wa
             assert [done for done, _, _ in heard.progress] == [0, 1, 2]
 
 
+@pytest.mark.process
 async def test_faults_strike_what_a_program_tells() -> None:
     async with (
         official_at("program") as target,

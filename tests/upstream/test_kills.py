@@ -150,6 +150,7 @@ async def killed_at(
     assert await asyncio.to_thread(gone, [program])
 
 
+@pytest.mark.process
 async def test_a_call_is_told_that_its_program_was_killed_and_the_next_one_starts_it_again(
     tmp_path: Path,
 ) -> None:

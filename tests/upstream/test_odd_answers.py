@@ -18,6 +18,8 @@ from tests.support.desk import RunningDesk, until
 from tests.upstream.test_channel_pass_through import BOTH, passing
 from tests.upstream.test_upstream import upstream
 
+pytestmark = pytest.mark.process
+
 SERVER = """
 import json, sys
 out = sys.stdout.buffer

@@ -163,6 +163,7 @@ async def test_events_are_passed_on_as_they_come_and_a_client_that_leaves_is_not
     await through("stream", use)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["large", "large events"])
 async def test_fifty_megabytes_pass_both_ways_and_what_is_too_long_to_keep_is_still_paired(way: str) -> None:
     async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
@@ -215,6 +216,7 @@ async def test_a_body_of_unknown_size_over_the_limit_is_refused_here() -> None:
     await through("200", use, max_body_bytes=2000)
 
 
+@pytest.mark.slow
 async def test_quiet_clients_and_too_many_are_closed_in_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passed_clients, "MOST", 5)
 
@@ -230,6 +232,7 @@ async def test_quiet_clients_and_too_many_are_closed_in_the_record(monkeypatch: 
     await through("200", use, session_ttl_s=1)
 
 
+@pytest.mark.process
 async def test_clients_of_two_desks_use_one_server() -> None:
     command = (sys.executable, "-m", "tests.support.official_server", "http")
     there = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=DEVNULL, cwd=ROOT)

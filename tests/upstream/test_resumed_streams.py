@@ -53,6 +53,7 @@ async def event(content: aiohttp.StreamReader) -> tuple[str, Any]:
     return fields.get("id", ""), json.loads(fields.get("data") or "null")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", ["program", "named", "socket"])
 async def test_a_stream_that_broke_off_goes_on_behind_the_last_event_its_client_saw(
     way: str, tmp_path: Path
@@ -161,6 +162,7 @@ async def test_headers_of_a_client_reach_the_server_and_only_equal_ones_share_a_
         assert all(kept_back.isdisjoint(each) for each in theirs)
 
 
+@pytest.mark.process
 async def test_a_program_is_shared_whatever_headers_its_clients_send(tmp_path: Path) -> None:
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         meta = {

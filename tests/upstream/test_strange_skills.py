@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import pytest
+
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import skill_server
@@ -19,6 +21,7 @@ async def read(desk: RunningDesk, uri: str) -> tuple[str, str]:
     return text, (outcome.error or {}).get("message", "")
 
 
+@pytest.mark.process
 async def test_the_desk_shows_a_strangers_skill_and_refuses_what_was_changed_on_the_way() -> None:
     def plan(name: str, habit: str) -> UpstreamPlan:
         return UpstreamPlan(name, CommandTarget((sys.executable, skill_server.PROGRAM, habit)))

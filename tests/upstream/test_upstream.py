@@ -62,6 +62,7 @@ async def call(desk: RunningDesk, tool: str, **arguments: Any) -> dict[str, Any]
     return found
 
 
+@pytest.mark.process
 async def test_a_program_is_a_server_beside_a_folder() -> None:
     async with running_desk(HELLO, upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
@@ -80,6 +81,7 @@ async def test_a_program_is_a_server_beside_a_folder() -> None:
         assert "it begins" in lines
 
 
+@pytest.mark.process
 async def test_what_is_malformed_in_its_lists_is_named_and_the_rest_is_offered() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
@@ -90,6 +92,7 @@ async def test_what_is_malformed_in_its_lists_is_named_and_the_rest_is_offered()
         )
 
 
+@pytest.mark.process
 async def test_every_message_is_in_the_traffic() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
@@ -102,6 +105,7 @@ async def test_every_message_is_in_the_traffic() -> None:
         assert methods[-1] == "tools/call"
 
 
+@pytest.mark.process
 async def test_its_questions_are_answered_in_the_inbox() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
@@ -113,6 +117,7 @@ async def test_its_questions_are_answered_in_the_inbox() -> None:
         assert (await asked)["content"][0]["text"] == "accept {'name': 'Ada'}"
 
 
+@pytest.mark.process
 async def test_a_changed_list_is_read_again() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
@@ -120,6 +125,7 @@ async def test_a_changed_list_is_read_again() -> None:
         await until(lambda: "tool-7" in names(desk))
 
 
+@pytest.mark.process
 async def test_a_program_that_dies_is_told_of_and_started_again_by_the_next_call() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
@@ -136,6 +142,7 @@ async def test_a_program_that_dies_is_told_of_and_started_again_by_the_next_call
         await until(lambda: upstream(desk).state == "ready")
 
 
+@pytest.mark.process
 async def test_the_reload_key_connects_anew() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: upstream(desk).state == "ready")
@@ -146,6 +153,7 @@ async def test_the_reload_key_connects_anew() -> None:
         assert (await call(desk, "echo", text="new"))["content"][0]["text"] == "new"
 
 
+@pytest.mark.process
 async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: Path) -> None:
     program = tmp_path / "mine.py"
     program.write_text(Path(odd_server.PROGRAM).read_text())
@@ -157,6 +165,7 @@ async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: 
         assert [notice.text for notice in desk.notices()] == [told], "an end that we caused is no failure"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("plan", "problem", "hint"),
     [
@@ -187,12 +196,14 @@ async def test_each_step_of_the_search_for_a_transport_is_told() -> None:
             assert upstream(desk).steps == tuple(f"{each}: HTTP 404" for each in tried)
 
 
+@pytest.mark.process
 async def test_what_a_program_says_besides_messages_is_logged() -> None:
     async with running_desk(upstreams=[odd("chatty")]) as desk:
         await until(lambda: upstream(desk).state == "ready")
         assert "no message: Listening on nothing ..." in [line.text for line in desk.logs()]
 
 
+@pytest.mark.process
 async def test_a_slow_start_does_not_hide_the_newest_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "PROBE_S", 0.05)
     async with running_desk(upstreams=[odd("late")]) as desk:
@@ -224,6 +235,7 @@ async def test_another_revision_is_spoken_with_a_server_at_wish() -> None:
         assert not any("ended" in notice.text for notice in desk.notices())
 
 
+@pytest.mark.process
 async def test_whether_a_server_completes_arguments_is_known_from_what_it_announces(tmp_path: Path) -> None:
     folder = write(tmp_path / "plain", {"mcp.json": '{"name": "plain"}'})
     async with running_desk(folder, upstreams=[odd()]) as desk:
@@ -279,6 +291,7 @@ async def test_each_account_of_a_url_has_its_own_login(
             assert upstream(desk, "home").state == "failed"
 
 
+@pytest.mark.process
 async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:
     broken = BrokenTarget("it has no command")
     plans = [odd(), UpstreamPlan("far", UrlTarget("http://127.0.0.1:1/mcp")), UpstreamPlan("line", broken)]

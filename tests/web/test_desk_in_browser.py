@@ -227,6 +227,7 @@ def refused(*arguments: str, **environ: str) -> str:
     return ended.stderr
 
 
+@pytest.mark.process
 def test_mistakes_are_told_before_anything_is_served(tmp_path: Path) -> None:
     folder = str(write(tmp_path / "shown", FOLDER))
     state = {"MCPDESK_STATE_DIR": str(tmp_path)}

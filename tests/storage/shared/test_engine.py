@@ -46,6 +46,7 @@ async def engine(server: EngineServer, tmp_path: Path) -> AsyncIterator[Engine]:
     await made.close()
 
 
+@pytest.mark.process
 async def test_an_engine_that_ended_is_an_error_at_once_and_used_again_when_it_is_back(
     server: EngineServer, engine: Engine
 ) -> None:
@@ -63,6 +64,7 @@ async def test_an_engine_that_ended_is_an_error_at_once_and_used_again_when_it_i
     assert engine.status.is_up
 
 
+@pytest.mark.process
 async def test_an_engine_that_hangs_is_waited_for_once_only(server: EngineServer, engine: Engine) -> None:
     server.send(signal.SIGSTOP)
     try:
@@ -77,6 +79,7 @@ async def test_an_engine_that_hangs_is_waited_for_once_only(server: EngineServer
     await until(lambda: engine.status.is_up)
 
 
+@pytest.mark.process
 async def test_full_memory_is_told_and_what_reads_goes_on(server: EngineServer, engine: Engine) -> None:
     await engine.run(lambda client: client.set("a", "b"))
     server.ask("CONFIG", "SET", "maxmemory", "1mb")
@@ -86,6 +89,7 @@ async def test_full_memory_is_told_and_what_reads_goes_on(server: EngineServer, 
     assert engine.status.is_up
 
 
+@pytest.mark.process
 async def test_a_password_is_needed_and_never_shown(server: EngineServer, tmp_path: Path) -> None:
     server.ask("CONFIG", "SET", "requirepass", "swordfish")
     stranger = Engine(server.url.replace("//", "//:guess@"), deployment(tmp_path))
@@ -98,11 +102,13 @@ async def test_a_password_is_needed_and_never_shown(server: EngineServer, tmp_pa
     await known.close()
 
 
+@pytest.mark.process
 async def test_its_clock_is_that_of_the_engine(engine: Engine) -> None:
     seconds, _ = await engine.run(lambda client: client.time())
     assert abs(engine.clock() - seconds) < 2
 
 
+@pytest.mark.process
 async def test_events_reach_the_others_in_order_and_not_their_sender(engine: Engine) -> None:
     one, two = EventBus(engine, "one"), EventBus(engine, "two")
     heard: list[tuple[str, Any]] = []
@@ -122,6 +128,7 @@ async def test_events_reach_the_others_in_order_and_not_their_sender(engine: Eng
     await two.close()
 
 
+@pytest.mark.process
 async def test_a_reader_ends_in_whatever_moment_it_is_closed(engine: Engine) -> None:
     for turns in range(40):
         bus = EventBus(engine, "one")
@@ -132,6 +139,7 @@ async def test_a_reader_ends_in_whatever_moment_it_is_closed(engine: Engine) -> 
             await bus.close()
 
 
+@pytest.mark.process
 async def test_events_told_while_the_engine_is_away_are_heard_when_it_is_back(
     server: EngineServer, engine: Engine
 ) -> None:
@@ -169,6 +177,7 @@ def test_urls_that_cannot_be_used_are_refused(url: str) -> None:
         connect(url, 1.0)
 
 
+@pytest.mark.process
 async def test_sentinels_are_asked_for_the_master(server: EngineServer, tmp_path: Path) -> None:
     config = tmp_path / "sentinel.conf"
     config.write_text(f"sentinel monitor main 127.0.0.1 {server.port} 1\n")
@@ -179,6 +188,7 @@ async def test_sentinels_are_asked_for_the_master(server: EngineServer, tmp_path
     assert "keys=1" in server.ask("INFO", "keyspace")
 
 
+@pytest.mark.process
 async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
     options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--dir", str(tmp_path)]
     with engine_server(options) as server:

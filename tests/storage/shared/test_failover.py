@@ -56,6 +56,7 @@ async def test_what_was_confirmed_before_and_after_a_failover_is_there_once(tmp_
         await line.close()
 
 
+@pytest.mark.process
 async def test_machines_with_other_clocks_take_the_time_of_the_engine(
     shared_engine: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

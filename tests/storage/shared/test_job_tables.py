@@ -66,6 +66,7 @@ async def one(table: JobTable, identifier: str) -> JobRow | None:
     return found
 
 
+@pytest.mark.process
 async def test_a_record_is_found_as_it_was_written(place: tuple[Tables, Holders]) -> None:
     table = place[0]("a")
     full = row("j1", "a", TaskStatus.FAILED)

@@ -112,6 +112,7 @@ def begun(place: Place, *messages: bytes) -> ResumableStream[Any]:
     return stream
 
 
+@pytest.mark.process
 async def test_what_was_missed_comes_once_and_in_order_and_then_what_follows(place: Place) -> None:
     stream, connection = begun(place, b"1", b"2", b"3"), Connection()
     place.reach("0:1").attach(connection, connection.let_go, 1)
@@ -257,6 +258,7 @@ async def test_an_event_that_is_too_big_for_the_engine_is_told_as_lost(pair: InE
     assert connection.messages == [b"2", LOST]
 
 
+@pytest.mark.process
 @needs_engine
 async def test_what_cannot_be_written_is_written_when_the_engine_is_back(tmp_path: Path) -> None:
     with engine_server() as server:

@@ -61,6 +61,7 @@ def count(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
 
 
+@pytest.mark.process
 async def test_what_was_written_is_there_for_the_next_to_open_it(opened: Opener) -> None:
     assert await opened().run(add) == 1
     assert await opened().run(count) == 1

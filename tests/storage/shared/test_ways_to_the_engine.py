@@ -115,10 +115,12 @@ async def refused(url: str) -> str:
     return str(told.value)
 
 
+@pytest.mark.process
 async def test_tls_with_an_authority_of_our_own(encrypted: TlsEngine, certificates: Certificates) -> None:
     await works(f"rediss://localhost:{encrypted.tls_port}/0?ssl_ca_certs={certificates.authority}")
 
 
+@pytest.mark.process
 async def test_an_engine_that_wants_a_certificate_of_its_clients(certificates: Certificates) -> None:
     server = TlsEngine(certificates, "--tls-auth-clients", "yes")
     try:
@@ -189,6 +191,7 @@ def test_options_that_cannot_be_used_are_said_at_once(options: str, said: str) -
         connect(f"rediss://:secret@localhost:1/0?{options}", 1.0)
 
 
+@pytest.mark.process
 async def test_sentinels_and_the_master_over_tls(
     encrypted: TlsEngine, certificates: Certificates, tmp_path: Path
 ) -> None:
@@ -208,6 +211,7 @@ async def test_sentinels_and_the_master_over_tls(
         await works(url)
 
 
+@pytest.mark.process
 async def test_a_unix_socket(tmp_path_factory: pytest.TempPathFactory) -> None:
     place = tmp_path_factory.mktemp("socket") / "engine.sock"
     missing = await refused(f"unix://{place}")

@@ -74,6 +74,7 @@ async def test_a_large_body_gets_the_time_it_needs() -> None:
             assert b"200" in await reader.readline()
 
 
+@pytest.mark.slow
 async def test_a_connection_that_has_been_served_may_be_idle() -> None:
     async with serving(HASTY) as served, connected(served) as (reader, writer):
         for head, body in ((HEAD + b"Content-Length: %d\r\n\r\n" % len(LIST), LIST),) * 2:

@@ -210,6 +210,7 @@ async def locked(path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
         await holder.wait()
 
 
+@pytest.mark.process
 async def test_a_locked_file_holds_up_nobody(tmp_path: Path) -> None:
     folder = tmp_path / session_records.FOLDER
     left(folder, record("other"))
@@ -229,6 +230,7 @@ async def test_a_locked_file_holds_up_nobody(tmp_path: Path) -> None:
         assert holder.returncode is None  # all of them were answered while the file was locked
 
 
+@pytest.mark.process
 async def test_a_session_behind_a_locked_file_is_asked_for_again_and_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

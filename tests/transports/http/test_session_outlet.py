@@ -188,6 +188,7 @@ async def test_a_handler_closes_the_connection_and_the_client_comes_back() -> No
         assert message(came[-1])["result"]["content"][0]["text"] == "after all"
 
 
+@pytest.mark.slow
 async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go() -> None:
     async with serving() as served:
         shop = Workshop(served)

@@ -209,6 +209,7 @@ async def test_the_handler_sees_the_headers_it_was_opened_with() -> None:
         await ws.close()
 
 
+@pytest.mark.slow
 async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HIGH_WATER", 1 << 20)
     paused = asyncio.Event()
