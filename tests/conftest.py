@@ -7,6 +7,7 @@ import itertools
 import os
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,40 @@ settings.register_profile("search", max_examples=1000, **UNTIMED)
 settings.load_profile("same")
 
 QUICK = "not slow and not process and not browser"
+UNQUICK = ("slow", "process", "browser")
+# Audit events of a program that is started.
+STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
 _homes = itertools.count()
+_started: list[str] = []
+
+
+def _notice_starts(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in STARTS:
+        _started.append(str(arguments[0] if arguments else event))
+
+
+sys.addaudithook(_notice_starts)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the quick part when neither tests nor marks are named; a named folder or file runs whole."""
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.markexpr:
         config.option.markexpr = QUICK
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Begin to notice what the test and its fixtures start."""
+    _started.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail a test that starts a program and is not marked so."""
+    outcome = yield
+    if _started and not any(item.get_closest_marker(mark) for mark in UNQUICK):
+        pytest.fail(f"this test starts a program ({_started[0]}): mark it `process`", pytrace=False)
+    return outcome
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -65,7 +93,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Say what is left out."""
     if config.option.markexpr != QUICK:
         return None
-    return "left out: what is marked slow, process or browser, which `pytest -m 'slow or process or browser'` runs"
+    return "left out: slow, process and browser, which `pytest -m 'slow or process or browser'` runs"
 
 
 @pytest.fixture(scope="session")

@@ -141,6 +141,7 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.process
 async def test_a_person_may_take_longer_than_a_tool(desk: RunningDesk) -> None:
     questions = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
     asking = call(desk, "AskUserQuestion", questions_json=questions)

@@ -166,6 +166,7 @@ def test_every_package_has_a_row_in_the_table() -> None:
     assert found <= set(ALLOWED)
 
 
+@pytest.mark.slow
 def test_no_package_imports_a_library_it_has_to_live_without() -> None:
     wrong = [
         f"{place} imports {module}"

@@ -46,6 +46,7 @@ async def test_load_over_http_is_answered(places: dict[str, Served], who: str, e
     assert float(said["rate"]) > 0
 
 
+@pytest.mark.process
 async def test_a_load_uses_sessions_that_were_opened_elsewhere(places: dict[str, Served]) -> None:
     (port, pid), path = places[OURS].place, places[OURS].path
     said = await Load(Job(port, path, "handshake", 5, 2, calls=3, pid=pid, opened_at=port)).run()
@@ -66,6 +67,7 @@ def test_load_over_stdio_is_answered(known: dict[str, Contender], who: str, era:
             assert pipe.load(ASKS["tick"], era, EFFORT.seconds, 1, EVENTS).rate > EVENTS
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("who", WHO)
 def test_load_over_a_websocket_is_answered(places: dict[str, Served], who: str) -> None:
     with closing(SocketLine(places[who].place, f"{places[who].path}/ws")) as line:
@@ -73,6 +75,7 @@ def test_load_over_a_websocket_is_answered(places: dict[str, Served], who: str) 
             assert line.load(ASKS["echo"], "stateless", EFFORT.seconds, in_flight).rate > 0
 
 
+@pytest.mark.process
 async def test_a_refusal_ends_the_load(places: dict[str, Served]) -> None:
     said = await Load(Job(places[OURS].place.port, "/mcp/nobody", "stateless", 5, 2, calls=3)).run()
     assert "404" in str(said["error"])

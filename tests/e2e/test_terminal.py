@@ -44,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "small"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("columns", "rows"), [(80, 24), pytest.param(120, 40, marks=slow), pytest.param(200, 60, marks=slow)]
 )

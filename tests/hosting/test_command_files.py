@@ -74,6 +74,7 @@ def test_path_without_a_name_is_refused(place: OutputPlace, path: str) -> None:
 PARTS = st.sampled_from(["..", ".", "", "a", "link", "tools", "~", "%2e%2e", "..\\", "…"])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(PARTS, min_size=1, max_size=6), st.booleans())
 def test_no_path_leads_out(place: OutputPlace, parts: list[str], is_whole: bool) -> None:

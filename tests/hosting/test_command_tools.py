@@ -106,6 +106,7 @@ def test_mistakes_leave_out_one_each_and_are_told_with_their_lines(folder: Path)
     assert left_out(hosted)["go-absent"].is_fit and not left_out(hosted)["go-typo"].is_fit
 
 
+@pytest.mark.process
 async def test_saving_the_manifest_swaps_commands_in_open_sessions(folder: Path) -> None:
     write(folder, command("one", "echo", "first"), command("two"))
     hosted, journal = host(folder)
@@ -171,6 +172,7 @@ def test_nothing_in_an_entry_keeps_the_good_one_from_serving(entries: list[Any])
     assert all(each.reason and each.source == "mcp.json:1" for _, each in found.broken)
 
 
+@pytest.mark.process
 async def test_gateway_tells_failures_and_bad_arguments_as_errors(folder: Path) -> None:
     given = {"properties": {"out": {"type": "string"}}, "required": ["out"]}
     write(

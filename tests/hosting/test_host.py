@@ -169,6 +169,7 @@ async def test_the_setting_may_name_tools_of_any_server(tmp_path: Path) -> None:
         assert home is not None and home.approvals.ruling("hold").origin == "setting approvals"
 
 
+@pytest.mark.process
 async def test_what_tools_see_of_the_environment_holds_no_key_and_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,6 +279,7 @@ def trails(value: Any, before: tuple[str | int, ...] = ()) -> list[tuple[tuple[s
     return found
 
 
+@pytest.mark.slow
 @given(JSON, st.sampled_from([None, 1, 3]), st.booleans())
 def test_whatever_stands_at_a_place_is_what_was_looked_for(
     value: Any, indent: int | None, is_ascii: bool

@@ -135,6 +135,7 @@ async def test_what_is_asked_here_is_seen_and_answered_there(seats: list[Seat]) 
         assert (seen.answers, seen.answered_by) == (ended.answers, ended.answered_by)
 
 
+@pytest.mark.process
 async def test_the_first_of_several_answers_wins_wherever_they_are_given(seats: list[Seat]) -> None:
     here, there = seats
     for number in range(10):
@@ -159,6 +160,7 @@ async def test_the_first_of_several_answers_wins_wherever_they_are_given(seats: 
         assert not await there.answering.answer(shown, [Answer(other="late")])
 
 
+@pytest.mark.process
 async def test_an_answer_that_does_not_fit_is_refused_and_the_question_goes_on(seats: list[Seat]) -> None:
     here, there = seats
     asked, shown = (
@@ -172,6 +174,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_goes_on(s
     assert (await outcome(asked)).answers == (Answer(("a",)),)
 
 
+@pytest.mark.process
 async def test_it_is_declined_and_cancelled_from_elsewhere(seats: list[Seat]) -> None:
     here, there = seats
     declined, cancelled = here.ask(Page("One?")), here.ask(Page("Two?"), may_cancel=True)
@@ -183,6 +186,7 @@ async def test_it_is_declined_and_cancelled_from_elsewhere(seats: list[Seat]) ->
     assert (await outcome(cancelled)).state is QuestionState.CANCELLED
 
 
+@pytest.mark.process
 async def test_a_question_that_nobody_waits_for_any_more_goes_everywhere(seats: list[Seat]) -> None:
     here, there = seats
     late, left = here.ask(Page("Late?"), timeout_s=0.3), here.ask(Page("Left?"))
@@ -274,6 +278,7 @@ async def test_while_the_engine_is_away_questions_are_answered_where_they_were_a
             assert await here.answering.answer(new[0], [Answer(other="no")])
 
 
+@pytest.mark.process
 @needs_engine
 async def test_an_answer_is_taken_that_was_given_while_its_replica_was_cut_off(
     shared_engine: EngineServer, tmp_path: Path
@@ -290,6 +295,7 @@ async def test_an_answer_is_taken_that_was_given_while_its_replica_was_cut_off(
         assert (await outcome(asked)).answers == tuple(BLUE)
 
 
+@pytest.mark.process
 @needs_engine
 async def test_an_end_that_is_told_twice_is_one(shared_engine: EngineServer, tmp_path: Path) -> None:
     async with two_replicas(shared_engine.url, deployment(tmp_path)) as (here, there):
@@ -301,6 +307,7 @@ async def test_an_end_that_is_told_twice_is_one(shared_engine: EngineServer, tmp
             assert await questions.end(replica, number, Ending.ANOTHER, token, shown, shown) is first
 
 
+@pytest.mark.process
 @needs_engine
 async def test_secrets_are_masked_on_the_way_and_options_are_chosen_all_the_same(
     shared_engine: EngineServer, tmp_path: Path

@@ -205,6 +205,7 @@ ARGUMENTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.requirement("6.3")
 @pytest.mark.parametrize(("arguments", "words"), ARGUMENTS)
 def test_wrong_arguments_are_named_one_by_one(
@@ -215,6 +216,7 @@ def test_wrong_arguments_are_named_one_by_one(
     assert [word for word in words if word not in said(result)] == [], said(result)
 
 
+@pytest.mark.process
 @pytest.mark.requirement("6.4")
 def test_output_that_violates_its_schema_is_an_error_that_says_so(wire: Wire) -> None:
     assert wire.call("lying", sum=3)["structuredContent"] == {"sum": 3}
@@ -223,6 +225,7 @@ def test_output_that_violates_its_schema_is_an_error_that_says_so(wire: Wire) ->
         assert result["isError"] and words in said(result) and "schema" in said(result)
 
 
+@pytest.mark.process
 def test_the_rest_of_a_folder_with_mistakes_serves(wire: Wire) -> None:
     names = {tool["name"] for tool in wire.request("tools/list", {})["result"]["tools"]}
     assert names == {"say", "who", "noisy", "forever", "seen-end", "lying", "twice", "plain", "not-async"}
@@ -246,6 +249,7 @@ def test_mistakes_of_a_folder_are_reported_once_with_file_and_line(tmp_path: Pat
         close(served.process)
 
 
+@pytest.mark.process
 @pytest.mark.requirement("3.1")
 def test_nothing_but_protocol_is_written_to_stdout(wire: Wire) -> None:
     assert said(wire.call("noisy")) == "said"
@@ -258,6 +262,7 @@ def test_nothing_but_protocol_is_written_to_stdout(wire: Wire) -> None:
         assert wire.process.stdout.read() is None
 
 
+@pytest.mark.process
 def test_a_client_that_vanishes_mid_answer_ends_its_call_only(wire: Wire) -> None:
     if not isinstance(wire, OverHttp):
         return

@@ -120,6 +120,7 @@ async def called(client: Client, tool: str, **arguments: Any) -> str:
     return result.content[0].text
 
 
+@pytest.mark.process
 async def test_the_official_client_brings_a_token(wallet: str) -> None:
     headers = {"Authorization": f"Bearer {ISSUE(SECRET, 'eve', 'wallet')}"}
     async with official(wallet, headers=headers) as client:

@@ -81,6 +81,7 @@ async def test_ten_thousand_sessions_opened_and_left_are_bounded_and_expire(
         assert len(served.peer.services.subscriptions) == 0
 
 
+@pytest.mark.slow
 async def test_what_all_sessions_keep_stays_within_one_bound() -> None:
     async with serving(Rules(resume_bytes=1_000)) as served:
         for _ in range(200):

@@ -253,6 +253,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(LINES, st.lists(st.integers(0, 300)))
 def test_a_pipe_answers_the_same_in_every_split(lines: list[bytes], cuts: list[int]) -> None:

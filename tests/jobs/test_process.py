@@ -107,6 +107,7 @@ async def until_written(path: Path) -> str:
     return path.read_text()
 
 
+@pytest.mark.process
 async def test_exit_code_output_and_folder(tmp_path: Path) -> None:
     output = Output()
     ended = await bash("pwd; echo oops >&2; exit 3", output, folder=tmp_path)
@@ -115,6 +116,7 @@ async def test_exit_code_output_and_folder(tmp_path: Path) -> None:
     assert output.stream("stderr") == "oops\n"
 
 
+@pytest.mark.process
 async def test_stdin_is_at_its_end() -> None:
     output = Output()
     assert (await bash("cat; echo done", output)).exit_code == 0

@@ -103,6 +103,7 @@ def test_a_key_that_is_given_twice_is_refused_and_named(text: str) -> None:
     assert refused.value.code == -32600
 
 
+@pytest.mark.slow
 @given(ANY_JSON, st.sampled_from([None, 1]), st.booleans())
 def test_whoever_writes_json_with_every_key_once_is_understood(
     value: object, indent: int | None, is_ascii: bool

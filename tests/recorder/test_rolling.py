@@ -64,6 +64,7 @@ def _began(one: Exchange) -> int:
     return min(frame for frame in (one.request, one.response) if frame is not None)
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_an_index_of_everything_says() -> None:
     recording, every = recorded()
     index = recording.index
@@ -77,6 +78,7 @@ def test_what_is_kept_is_what_an_index_of_everything_says() -> None:
         assert mine == [face(one) for one in full if mine or _began(one) >= index.first_frame]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("raw", [False, True])
 def test_a_view_that_watched_all_along_shows_the_same_lines_as_a_fresh_one(query: str, raw: bool) -> None:
@@ -111,6 +113,7 @@ def test_a_request_that_waits_stays_in_sight_until_it_is_answered() -> None:
     assert (ended.status, ended.request, ended.name) == (Status.OK, 0, "z") and ended.elapsed(0) > 0
 
 
+@pytest.mark.slow
 def test_an_exchange_that_was_dropped_is_nothing_but_its_number() -> None:
     recording, _ = recorded()
     gone = recording.index.exchange(0)

@@ -251,6 +251,7 @@ DEEDS: dict[str, Callable[[Recording, View, int, str], object]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.sampled_from(["x", "tool:x", "status:pending", "status:error or y", "not x"]), st.booleans())
 def test_however_it_came_about_a_view_shows_what_a_fresh_one_would(

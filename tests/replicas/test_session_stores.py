@@ -94,24 +94,28 @@ async def test_a_session_goes_on_as_it_stood(store: Store) -> None:
     assert await store.go_on("ab", "calc", ["bo", "ada"]) == STATE
 
 
+@pytest.mark.process
 async def test_the_latest_state_counts(store: Store) -> None:
     await store.write("ab", "ada", SessionState(STATE.opening), time.time())
     await store.write("ab", "ada", STATE, time.time())
     assert await store.go_on("ab", "calc", ["ada"]) == STATE
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("server", "owner"), [("other", "ada"), ("calc", "bo")])
 async def test_another_server_and_another_caller_do_not_get_it(store: Store, server: str, owner: str) -> None:
     await store.write("ab", "ada", STATE, time.time())
     assert await store.go_on("ab", server, [owner]) is None
 
 
+@pytest.mark.process
 async def test_one_that_its_client_ended_is_gone(store: Store) -> None:
     await store.write("ab", "ada", STATE, time.time())
     await store.end("ab")
     assert await store.go_on("ab", "calc", ["ada"]) is None
 
 
+@pytest.mark.process
 async def test_one_that_never_was_is_not_found(store: Store) -> None:
     await store.write("ab", "ada", STATE, time.time())
     assert await store.go_on("cd", "calc", ["ada"]) is None

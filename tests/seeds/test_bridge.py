@@ -303,6 +303,7 @@ async def test_failures_of_tools_come_in_band(start: Start, ask: Ask) -> None:
     assert wrong["isError"] is True and "word" in wrong["content"][0]["text"]
 
 
+@pytest.mark.process
 async def test_schemas_of_a_mode_are_its_whitelist(start: Start) -> None:
     wallet = start(False)
     for target in (wallet.folder, wallet.url):
@@ -316,6 +317,7 @@ async def test_schemas_of_a_mode_are_its_whitelist(start: Start) -> None:
         await call_tool(wallet.url, "balance", {}, good(), mode="rap-battle")
 
 
+@pytest.mark.process
 async def test_bridge_forwards_the_token_and_formats_what_comes(start: Start) -> None:
     wallet = start(True)
     for target in (wallet.url, wallet.folder):
@@ -326,6 +328,7 @@ async def test_bridge_forwards_the_token_and_formats_what_comes(start: Start) ->
         assert json.loads(format_result(owned)) == {"address": "0x1", "sub": "ada", "amount": 42}
 
 
+@pytest.mark.process
 async def test_three_failures_are_three_exceptions(start: Start) -> None:
     wallet = start(True)
     with pytest.raises(HttpError, match="HTTP 401: Unauthorized: missing JWT") as refused:

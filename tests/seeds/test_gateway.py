@@ -366,6 +366,7 @@ async def test_the_sample_draws_what_the_pages_ask_for(command: str, dataviz: Zy
     assert result["content"][-1]["type"] == "image"
 
 
+@pytest.mark.process
 async def test_a_job_of_the_sample_is_watched_and_its_files_are_fetched(
     client: aiohttp.ClientSession, dataviz: Zyra
 ) -> None:
@@ -473,6 +474,7 @@ async def test_printed_observation_ends_with_the_job(
         assert "".join(each.get("stdout", "") for each in told).endswith("decoded\n")
 
 
+@pytest.mark.process
 async def test_observation_ends_after_max_ms(
     client: aiohttp.ClientSession, zyra: Zyra, tmp_path: Path
 ) -> None:
@@ -488,6 +490,7 @@ async def test_observation_ends_after_max_ms(
         assert events((await answer.read()).decode())[-1]["status"] == "canceled"
 
 
+@pytest.mark.process
 async def test_printed_conversation_over_a_websocket(zyra: Zyra) -> None:
     async with (
         aiohttp.ClientSession() as session,
@@ -519,6 +522,7 @@ async def test_printed_conversation_over_a_websocket(zyra: Zyra) -> None:
         assert (told[-1]["status"], told[-1]["exit_code"]) == ("succeeded", 0)
 
 
+@pytest.mark.process
 async def test_a_job_that_made_a_file_says_where_it_is(client: aiohttp.ClientSession, zyra: Zyra) -> None:
     job = await begin(client, zyra, HEATMAP, input="samples/demo.npy", output="heatmap.png")
     async with client.ws_connect(zyra.url + job["ws"] + "?stream=stdout,stderr,progress") as ws:
@@ -537,6 +541,7 @@ async def test_a_job_that_made_a_file_says_where_it_is(client: aiohttp.ClientSes
         assert (facts["status"], facts["exit_code"], facts["stdout"]) == ("succeeded", 0, "drawn\n")
 
 
+@pytest.mark.process
 async def test_a_job_that_failed_says_why(client: aiohttp.ClientSession, zyra: Zyra) -> None:
     job = await begin(client, zyra, DECODE, file_or_url="bad")
     async with client.ws_connect(zyra.url + job["ws"] + "?stream=stderr") as ws:
@@ -546,6 +551,7 @@ async def test_a_job_that_failed_says_why(client: aiohttp.ClientSession, zyra: Z
     assert not any("stdout" in each or "progress" in each for each in told)
 
 
+@pytest.mark.process
 async def test_cancelling_ends_the_program_and_what_it_started(
     client: aiohttp.ClientSession, zyra: Zyra, tmp_path: Path
 ) -> None:
@@ -577,6 +583,7 @@ def running_with(argument: str) -> list[str]:
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "path", ["/v1/mcp", "/jobs/x", "/jobs/x/download", "/v1/mcp/progress/x", "/ws/jobs/x"]
 )

@@ -345,6 +345,7 @@ SERVERS = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("server", ["python", pytest.param("everything", marks=pytest.mark.slow)])
 def test_a_whole_conversation_of_the_official_client_is_the_same_on_both_sides_of_the_tap(
     server: str, own_folders: Path, tmp_path: Path

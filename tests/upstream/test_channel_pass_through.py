@@ -62,6 +62,7 @@ async def official_at(way: str) -> AsyncIterator[RemoteTarget]:
         await there.wait()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("way", "revision"),
     [

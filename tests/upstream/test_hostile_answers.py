@@ -88,6 +88,7 @@ async def desk_before(answer: Answer, reach: Reach | None = None, **flags: Any) 
             yield Reached(client, desk.host.url("there"), received, desk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["text/html", "image/svg+xml", "text/javascript", "application/xhtml+xml", ""]
 )

@@ -81,6 +81,7 @@ async def test_a_record_is_found_as_it_was_written(place: tuple[Tables, Holders]
     assert await one(table, "j1") is None
 
 
+@pytest.mark.process
 async def test_those_of_an_owner_are_listed_oldest_first(place: tuple[Tables, Holders]) -> None:
     one, other = place[0]("a"), place[0]("b")
     young, bobs = row("young", "a"), row("bobs", "a")
@@ -94,6 +95,7 @@ async def test_those_of_an_owner_are_listed_oldest_first(place: tuple[Tables, Ho
     assert [each.id for each in await other.rows("ada")] == ["old"]
 
 
+@pytest.mark.process
 async def test_what_a_dead_holder_left_is_taken_over_once(place: tuple[Tables, Holders]) -> None:
     tables, holders = place
     await tables("a").write([row("runs", "a"), row("done", "a", TaskStatus.COMPLETED)], ())
@@ -107,6 +109,7 @@ async def test_what_a_dead_holder_left_is_taken_over_once(place: tuple[Tables, H
     assert found is not None and (found.holder, found.record.fence) == (claimed.holder, 2)
 
 
+@pytest.mark.process
 async def test_who_was_taken_for_dead_cannot_write_its_job_any_more(place: tuple[Tables, Holders]) -> None:
     tables, holders = place
     late = tables("a")
@@ -122,6 +125,7 @@ async def test_who_was_taken_for_dead_cannot_write_its_job_any_more(place: tuple
     assert await one(late, "runs") == final
 
 
+@pytest.mark.process
 async def test_an_end_that_is_written_stays_one(place: tuple[Tables, Holders]) -> None:
     table = place[0]("a")
     final = row("j", "a", TaskStatus.COMPLETED)
@@ -131,6 +135,7 @@ async def test_an_end_that_is_written_stays_one(place: tuple[Tables, Holders]) -
     assert await one(table, "j") == final
 
 
+@pytest.mark.process
 async def test_a_job_changes_hands_as_often_as_holders_die(place: tuple[Tables, Holders]) -> None:
     tables, holders = place
     await tables("a").write([row("j", "a")], ())
@@ -140,6 +145,7 @@ async def test_a_job_changes_hands_as_often_as_holders_die(place: tuple[Tables, 
         assert (claimed.holder, claimed.record.fence) == (heir, fence)
 
 
+@pytest.mark.process
 @needs_engine
 async def test_a_replica_finds_what_it_took_over_without_hearing_of_it(
     shared_engine: EngineServer, tmp_path: Path

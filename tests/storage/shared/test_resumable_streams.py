@@ -127,6 +127,7 @@ async def test_what_was_missed_comes_once_and_in_order_and_then_what_follows(pla
     assert connection.pieces == [numbered(0, each, MARK, b"%d" % each) for each in range(2, 6)]
 
 
+@pytest.mark.process
 async def test_of_a_stream_that_is_over_the_rest_comes_and_its_connection_ends(place: Place) -> None:
     begun(place, b"1", b"2").end()
     for after, expected in ((0, [b"1", b"2"]), (1, [b"2"]), (2, [])):
@@ -136,6 +137,7 @@ async def test_of_a_stream_that_is_over_the_rest_comes_and_its_connection_ends(p
         assert connection.messages == expected
 
 
+@pytest.mark.process
 async def test_of_several_streams_each_client_gets_its_own(place: Place) -> None:
     streams = [begun(place, b"first"), begun(place, b"second")]
     connections = [Connection(), Connection()]
@@ -146,6 +148,7 @@ async def test_of_several_streams_each_client_gets_its_own(place: Place) -> None
     await until(lambda: [each.messages for each in connections] == [[b"0"], [b"1"]])
 
 
+@pytest.mark.process
 async def test_who_comes_back_again_takes_the_stream_over(place: Place) -> None:
     stream, earlier, later = begun(place, b"1", b"2"), Connection(), Connection()
     place.reach("0:1").attach(earlier, earlier.let_go, 1)
@@ -157,6 +160,7 @@ async def test_who_comes_back_again_takes_the_stream_over(place: Place) -> None:
     assert earlier.messages == [b"2"]
 
 
+@pytest.mark.process
 async def test_a_connection_that_ended_is_sent_nothing_more(place: Place) -> None:
     stream, gone, later = begun(place, b"1"), Connection(), Connection()
     reached = place.reach("0:1")
@@ -168,6 +172,7 @@ async def test_a_connection_that_ended_is_sent_nothing_more(place: Place) -> Non
     assert gone.messages == []
 
 
+@pytest.mark.process
 async def test_only_the_newest_events_are_kept(place: Place) -> None:
     begun(place, *(b"%d" % each for each in range(1, 11))).end()
     connection = Connection()
@@ -176,6 +181,7 @@ async def test_only_the_newest_events_are_kept(place: Place) -> None:
     assert connection.messages == [b"7", b"8", b"9", b"10"]
 
 
+@pytest.mark.process
 async def test_a_client_that_knows_ids_without_messages_gets_its_place_first(place: Place) -> None:
     place.store.primes = True
     begun(place, b"1", b"2").end()
@@ -229,6 +235,7 @@ async def pair(shared_engine: EngineServer, tmp_path: Path) -> AsyncIterator[InE
         await engine.close()
 
 
+@pytest.mark.process
 @needs_engine
 async def test_when_its_replica_is_gone_a_stream_ends_with_an_error(pair: InEngine) -> None:
     begun(pair, b"1", b"2")
@@ -240,6 +247,7 @@ async def test_when_its_replica_is_gone_a_stream_ends_with_an_error(pair: InEngi
     assert connection.pieces[-1] == numbered(0, 3, MARK, LOST)
 
 
+@pytest.mark.process
 @needs_engine
 async def test_a_stream_that_its_replica_does_not_have_ends_with_an_error(pair: InEngine) -> None:
     connection = Connection()
@@ -249,6 +257,7 @@ async def test_a_stream_that_its_replica_does_not_have_ends_with_an_error(pair: 
     assert connection.pieces == [numbered(7, 4, MARK, LOST)]
 
 
+@pytest.mark.process
 @needs_engine
 async def test_an_event_that_is_too_big_for_the_engine_is_told_as_lost(pair: InEngine) -> None:
     begun(pair, b"1", b"2", b"x" * BIGGEST, b"4").end()
@@ -281,6 +290,7 @@ async def test_what_cannot_be_written_is_written_when_the_engine_is_back(tmp_pat
         await engine.close()
 
 
+@pytest.mark.process
 @needs_engine
 async def test_streams_of_a_session_that_ended_are_removed(
     pair: InEngine, shared_engine: EngineServer, tmp_path: Path

@@ -67,6 +67,7 @@ async def test_what_was_written_is_there_for_the_next_to_open_it(opened: Opener)
     assert await opened().run(count) == 1
 
 
+@pytest.mark.process
 async def test_work_that_fails_leaves_nothing_behind(opened: Opener) -> None:
     state = opened()
 
@@ -79,6 +80,7 @@ async def test_work_that_fails_leaves_nothing_behind(opened: Opener) -> None:
     assert await state.run(count) == 0
 
 
+@pytest.mark.process
 async def test_what_two_write_at_the_same_time_is_all_there(opened: Opener) -> None:
     several = [opened() for _ in range(3)]
     numbers = await asyncio.gather(*(state.run(add) for _ in range(10) for state in several))
@@ -86,6 +88,7 @@ async def test_what_two_write_at_the_same_time_is_all_there(opened: Opener) -> N
     assert [await state.run(count) for state in several] == [30, 30, 30]
 
 
+@pytest.mark.process
 async def test_a_callback_fires_in_one_place_only(opened: Opener) -> None:
     one, two = opened(), opened()
     made = await one.run(lambda c: callbacks.add(c, "tea", 5.0, 2, "ada", 1000.0))
@@ -96,6 +99,7 @@ async def test_a_callback_fires_in_one_place_only(opened: Opener) -> None:
     assert sorted(fired) == [False, False, True]  # type: ignore[type-var]
 
 
+@pytest.mark.process
 async def test_policies_grants_tasks_and_facts_are_seen_by_the_other(opened: Opener) -> None:
     one, two = opened(), opened()
     await one.run(lambda c: approvals.keep_policy(c, "Bash", "deny"))
@@ -110,6 +114,7 @@ async def test_policies_grants_tasks_and_facts_are_seen_by_the_other(opened: Ope
     assert [each.name for each in named] == ["tea"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.process
 async def test_what_is_closed_says_so(opened: Opener) -> None:
     state = opened()
     await state.run(add)
@@ -118,6 +123,7 @@ async def test_what_is_closed_says_so(opened: Opener) -> None:
         await state.run(count)
 
 
+@pytest.mark.process
 @needs_engine
 async def test_a_state_that_is_too_large_is_refused_and_stays_as_it_was(
     shared_engine: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +140,7 @@ async def test_a_state_that_is_too_large_is_refused_and_stays_as_it_was(
     await engine.close()
 
 
+@pytest.mark.process
 @needs_engine
 async def test_an_answer_that_was_lost_is_not_written_twice(
     shared_engine: EngineServer, tmp_path: Path

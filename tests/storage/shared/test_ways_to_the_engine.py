@@ -132,6 +132,7 @@ async def test_an_engine_that_wants_a_certificate_of_its_clients(certificates: C
         server.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("is_reset", [True, False])
 async def test_a_connection_closed_after_the_handshake_suggests_a_client_certificate(
     certificates: Certificates, is_reset: bool
@@ -164,6 +165,7 @@ async def closing_server(certificates: Certificates, is_reset: bool) -> AsyncIte
         yield server.sockets[0].getsockname()[1]
 
 
+@pytest.mark.process
 async def test_a_certificate_of_somebody_unknown_is_refused_in_a_sentence(encrypted: TlsEngine) -> None:
     place = f"rediss://localhost:{encrypted.tls_port}/0"
     assert await refused(f"rediss://:secret@localhost:{encrypted.tls_port}/0") == (
@@ -172,6 +174,7 @@ async def test_a_certificate_of_somebody_unknown_is_refused_in_a_sentence(encryp
     )
 
 
+@pytest.mark.process
 async def test_a_certificate_for_another_host_is_refused(
     encrypted: TlsEngine, certificates: Certificates
 ) -> None:

@@ -59,6 +59,7 @@ def has_row(name: str) -> Callable[[Any], bool]:
     return lambda told: any(row["name"] == name for row in told["rows"])
 
 
+@pytest.mark.slow
 async def test_browsers_get_the_page_and_programs_text(shown: Dashboard) -> None:
     page = await shown.get("/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
     assert page.status == 200 and page.content_type == "text/html"
