@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, exit_code, print_message
-from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint
+from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint, scope_words
 from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import (
@@ -46,8 +46,8 @@ MOST_REMARKS = 50
 _ACCOUNT = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 TOKEN_HINTS: dict[int, str] = {
-    ErrorCode.UNAUTHORIZED: "Give a token with --token-env.",
-    ErrorCode.FORBIDDEN: "Give another token with --token-env.",
+    ErrorCode.UNAUTHORIZED: "Give a token{} by --token-env.",
+    ErrorCode.FORBIDDEN: "Give another token{} by --token-env.",
 }
 
 
@@ -248,10 +248,17 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
     `is_first`: it is about the first message to the server.
     """
     if isinstance(error, RpcError):
-        advice = TOKEN_HINTS.get(error.code, "") or error_hint(error.code, error.message)
+        advice = _token_hint(error) or error_hint(error.code, error.message)
         told = str(error) if is_first else error.message
         return RemoteProtocolError(error.code, told, error.data, advice or (NO_PROTOCOL if is_first else ""))
     if isinstance(error, AuthorizationError):
         error.message = f"it wants a token, and none could be had: {error.message}"
         return DeskUserError(str(error), error.hint or NO_TOKEN, CANNOT_CONNECT)
     return DeskUserError(str(error), hint(error, is_first=is_first), exit_code(error))
+
+
+def _token_hint(error: RpcError) -> str:
+    """How to give the token that an error asks for; empty for an error about something else."""
+    scope = error.data.get("scope") if isinstance(error.data, dict) else None
+    words = scope_words(tuple(scope.split())) if isinstance(scope, str) else ""
+    return TOKEN_HINTS.get(error.code, "").format(words)

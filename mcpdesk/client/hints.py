@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from mcpdesk.client.child_process import ProgramEnded
-from mcpdesk.client.transport import REDIRECTS
+from mcpdesk.client.transport import REDIRECTS, REFUSED, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, Unreachable
 
 URL_REQUIRED = -32042
@@ -23,6 +24,7 @@ TOO_MUCH = "The bound protects this machine's memory: the server must send less.
 OTHER_ID = "A server must answer with the id of the request, as it was sent: its own log may say more."
 NO_ANSWER = "The server, or a proxy before it, ended the stream too early: its own log may say why."
 NO_TOKEN = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
+NO_LOGIN_NAMED = "It names no place to log in."
 FORBIDDEN = "It refuses this caller: another token or key (--token-env, --key-env) may have the right."
 WRONG_HOST = (
     "The server refuses this Host name: reach it by a name it knows, or add this one to those it allows."
@@ -63,6 +65,61 @@ _NO_BACK_CHANNEL = re.compile(
 )
 
 
+class MissingToken(NamedTuple):
+    """Token that a server asks for in its challenge."""
+
+    scopes: tuple[str, ...]
+    """Scopes it must have; empty if the server names none."""
+    has_login: bool
+    """True if the server names an authorization server."""
+    is_insufficient: bool
+    """True if a valid token was sent that lacks the scopes."""
+
+    @property
+    def scope_words(self) -> str:
+        """` with the scope wallet:send`; empty without scopes."""
+        return scope_words(self.scopes)
+
+
+def scope_words(scopes: tuple[str, ...]) -> str:
+    """` with the scopes a b`; empty without scopes."""
+    if not scopes:
+        return ""
+    return f" with the scope{'s' if len(scopes) > 1 else ''} {excerpt(' '.join(scopes))}"
+
+
+def missing_token(error: HttpError) -> MissingToken | None:
+    """Token that a refusal asks for; None if it is not about one, or says nothing about it."""
+    from mcpdesk.client.oauth.discovery import challenge_in
+
+    challenge = challenge_in([error.challenge]) if error.status in REFUSED else None
+    if challenge is None:
+        return None
+    scopes = tuple(challenge.scope.split())
+    is_insufficient = error.status == 403 or challenge.error == "insufficient_scope"
+    return MissingToken(scopes, bool(challenge.metadata_url), is_insufficient)
+
+
+def shell_token_hint(missing: MissingToken) -> str:
+    """Tell a person in a shell which token is missing, and how to give it."""
+    other = "another" if missing.is_insufficient else "a"
+    about = f"It needs {other} token{missing.scope_words}"
+    if missing.has_login:
+        wish = f" --scope '{excerpt(' '.join(missing.scopes))}'" if missing.is_insufficient else ""
+        return f"{about}. Log in: mcpdesk login URL{wish}. Or give one: --token-env VAR."
+    return f"{about}: give it by --token-env VAR, or in a header by --header. {NO_LOGIN_NAMED}"
+
+
+def desk_token_hint(missing: MissingToken) -> str:
+    """Tell a person at the desk which token is missing, and how to give it."""
+    other = "another" if missing.is_insufficient else "a"
+    about = f"It needs {other} token{missing.scope_words}"
+    if missing.has_login:
+        return f"{about}. T logs in with a browser, and so does `mcpdesk login` in a shell."
+    given = "give it to `mcpdesk` by --token-env VAR or --header, or in the headers of its configuration"
+    return f"{about}: {given}. {NO_LOGIN_NAMED}"
+
+
 def wants_older_revision(text: str) -> bool:
     """Whether a server says that it cannot ask its client anything in this revision."""
     return _NO_BACK_CHANNEL.search(text[:4_000]) is not None
@@ -99,6 +156,8 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return WRONG_HOST
         case HttpError(status=400, body=body) if _VERSION.search(body):
             return REVISION
+        case HttpError() if (missing := missing_token(error)) and (missing.scopes or missing.has_login):
+            return shell_token_hint(missing)
         case HttpError(status=status) if status in BY_STATUS:
             return BY_STATUS[status]
         case HttpError(status=status) if status >= 500:

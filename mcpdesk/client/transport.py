@@ -19,6 +19,8 @@ from mcpdesk.protocol.revisions import Revision
 
 EXCERPT = 300
 """Characters of an answer that an error shows."""
+MOST_CHALLENGE = 8 << 10
+"""Characters of `WWW-Authenticate` that an error keeps."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
 
@@ -168,7 +170,7 @@ class ServerReply(Struct, frozen=True):
             about = f"{about}: a guard in front of the server wants to see a browser (challenge)"
         if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
             about = f"{about}; Retry-After: {after}"
-        challenge = excerpt(self.headers.get("www-authenticate", ""))
+        challenge = clean(self.headers.get("www-authenticate", "")[:MOST_CHALLENGE])
         return HttpError(about, status=self.status, body=said, challenge=challenge)
 
 

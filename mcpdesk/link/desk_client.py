@@ -10,10 +10,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from mcpdesk.client.connection import CallObserver, ServerConnection
+from mcpdesk.client.hints import desk_token_hint, missing_token
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.person_answers import PersonAnswers, Roots
 from mcpdesk.client.resource_watch import ResourceWatch
-from mcpdesk.errors import CallError, ProtocolError
+from mcpdesk.errors import CallError, HttpError, ProtocolError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.held_token import HeldToken
@@ -133,7 +134,7 @@ class DeskClient:
             # In the stateless era a refusal cannot be sent to the server: the call ends here.
             message = {"error": codec.error_object(refused)}
         except CallError as error:
-            message = {"error": {"code": 0, "message": error.message}}
+            message = {"error": {"code": 0, "message": f"{error.message}{_token_advice(error)}"}}
         except Exception as error:  # the outcome must be set in any case
             _LOG.exception("a call of the desk failed")
             message = {"error": {"code": 0, "message": f"mcpdesk failed: {error!r}"}}
@@ -198,3 +199,9 @@ class HostedDesk(DeskClient):
         """A tool that need not be a task is called plainly: such a call shows progress and logs."""
         tool = self.endpoint.server.tools.get(name)
         return tool is not None and tool.task == "required"
+
+
+def _token_advice(error: CallError) -> str:
+    """`. It needs a token with the scope ...` for a refusal that asks for one; empty for other errors."""
+    missing = missing_token(error) if isinstance(error, HttpError) else None
+    return "" if missing is None else f". {desk_token_hint(missing)}"

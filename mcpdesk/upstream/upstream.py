@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.hints import FORBIDDEN, NO_TOKEN, hint
+from mcpdesk.client.hints import FORBIDDEN, NO_TOKEN, desk_token_hint, hint, missing_token
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import OAuthGrant
@@ -421,6 +421,9 @@ def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
     if isinstance(plan.target, BrokenTarget):
         return "Mend its entry in the file, and open the desk again."
     advice = hint(error, is_first=is_first) if isinstance(error, CallError) else ""
+    missing = missing_token(error) if isinstance(error, HttpError) else None
+    if missing is not None and (missing.scopes or missing.has_login):
+        return desk_token_hint(missing)
     is_refused = isinstance(error, HttpError) and advice in (NO_TOKEN, FORBIDDEN)
     if isinstance(error, AuthorizationError) or is_refused:
         return "T logs in with a browser, and so does `mcpdesk login` in a shell."

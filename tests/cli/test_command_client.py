@@ -90,7 +90,8 @@ def test_guarded_tool_is_called_with_the_token_of_the_environment(mcpdesk: Run) 
     missing = mcpdesk(*asked, **OF_WALLET)
     assert missing.returncode == 4 and missing.stdout == ""
     said, *data, hint = missing.stderr.splitlines()
-    assert (said, hint) == ("mcpdesk: Unauthorized: missing JWT", "  Give a token with --token-env.")
+    wanted = "  Give a token with the scope wallet:read by --token-env."
+    assert (said, hint) == ("mcpdesk: Unauthorized: missing JWT", wanted)
     assert '"scope": "wallet:read"' in "".join(data)
     reader = ISSUE(SECRET, "ada", "wallet:read")
     mine = {**OF_WALLET, "MY_TOKEN": reader}
@@ -100,7 +101,7 @@ def test_guarded_tool_is_called_with_the_token_of_the_environment(mcpdesk: Run) 
     assert (ours.stdout, ours.stderr, ours.returncode) == ("ada has 100.00 EUR.\n", "", 0)
     narrow = mcpdesk("call", str(WALLET), "send", "to=bob", "cents:=1", "--token-env", "MY_TOKEN", **mine)
     assert narrow.returncode == 4 and "lacks the scope wallet:send" in narrow.stderr
-    assert "Give another token with --token-env." in narrow.stderr
+    assert "Give another token with the scope wallet:send by --token-env." in narrow.stderr
     assert not any(reader in each.stdout + each.stderr for each in (given, narrow))
 
 

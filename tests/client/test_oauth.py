@@ -16,6 +16,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.hints import hint
 from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantStore, Visitor
 from mcpdesk.client.oauth.discovery import challenge_in
@@ -261,6 +262,10 @@ def _instead(status: int, **body: Any) -> Change:
     return lambda document: web.json_response(body, status=status)
 
 
+def _iss_slash(document: Document) -> None:
+    document["iss"] += "/"
+
+
 def _slash(document: Document) -> None:
     document["issuer"] += "/"
 
@@ -298,6 +303,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "registration without an id": ("registration", _set(client_id=None), r"no client_id; its .*RFC 7591"),
     "another state": ("redirect", _set(state="x"), "another state"),
     "no issuer, though announced": ("redirect", _without("iss"), r"without iss.*RFC 9207, 2\.4"),
+    "an issuer with a slash more in the address": ("redirect", _iss_slash, r"from .*/, not from.*RFC 9207"),
     "another issuer": ("redirect", _set(iss="https://evil.test"), r"from https://evil\.test.*RFC 9207"),
     "the person says no": ("redirect", _set(error="access_denied"), "login was refused: access_denied"),
     "no code": ("redirect", _without("code"), "without a code"),
@@ -354,6 +360,55 @@ async def test_a_deviation_whose_meaning_is_clear_is_accepted(what: str) -> None
     assert grant.access_token.startswith("token-")
     assert grant.expires is not None
     assert remark in "".join(remarks) and bool(remark) == bool(remarks)
+
+
+class _NoLogin(GuardedServer):
+    """Checks tokens and does not say who issues them, as servers with keys or tokens of their own do."""
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/mcp":
+            return await super()._answer(request)
+        self.requests.append(f"{request.method} {request.path}")
+        return web.Response(status=404)
+
+
+async def test_a_server_without_a_login_is_not_asked_to_register_a_client() -> None:
+    server = _NoLogin({"challenge": lambda given: given.clear()})
+    async with server.running():
+        with pytest.raises(AuthorizationError, match="there is no login") as failed:
+            await _list(server)
+    assert "a token with the scope read" in failed.value.hint
+    assert not [each for each in server.requests if each.startswith("POST") and each != "POST /mcp"]
+
+
+async def test_a_refusal_names_the_scope_of_the_missing_token() -> None:
+    async with GuardedServer().running() as server, _connected(server, visit=None) as connection:
+        with pytest.raises(HttpError) as refused:
+            await connection.open()
+    assert hint(refused.value) == (
+        "It needs a token with the scope read. Log in: mcpdesk login URL. Or give one: --token-env VAR."
+    )
+    without = GuardedServer({"challenge": lambda given: given.clear()})
+    async with without.running(), _connected(without, visit=None) as connection:
+        with pytest.raises(HttpError) as refused:
+            await connection.open()
+    assert "a token with the scope read: give it by --token-env VAR" in hint(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "challenge", "told"),
+    [
+        (403, 'Bearer error="insufficient_scope", scope="a b", resource_metadata="x"', "--scope 'a b'"),
+        (403, 'Bearer error="insufficient_scope", scope="a"', "another token with the scope a: give it"),
+        (401, 'Basic realm="x", Bearer resource_metadata="x"', "It needs a token. Log in"),
+        (401, "Bearer", "the key with --key-env"),
+        (401, "", "the key with --key-env"),
+        (403, "", "It refuses this caller"),
+        (404, 'Bearer scope="a"', "Is the path right?"),
+    ],
+)
+def test_a_challenge_decides_how_a_token_is_to_be_given(status: int, challenge: str, told: str) -> None:
+    assert told in hint(HttpError("no", status=status, challenge=challenge))
 
 
 async def test_pkce_that_is_not_mentioned_is_used_when_asked_for() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CHUNK = 64 << 10
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
+CHALLENGE = "www-authenticate"
 OWN_ANSWER_S = 2.0
 """Seconds to wait for a response on a stream that brought one to another request."""
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
@@ -226,5 +227,8 @@ async def refusal_text(answer: aiohttp.ClientResponse) -> str:
 
 
 def lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """The headers of an answer, with lower-case names."""
-    return {name.lower(): value for name, value in answer.headers.items()}
+    """The headers of an answer, with lower-case names. All challenges are in one value."""
+    found = {name.lower(): value for name, value in answer.headers.items()}
+    if CHALLENGE in found:
+        found[CHALLENGE] = ", ".join(answer.headers.getall(CHALLENGE))
+    return found

@@ -30,6 +30,8 @@ OPENID_PATH = "/.well-known/openid-configuration"
 SCHEMES = ("dpop", "bearer")
 LONGEST = 8 << 10
 """Characters of a challenge that are read."""
+_NOT_THERE = frozenset({404, 405, 410, 501})
+"""Statuses of a path where no authorization endpoint is."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PART = re.compile(
     rf'\s*,?\s*(?:(?P<name>{_TOKEN})\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))'
@@ -120,12 +122,18 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     raise AuthorizationError(f"{what} is nowhere: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
 
 
-def find_own_server(server_url: str) -> Flow[AuthorizationServer]:
-    """The metadata of a server that gives its tokens itself, as in 2025-03-26; what it lacks is assumed."""
+def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
+    """The metadata of a server that gives its tokens itself, as in 2025-03-26; what it lacks is assumed.
+
+    `scope` is what its challenge asks for. Raises: AuthorizationError if it has no login at all.
+    """
     origin = _at(server_url, "")
     answer: Fetched = yield Fetch("the authorization server metadata", f"{origin}{SERVER_PATH}")
     if answer.status == 200:
         return authorization_server(answer.json("the authorization server metadata"), origin)
+    page: Fetched = yield Fetch("the authorization endpoint", f"{origin}/authorize")
+    if page.status in _NOT_THERE:
+        raise _no_login(origin, scope)
     return AuthorizationServer(
         origin,
         token_endpoint=f"{origin}/token",
@@ -134,6 +142,14 @@ def find_own_server(server_url: str) -> Flow[AuthorizationServer]:
         client_authentication=("none", "client_secret_basic", "client_secret_post"),
         has_pkce=True,
     )
+
+
+def _no_login(origin: str, scope: str) -> AuthorizationError:
+    """The error for a server that checks tokens and does not say who issues them."""
+    wanted = f"a token with the scope {excerpt(scope)}" if scope else "a token"
+    told = f"there is no login: {origin} publishes no metadata and has nothing at /authorize"
+    advice = f"If it needs {wanted}, its operator has one: give it by --token-env VAR or --header."
+    return AuthorizationError(told, hint=advice)
 
 
 def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
@@ -164,6 +180,7 @@ def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
         scopes=texts(found.get("scopes_supported")),
         has_pkce=None if challenges is None else "S256" in texts(challenges),
         sends_issuer=found.get("authorization_response_iss_parameter_supported") is True,
+        named_as=issuer if issuer != own else "",
         takes_client_metadata=found.get("client_id_metadata_document_supported") is True,
     )
 

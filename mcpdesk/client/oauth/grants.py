@@ -115,7 +115,7 @@ def discover(server_url: str, challenge: Challenge) -> Flow[Discovery]:
     """Find out who gives tokens for a server. Raises: AuthorizationError."""
     resource = yield from find_resource(server_url, challenge)
     if resource is None:
-        own = yield from find_own_server(server_url)
+        own = yield from find_own_server(server_url, challenge.scope)
         return Discovery(ResourceMetadata(canonical(server_url), (own.issuer,)), own)
     server = yield from find_authorization_server(resource.issuers[0])
     return Discovery(resource, server)
@@ -294,7 +294,7 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
     issuer = given.get("iss")
     if issuer is None and server.sends_issuer:
         raise AuthorizationError("the browser came back without iss, which was announced", "RFC 9207, 2.4")
-    if issuer is not None and issuer.removesuffix("/") != server.issuer.removesuffix("/"):
+    if issuer is not None and issuer not in (server.issuer, server.named_as or server.issuer):
         told = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
         raise AuthorizationError(told, "RFC 9207, 2.4")
     if "error" in given:

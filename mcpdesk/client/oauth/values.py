@@ -95,6 +95,7 @@ class AuthorizationServer(Struct, frozen=True):
     """The metadata of an authorization server. Source: RFC 8414, 2."""
 
     issuer: str
+    """Exactly as its metadata has it."""
     token_endpoint: str
     authorization_endpoint: str = ""
     registration_endpoint: str = ""
@@ -106,6 +107,8 @@ class AuthorizationServer(Struct, frozen=True):
     """True if it supports PKCE with S256; None if its metadata says nothing about PKCE."""
     sends_issuer: bool = False
     """Whether it names itself when it sends the browser back. Source: RFC 9207."""
+    named_as: str = ""
+    """Its address where that differs from `issuer` by a slash at the end; else empty."""
     takes_client_metadata: bool = False
     """Whether a client's id may be the address of a document about it."""
 

@@ -1,0 +1,99 @@
+"""Servers that want a token, on a desk: what a person reads, and a login that is begun at the screen."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from mcpdesk.client.targets import UrlTarget
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.workbench.item_pane import FirstToolLesson
+from mcpdesk.upstream.upstream import UpstreamPlan
+from tests.support.desk import running_desk
+from tests.support.folders import write
+from tests.support.guarded_server import Document, GuardedServer
+from tests.support.tokens import SECRET
+from tests.support.widgets import until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens are kept in the state folder of the test."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+
+
+def shown(app: DeskApp) -> str:
+    """The text of the pane of a server that is not connected; empty while another one is up."""
+    found = app.screen.query(FirstToolLesson)
+    if not found or not found.first().is_on_screen or not found.first().size.height:
+        return ""
+    lesson = found.first()
+    return "\n".join(line.text for line in lesson.render_lines(lesson.size.region))
+
+
+def is_shown(app: DeskApp, text: str) -> bool:
+    """True if the pane of a server that is not connected has that text."""
+    return text in shown(app)
+
+
+async def test_the_newest_error_of_a_login_is_on_the_screen(tmp_path: Path) -> None:
+    def refused(word: str, document: Document) -> web.Response:
+        return web.json_response({"error": word}, status=400)
+
+    server = GuardedServer()
+    async with (
+        server.running(),
+        running_desk(upstreams=[UpstreamPlan("far", UrlTarget(server.url))], state_dir=tmp_path) as desk,
+    ):
+        app = DeskApp(desk)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda: "HTTP 401" in shown(app))
+            assert "a token with the scope read" in " ".join(shown(app).split())
+            for word in ("the-first", "the-second"):
+                server.changes["registration"] = partial(refused, word)
+                await pilot.press("T")
+                await until(pilot, partial(is_shown, app, word))
+            assert "the-first" not in shown(app) and "✕ HTTP 401" not in shown(app)
+
+            def broken(document: Document) -> web.Response:
+                return web.Response(status=500)
+
+            server.changes["resource"] = broken
+            await pilot.press("T")
+            await until(pilot, lambda: "HTTP 500" in shown(app) or "nowhere" in shown(app))
+            assert "the-second" not in shown(app)
+            server.changes.clear()
+            await pilot.press("T")
+            await until(pilot, lambda: bool(desk.questions()))
+            link = desk.questions()[0].pages[0].link
+            async with aiohttp.ClientSession() as browser, browser.get(link) as page:
+                assert "You are logged in" in await page.text()
+            await until(pilot, lambda: desk.view().servers[0].problems == ())
+
+
+async def test_a_server_with_tokens_of_its_own_names_the_missing_scope_and_has_no_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTES_SECRET", SECRET)
+    jwt = {"algorithms": ["HS256"], "secret_env": "NOTES_SECRET"}
+    auth = {"requires_jwt": True, "scopes": ["notes:read"], "jwt": jwt}
+    folder = write(tmp_path / "notes", {"mcp.json": json.dumps({"name": "notes", "auth": auth})})
+    async with running_desk(folder, http=True, state_dir=tmp_path / "a") as serving:
+        url = serving.view().servers[0].url
+        plan = UpstreamPlan("far", UrlTarget(url))
+        async with running_desk(upstreams=[plan], state_dir=tmp_path / "b") as desk:
+            app = DeskApp(desk)
+            async with app.run_test(size=(120, 40)) as pilot:
+                await until(pilot, lambda: "missing JWT" in shown(app))
+                text = " ".join(shown(app).split())
+                assert "It needs a token with the scope notes:read: give it to `mcpdesk`" in text
+                await pilot.press("T")
+                await until(pilot, lambda: "there is no login" in shown(app))
+                assert "a token with the scope notes:read" in " ".join(shown(app).split())
