@@ -31,6 +31,15 @@ def decode(data: bytes | memoryview) -> Any:
     return message
 
 
+def repeats_key(data: bytes) -> bool:
+    """Whether an object in a frame of valid JSON gives a key twice."""
+    try:
+        decode(data)
+    except ProtocolError as error:
+        return error.code == ErrorCode.INVALID_REQUEST
+    return False
+
+
 def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None) -> bool:
     """Whether a frame may say more than what was decoded from it: False when no key in it is given twice.
 

@@ -105,6 +105,9 @@ def test_a_message_without_a_clear_meaning_is_a_fault_with_its_id(
     assert read.value is None and read.fault is not None and read.fault.is_fault
     assert read.fault.kind == kind and words in read.fault.text
     assert (read.id, read.is_response) == (4, True)
+    batch = read_frame(b'[{"jsonrpc":"2.0",' + id_member + end + b',{"jsonrpc":"2.0","method":"x"}]')
+    assert batch.fault is not None and batch.fault.kind == kind
+    assert (batch.id, batch.is_response) == (None, True)
 
 
 @pytest.mark.parametrize(

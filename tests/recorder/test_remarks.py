@@ -53,6 +53,7 @@ def kinds(index: Index, number: int = 0) -> list[str]:
         (b'{"id":1,"result":{}}', "jsonrpc"),
         (b'{\n"jsonrpc":"2.0","id":1,\n"result":{}}', "several-lines"),
         ('{"jsonrpc":"2.0","id":1,"result":{}}'.encode("utf-16"), "utf-16"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":[{"b":1,"b":1}]}}', "duplicate-key"),
     ],
 )
 def test_an_almost_right_answer_is_paired_and_remarked(tmp_path: Path, answer: bytes, kind: str) -> None:
@@ -77,12 +78,36 @@ def test_lines_are_no_matter_over_http() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b'{"jsonrpc":"2.0","id":1,"result":{"a":[', b'{"jsonrpc":"2.0","id":1,"result":{"a":tru}}']
+    ("answer", "kind"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":[', "unreadable"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":tru}}', "unreadable"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":[{"b":1,"b":2}]}}', "duplicate-key"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"result":{"a":1}}', "duplicate-key"),
+    ],
 )
-def test_an_answer_that_cannot_be_read_ends_its_request_as_malformed(answer: bytes) -> None:
+def test_an_answer_that_cannot_be_read_ends_its_request_as_malformed(answer: bytes, kind: str) -> None:
     index = settled(recorded(answer).index)
     assert [each.status for each in index.exchanges] == [Status.MALFORMED]
-    assert kinds(index) == ["unreadable"] and index.exchange(0).response == 1
+    assert index.is_remarked(0) and kinds(index) == [kind] and index.exchange(0).response == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}',
+        b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","level":"debug"}}',
+        b'[{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1,"\\u0061":2}}]',
+    ],
+)
+def test_a_message_that_gives_a_key_two_values_is_malformed(message: bytes) -> None:
+    recording = Recording(None)
+    recording.start()
+    recording.connect(ConnectionInfo(1, "s", "stdio", "desk", "2025-06-18", time.time()))
+    recording.frame(1, OUT, message)
+    index = settled(recording.index)
+    assert [each.status for each in index.exchanges] == [Status.MALFORMED]
+    assert kinds(index) == ["duplicate-key"]
 
 
 def test_a_second_answer_and_one_to_no_request_are_lines_of_their_own() -> None:

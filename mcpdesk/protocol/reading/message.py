@@ -215,7 +215,8 @@ def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
 
 def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> ReadFrame:
     """The frame of a message that cannot be read, with what can be told of it; or of a text that is none."""
-    members = _outer_members(text, begin)
+    is_batch = text.startswith("[", begin)
+    members = _outer_members(text, max(begin, text.find("{", begin)) if is_batch else begin)
     is_meant = "jsonrpc" in members or (
         "id" in members and not members.keys().isdisjoint(("result", "error"))
     )
@@ -223,7 +224,8 @@ def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> Re
         return ReadFrame()
     told = "; ".join([f"a message cannot be read: {reason}", *(each.text for each in remarks)])
     fault = Remark(reason.kind, told, reason.at, is_fault=True)
-    return ReadFrame(None, (), fault, members.get("id"), "method" not in members)
+    identifier = None if is_batch else members.get("id")
+    return ReadFrame(None, (), fault, identifier, "method" not in members)
 
 
 def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
@@ -237,6 +239,8 @@ def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
             is_key = piece == "{"
         elif piece in ("}", "]"):
             depth -= 1
+            if not depth:
+                break
         elif depth != 1 or piece.isspace():
             continue
         elif piece == ",":

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mcpdesk.protocol.catalogue.token_cost import result_tokens
+from mcpdesk.protocol.codec import repeats_key
 from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
@@ -120,12 +121,16 @@ def read_heads(data: bytes) -> list[Head]:
             data.decode()
         if b"\\u" in data and has_lone_surrogate(data):
             return _lenient(data)
-        if data[:1] != b"{" and data.lstrip()[:1] == b"[":
-            batch = _any.decode(data)
-            return [loose_head(item) for item in batch] if 0 < len(batch) <= MOST_HEADS else [MALFORMED]
-        return [_single(data)]
+        heads = _batch(data) if data[:1] != b"{" and data.lstrip()[:1] == b"[" else [_single(data)]
     except UNREADABLE:
         return _lenient(data)
+    return _lenient(data) if heads[0] is not MALFORMED and repeats_key(data) else heads
+
+
+def _batch(data: bytes) -> list[Head]:
+    """The heads of an array; raises what is in `UNREADABLE`."""
+    batch = _any.decode(data)
+    return [loose_head(item) for item in batch] if 0 < len(batch) <= MOST_HEADS else [MALFORMED]
 
 
 def _lenient(data: bytes) -> list[Head]:
