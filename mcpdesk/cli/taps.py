@@ -21,8 +21,9 @@ from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.plain_text import clean
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.retention import Retention
-from mcpdesk.recorder.record import END_BYTES, TAPPED, ConnectionInfo, Direction
+from mcpdesk.recorder.record import TAPPED, ConnectionInfo, Direction
 from mcpdesk.transports import rendezvous
+from mcpdesk.transports.tapped_messages import TappedMessage, TappedMessages
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ RING_BYTES = 1 << 20
 """Of frames that are written, nobody looks at those in memory."""
 LONGEST = 64 << 20
 """Bytes of a message that are kept at most, whatever the setting."""
-MOST_OF_A_CHARACTER = 4
-"""Bytes."""
 MOST_OF_A_NAME = 40
 JOIN_S = 10.0
 """How long a visitor may take to say that it stays."""
@@ -217,7 +216,7 @@ def _folder(state: Path) -> Path:
 
 
 class TapConversation:
-    """The lines that pass between a client and a server, as frames of a recording."""
+    """The messages that pass between a client and a server, as frames of a recording."""
 
     def __init__(self, recording: Recording, info: ConnectionInfo) -> None:
         self._recording, self._info = recording, info
@@ -226,22 +225,19 @@ class TapConversation:
 
     def follow(self, traffic: Iterable[Passed], kept: int) -> None:
         """Record what passes, until the end. Of longer messages `kept` bytes are recorded, and the end."""
-        lines = {direction: Lines(kept) for direction in Direction}
+        messages = {direction: TappedMessages(kept) for direction in Direction}
         for passed in traffic:
-            self._record(passed, lines)
+            direction = Direction.IN if passed.is_from_client else Direction.OUT
+            for message in messages[direction].feed(passed.data, passed.size):
+                self._frame(direction, message, passed.at)
         now = time.time()
-        for direction, some in lines.items():
-            if line := some.rest():
-                self._frame(direction, line, now)
+        for direction, some in messages.items():
+            for message in some.rest():
+                self._frame(direction, message, now)
         self._tell(replace(self._info, closed=now))
 
-    def _record(self, passed: Passed, lines: dict[Direction, Lines]) -> None:
-        direction = Direction.IN if passed.is_from_client else Direction.OUT
-        for line in lines[direction].feed(passed.data, passed.size):
-            self._frame(direction, line, passed.at)
-
-    def _frame(self, direction: Direction, line: Line, at: float) -> None:
-        data, end, size = line
+    def _frame(self, direction: Direction, message: TappedMessage, at: float) -> None:
+        data, end, size = message
         self._recording.frame(self._info.number, direction, data, at=at, size=size, end=end)
         if self._looked[direction] < LOOKED_AT:
             self._looked[direction] += 1
@@ -289,46 +285,3 @@ class _Said(msgspec.Struct):
 
     params: _Params = msgspec.field(default_factory=_Params)
     result: _Result = msgspec.field(default_factory=_Result)
-
-
-Line = tuple[bytes, bytes, int]
-"""The bytes of a line that are kept, its last ones where that is not all, and the length of all of it."""
-
-
-class Lines:
-    """Splits chunks into lines, of which it keeps as much as is recorded."""
-
-    def __init__(self, kept: int) -> None:
-        self._kept = kept + MOST_OF_A_CHARACTER  # the recording cuts between two
-        self._begun = bytearray()
-        self._end = b""
-        self._size = 0
-
-    def feed(self, chunk: bytes, size: int) -> Iterator[Line]:
-        """The lines that are whole now, but empty ones; of `size` bytes the first may be missing."""
-        if missing := size - len(chunk):
-            self._size += missing
-            self._end = b""
-        *ends, begun = chunk.split(b"\n")
-        for piece in ends:
-            self._grow(piece)
-            if line := self.rest():
-                yield line
-        self._grow(begun)
-
-    def rest(self) -> Line | None:
-        """What there is of a line; it is forgotten."""
-        data, end, size = bytes(self._begun), self._end, self._size
-        self._begun, self._end, self._size = bytearray(), b"", 0
-        if not size:
-            return None
-        return (data, b"", size) if len(data) == size else (data, end, size)
-
-    def _grow(self, piece: bytes) -> None:
-        self._size += len(piece)
-        # A line that lost a piece goes on with its end: what stands there is not what followed.
-        whole = self._size - len(piece) == len(self._begun)
-        if whole and (room := self._kept - len(self._begun)) > 0:
-            self._begun += piece[:room]
-        if self._size > len(self._begun):
-            self._end = (self._end + piece)[-END_BYTES:]

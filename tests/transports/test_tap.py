@@ -23,6 +23,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.readable_message import remarks
 from mcpdesk.recorder.record import KEPT_BYTES, Direction
 from tests.support.patience import WITHIN_S
 from tests.support.processes import gone
@@ -33,6 +34,15 @@ PYTHON = [sys.executable, "-S", "-c"]
 ECHO = [*PYTHON, "import os\nwhile d := os.read(0, 65536):\n while d: d = d[os.write(1, d):]"]
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 ODD = b'\n\r\n{"a":\x00 not json\xff\xfe\n  {"jsonrpc":"2.0","id":2,"result":{}}  \r\n[1,\n\x1b[2Jlog line\n'
+
+PRETTY_SERVER = """
+import os
+for identifier in b"7", b"8":
+    os.read(0, 65536)
+    os.write(1, b'{"jsonrpc": "2.0",\\n "id": ' + identifier)
+    os.read(0, 1)
+    os.write(1, b',\\n "result": {}}\\n')
+"""
 
 
 Process = subprocess.Popen[bytes]
@@ -101,7 +111,7 @@ def test_what_passes_is_in_the_capture_with_direction_time_and_what_is_no_messag
     before = time.time()
     tap = start(ECHO)
     tap.communicate(PING + ODD + b"[unfinished", timeout=WITHIN_S)
-    with_odd = [line for line in (PING + ODD + b"[unfinished").split(b"\n") if line]
+    with_odd = [stripped for line in (PING + ODD + b"[unfinished").split(b"\n") if (stripped := line.strip())]
     found = capture(own_folders)
     frames = [frame for frame in found.frames(0, found.count) if frame is not None]
     for direction in Direction:
@@ -113,6 +123,33 @@ def test_what_passes_is_in_the_capture_with_direction_time_and_what_is_no_messag
     assert b'"base64":' in lines and b'"text":"[unfinished"' in lines
     info = found.connections[1]
     assert info.transport == "stdio" and info.closed is not None and info.opened <= frames[0].time
+
+
+@pytest.mark.process
+def test_a_message_over_several_lines_passes_as_it_is_and_is_one_with_a_remark(own_folders: Path) -> None:
+    asked = b'{\n  "jsonrpc": "2.0",\r\n  "id": 7,\n  "method": "tools/list"\n}\n'
+    headed = b'Content-Length: 40\r\n\r\n{"jsonrpc":"2.0","id":8,"method":"ping"}'
+    tap = start([*PYTHON, PRETTY_SERVER])
+    for piece, identifier in ((asked, b"7"), (headed, b"8")):
+        write(tap, piece)
+        begun = b'{"jsonrpc": "2.0",\n "id": ' + identifier
+        assert read(tap, len(begun)) == begun  # before the message is whole
+        write(tap, b"\n")
+        end = b',\n "result": {}}\n'
+        assert read(tap, len(end)) == end
+    tap.communicate(timeout=WITHIN_S)
+    found = capture(own_folders)
+    frames = [frame.data for frame in found.frames(0, found.count) if frame is not None]
+    answer = b'{"jsonrpc": "2.0",\n "id": %b,\n "result": {}}'
+    assert frames == [asked.strip(), answer % b"7", headed, answer % b"8"]
+    index = found.index
+    while index.catch_up(1):
+        pass
+    exchanges = list(index.exchanges)
+    assert [(each.method, each.status) for each in exchanges] == [("tools/list", "ok"), ("ping", "ok")]
+    told = [[str(each.kind) for each in remarks(index, one)] for one in exchanges]
+    assert told == [["several-lines"], ["content-length", "several-lines"]]
+    assert all(index.is_remarked(each.number) for each in exchanges)
 
 
 @pytest.mark.process

@@ -19,7 +19,9 @@ _TOLD_BY = 4
 """Bytes that tell the encoding."""
 _BEGINS = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|["'{\[\]/]))""")
 _HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
-_SIGN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]"]', re.DOTALL)
+_SIGN = re.compile(rb'[{}\[\]"]')
+_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+"""A string up to its closing quotation mark, or up to the end of the data or a backslash there."""
 _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 
 
@@ -28,8 +30,9 @@ class _Balance:
 
     def __init__(self) -> None:
         self._depth = 0
+        self._is_in_string = False
         self._rest = b""
-        """Of a string that has not ended."""
+        """A backslash at the end of a piece, in a string."""
         self.has_begun = False
 
     def end(self, piece: bytes) -> int:
@@ -37,11 +40,12 @@ class _Balance:
         data, before = self._rest + piece, len(self._rest)
         self._rest = b""
         place = 0
+        if self._is_in_string and not (place := self._end_of_string(data, 0)):
+            return -1
         while found := _SIGN.search(data, place):
             place = found.end()
             sign = found[0]
-            if sign == b'"':  # this string goes on in the next piece
-                self._rest = data[found.start() :]
+            if sign == b'"' and not (place := self._end_of_string(data, place)):
                 return -1
             if sign in (b"{", b"["):
                 self._depth, self.has_begun = self._depth + 1, True
@@ -50,6 +54,14 @@ class _Balance:
                 if self._depth <= 0 and self.has_begun:
                     return place - before
         return -1
+
+    def _end_of_string(self, data: bytes, place: int) -> int:
+        """Position behind a string that goes on at `place`; 0 if it does not end in `data`."""
+        found = _STRING.match(data, place)
+        assert found is not None
+        self._is_in_string = not data.startswith(b'"', found.end())
+        self._rest = data[found.end() :] if self._is_in_string else b""
+        return 0 if self._is_in_string else found.end() + 1
 
 
 class MessageFramer:
@@ -80,6 +92,21 @@ class MessageFramer:
     def is_within_message(self) -> bool:
         """Whether a message has begun that goes on in lines to come."""
         return bool(self._lines) or self._counted is not None
+
+    @property
+    def unread(self) -> int:
+        """Bytes that are not part of a frame yet."""
+        counted = 0 if self._counted is None else len(self._counted)
+        return sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning)
+
+    def take_unread(self) -> bytes:
+        """Return the bytes that are not part of a frame yet, and forget them."""
+        newline = _NEWLINES.get(self._encoding, b"\n")
+        lines = b"".join(line + newline for line in self._lines)
+        unread = b"".join((lines, self._counted or b"", *self._pieces, self._beginning))
+        self._lines, self._lines_size, self._counted, self._beginning = [], 0, None, b""
+        self._pieces, self._held = [], 0
+        return unread
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes and return the frames they complete.

@@ -1,0 +1,96 @@
+"""The bytes that pass a tap one way, as messages: whole ones, or the beginning and the end of long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mcpdesk.protocol.framing import DEFAULT_LIMIT
+from mcpdesk.protocol.reading.message_framer import MessageFramer
+from mcpdesk.recorder.record import END_BYTES
+
+TappedMessage = tuple[bytes, bytes, int]
+"""The recorded bytes of a message, its last ones if that is not all, and its size in bytes."""
+MOST_OF_A_CHARACTER = 4
+"""Bytes."""
+
+
+class TappedMessages:
+    """Splits chunks into messages, as a client of the program would.
+
+    A line of more than `LARGEST` bytes, or one of which bytes are missing, is a message of its own.
+    """
+
+    LARGEST = DEFAULT_LIMIT
+
+    def __init__(self, kept: int) -> None:
+        """`kept` is how many bytes of a message are recorded."""
+        self._kept = kept + MOST_OF_A_CHARACTER  # the recording cuts between two
+        self._framer = MessageFramer(self.LARGEST)
+        self._long_line = _Line(self._kept)
+
+    def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
+        """The messages that `chunk` completes. It has the last of `size` bytes; the first ones are lost."""
+        line, framer, missing = self._long_line, self._framer, size - len(chunk)
+        if missing or (not line.size and framer.unread + size > self.LARGEST):
+            yield from self._by_lines(framer.take_unread())
+            line.lose(missing)
+        if line.size:
+            end = chunk.find(b"\n") + 1 or len(chunk)
+            yield from self._by_lines(chunk[:end])
+            chunk = chunk[end:]
+        if chunk:
+            yield from map(self._cut, framer.feed(chunk))
+
+    def rest(self) -> Iterator[TappedMessage]:
+        """The messages that are left at the end."""
+        if self._long_line.size:
+            yield self._long_line.take()
+        yield from map(self._cut, self._framer.close())
+
+    def _by_lines(self, data: bytes) -> Iterator[TappedMessage]:
+        """Take bytes into the long line; each line that ends in them is a message."""
+        line = self._long_line
+        *ends, begun = data.split(b"\n")
+        for piece in ends:
+            line.add(piece)
+            if line.size:
+                yield line.take()
+        line.add(begun)
+
+    def _cut(self, message: bytes) -> TappedMessage:
+        size = len(message)
+        if size <= self._kept:
+            return message, b"", size
+        return message[: self._kept], message[-END_BYTES:], size
+
+
+class _Line:
+    """The beginning and the end of a line that comes in pieces."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._begun = bytearray()
+        self._end = b""
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        # A line that lost a piece goes on with its end: what stands there is not what followed.
+        is_whole = self.size == len(self._begun)
+        self.size += len(piece)
+        if is_whole and (room := self._kept - len(self._begun)) > 0:
+            self._begun += piece[:room]
+        if self.size > len(self._begun):
+            self._end = (self._end + piece)[-END_BYTES:]
+
+    def lose(self, missing: int) -> None:
+        """Note that so many bytes of it are lost."""
+        if missing:
+            self.size += missing
+            self._end = b""
+
+    def take(self) -> TappedMessage:
+        """Return the line, and begin the next one."""
+        data, end, size = bytes(self._begun), self._end, self.size
+        self._begun, self._end, self.size = bytearray(), b"", 0
+        return (data, b"", size) if len(data) == size else (data, end, size)
