@@ -345,10 +345,22 @@ class PassThrough(Protocol):
     def takes_pieces(self) -> bool:
         """Whether a body may come piece by piece: it then is held nowhere, and has no limit."""
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether the server must send each message as one line."""
+
     def ask(
-        self, method: str, headers: Mapping[str, str], body: bytes | AsyncIterator[bytes]
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes],
+        on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
-        """Send a request on; leaving the block early ends it. Raises: CallError when no answer comes."""
+        """Send a request on; leaving the block early ends it. Raises: CallError when no answer comes.
+
+        `on_unclaimed` gets messages of the server that this client does not receive, also later: a second
+        answer, for example.
+        """
 
 
 class SharedSession(Struct, frozen=True):

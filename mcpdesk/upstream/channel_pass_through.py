@@ -51,6 +51,7 @@ from mcpdesk.upstream.passed_channel import (
     KEEP_ALIVE_S,
     ClientStream,
     Events,
+    OnUnclaimed,
     PassedChannel,
     Waiting,
     meta_of,
@@ -121,7 +122,7 @@ class ChannelPassThrough:
         *,
         takes_plain: bool = False,
     ) -> None:
-        """`on_stray` gets what comes and is no message; `tool_schema` gives what a tool takes, if known.
+        """`on_stray` gets lines that are no message; `tool_schema` gives a tool's input schema, if known.
 
         `takes_plain`: messages without a session go to the server as well, which needs no introduction.
         """
@@ -129,6 +130,7 @@ class ChannelPassThrough:
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
         self.holds_credentials = channels.holds_credentials
+        self.has_lines = channels.has_lines
         self._channels, self._ttl_s = channels, ttl_s
         self._on_stray, self._tool_schema = on_stray, tool_schema
         self._takes_plain = takes_plain
@@ -144,13 +146,18 @@ class ChannelPassThrough:
 
     @asynccontextmanager
     async def ask(
-        self, method: str, headers: Mapping[str, str], body: bytes | AsyncIterator[bytes]
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes],
+        on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AsyncIterator[PassedAnswer]:
         """Answer a request. Raises: CallError when no channel can be opened, or it takes no message."""
         assert isinstance(body, bytes)
+        unclaimed = on_unclaimed or self._on_stray
         given = {key.lower(): value for key, value in headers.items()}
         if method == "POST":
-            async with self._posted(given, body) as answer:
+            async with self._posted(given, body, unclaimed) as answer:
                 yield answer
             return
         identifier = given.get(SESSION, "")
@@ -192,7 +199,8 @@ class ChannelPassThrough:
 
     async def _renew(self, identifier: str, session: PassedSession) -> None:
         async with session.renewing:
-            fresh = self._session_channel(identifier, session.standing)
+            unclaimed = session.channel.on_unclaimed
+            fresh = self._session_channel(identifier, session.standing, unclaimed)
             capabilities: JSONObject = {}
             try:
                 async with asyncio.timeout(RENEWED_S):
@@ -221,7 +229,7 @@ class ChannelPassThrough:
         if "id" not in message:
             await channel.send(line)
             return {}
-        waiting = Waiting(may_stream=False)
+        waiting = Waiting(channel.on_unclaimed, may_stream=False)
         async with channel.request(message, line, waiting, is_alone=False):
             [line_back] = [each async for each in waiting.messages()]
         result = _members(line_back).get("result")
@@ -229,13 +237,15 @@ class ChannelPassThrough:
         return capabilities if isinstance(capabilities, dict) else {}
 
     @asynccontextmanager
-    async def _posted(self, given: Mapping[str, str], body: bytes) -> AsyncIterator[PassedAnswer]:
+    async def _posted(
+        self, given: Mapping[str, str], body: bytes, unclaimed: OnUnclaimed
+    ) -> AsyncIterator[PassedAnswer]:
         message: Any = None
         try:
             message = codec.decode(body)
             if isinstance(message, list):
                 channel = await self._batch_channel(given, message)
-                async with self._batch_answered(channel, given, message) as answer:
+                async with self._batch_answered(channel, given, message, unclaimed) as answer:
                     yield answer
                 return
             kind = classify(message)
@@ -243,11 +253,11 @@ class ChannelPassThrough:
             if is_stateless(message, given.get("mcp-protocol-version", "")):
                 if kind is MessageKind.REQUEST:
                     self._admit(message["method"], message.get("params") or {}, given)
-                channel = await self._shared_channel(given)
+                channel = await self._shared_channel(given, unclaimed)
             elif message.get("method") == "initialize":
-                channel, identifier = await self._begun(given)
+                channel, identifier = await self._begun(given, unclaimed)
             elif self._takes_plain and not given.get(SESSION):
-                channel = await self._shared_channel(given)
+                channel = await self._shared_channel(given, unclaimed)
             else:
                 channel, identifier = await self._channel_of(given), given[SESSION]
                 self._sessions[identifier].note(message, body)
@@ -265,9 +275,12 @@ class ChannelPassThrough:
             yield refused(400, invalid("another request of this session has this id"), message["id"])
             return
         if identifier and message["method"] == "initialize":
-            yield await self._introduced(channel, identifier, message, body)
+            waiting = Waiting(unclaimed, may_stream=False)
+            yield await self._introduced(channel, identifier, message, body, waiting)
             return
-        async with self._answered(channel, identifier, given, message, body) as answer:
+        may_stream = STREAM in given.get("accept", JSON)
+        waiting = Waiting(unclaimed, may_stream, LOG_LEVEL_KEY in meta_of(message))
+        async with self._answered(channel, identifier, given, message, body, waiting) as answer:
             yield answer
 
     def _admit(self, method: str, params: JSONObject, given: Mapping[str, str]) -> None:
@@ -295,11 +308,15 @@ class ChannelPassThrough:
 
     @asynccontextmanager
     async def _batch_answered(
-        self, channel: PassedChannel, given: Mapping[str, str], batch: list[JSONObject]
+        self,
+        channel: PassedChannel,
+        given: Mapping[str, str],
+        batch: list[JSONObject],
+        unclaimed: OnUnclaimed,
     ) -> AsyncIterator[PassedAnswer]:
         """Send the messages of a batch one by one, and answer all its requests together."""
         requests = sum(1 for each in batch if classify(each) is MessageKind.REQUEST)
-        waiting = Waiting(STREAM in given.get("accept", JSON), answers=requests)
+        waiting = Waiting(unclaimed, STREAM in given.get("accept", JSON), answers=requests)
         async with AsyncExitStack() as under_way:
             for each in batch:
                 self._sessions[given[SESSION]].note(each, codec.encode(each))
@@ -318,10 +335,10 @@ class ChannelPassThrough:
         self._used(given[SESSION])
 
     async def _introduced(
-        self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes
+        self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes, waiting: Waiting
     ) -> PassedAnswer:
         """The answer to `initialize`; without a result there is no session."""
-        waiting, result = Waiting(may_stream=False), None
+        result = None
         try:
             async with channel.request(message, line, waiting, is_alone=False):
                 [line_back] = [each async for each in waiting.messages()]
@@ -344,10 +361,9 @@ class ChannelPassThrough:
         given: Mapping[str, str],
         message: JSONObject,
         line: bytes,
+        waiting: Waiting,
     ) -> AsyncIterator[PassedAnswer]:
-        accepted = given.get("accept", JSON)
-        may_stream, is_probe = STREAM in accepted, message["method"] == "server/discover"
-        waiting = Waiting(may_stream, LOG_LEVEL_KEY in meta_of(message))
+        may_stream, is_probe = waiting.may_stream, message["method"] == "server/discover"
         async with channel.request(message, line, waiting, is_alone=not identifier):
             taken = await waiting.take(UNANSWERED_S if is_probe else SILENT_S)
             while taken is None and not may_stream and not is_probe:
@@ -355,7 +371,7 @@ class ChannelPassThrough:
             if taken is None and is_probe:
                 told = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
                 yield refused(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, told), message["id"])
-            elif taken is None or not taken[1] or (may_stream and "json" not in accepted):
+            elif taken is None or not taken[1] or (may_stream and "json" not in given.get("accept", JSON)):
                 if identifier in self._sessions:
                     async with self._streamed(identifier, waiting, taken) as answer:
                         yield answer
@@ -405,13 +421,13 @@ class ChannelPassThrough:
         self._used(given[SESSION])
         return session.channel
 
-    def _session_channel(self, identifier: str, standing: Events) -> PassedChannel:
+    def _session_channel(self, identifier: str, standing: Events, unclaimed: OnUnclaimed) -> PassedChannel:
         def ended() -> None:
             session = self._sessions.get(identifier)
             if session is not None and session.channel is channel:
                 self._end(identifier)
 
-        channel = PassedChannel(self.name, self._on_stray, ended, standing)
+        channel = PassedChannel(self.name, self._on_stray, ended, unclaimed, standing)
         return channel
 
     def _make_room(self) -> None:
@@ -427,19 +443,19 @@ class ChannelPassThrough:
         else:
             raise _Refusal(503, f"{self.name} has {MOST_CHANNELS} clients here already, which is the most")
 
-    async def _begun(self, given: Mapping[str, str]) -> tuple[PassedChannel, str]:
+    async def _begun(self, given: Mapping[str, str], unclaimed: OnUnclaimed) -> tuple[PassedChannel, str]:
         """A new session: its channel, and its id."""
         self._make_room()
         identifier = secrets.token_urlsafe(24)
         events = EventStore[ClientStream](KEPT_BYTES, KEPT_EVENTS, self._event_budget)
         standing, sender = events.open(), self._channels.sender(given)
-        channel = self._session_channel(identifier, standing)
+        channel = self._session_channel(identifier, standing, unclaimed)
         await channel.open(self._channels, sender)
         self._sessions[identifier] = PassedSession(channel, sender, events, standing)
         self._used(identifier)
         return channel, identifier
 
-    async def _shared_channel(self, given: Mapping[str, str]) -> PassedChannel:
+    async def _shared_channel(self, given: Mapping[str, str], unclaimed: OnUnclaimed) -> PassedChannel:
         headers = self._channels.sender(given)
         sender = frozenset(headers.items())
         async with self._starting:
@@ -453,7 +469,7 @@ class ChannelPassThrough:
                     del self._shared[sender]
                     self._finish(channel)
 
-            channel = PassedChannel(self.name, self._on_stray, ended)
+            channel = PassedChannel(self.name, self._on_stray, ended, unclaimed)
             await channel.open(self._channels, headers)
             if not channel.has_ended:
                 self._shared[sender] = channel

@@ -44,6 +44,10 @@ class Channels(Protocol):
     """Opens channels to one server."""
 
     @property
+    def has_lines(self) -> bool:
+        """Whether each message is to be one line."""
+
+    @property
     def holds_credentials(self) -> bool:
         """Whether callers reach what they could not without us: a program, or a server with our token."""
 
@@ -79,6 +83,7 @@ class ProgramChannel:
 class ProgramChannels:
     """Each is a run of a program."""
 
+    has_lines = True
     holds_credentials = True
     """It runs as this user, with what its environment holds."""
 
@@ -114,6 +119,8 @@ class ProgramChannels:
 class SseChannels:
     """Each is a connection of the transport of 2024-11-05: with our credentials, or the caller's."""
 
+    has_lines = False
+
     def __init__(self, requests: UrlRequests) -> None:
         self._requests = requests
         self.holds_credentials = requests.holds_credentials
@@ -139,6 +146,8 @@ class SseChannels:
 
 class SocketChannels:
     """Each is a WebSocket: with our credentials, or the caller's."""
+
+    has_lines = False
 
     def __init__(self, url: str, ours: Mapping[str, str]) -> None:
         self._url, self._ours = url, ours

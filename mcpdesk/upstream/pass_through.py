@@ -52,6 +52,7 @@ class UrlPassThrough:
     """Sends requests of clients on to one URL. Used on one loop."""
 
     takes_pieces = True
+    has_lines = False
 
     def __init__(self, name: str, requests: UrlRequests, next_connection: Callable[[], int]) -> None:
         self.name = name
@@ -62,10 +63,15 @@ class UrlPassThrough:
 
     @asynccontextmanager
     async def ask(
-        self, method: str, headers: Mapping[str, str], body: bytes | AsyncIterator[bytes]
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes],
+        on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AsyncIterator[PassedAnswer]:
         """Send a request on. Callers who bring an `Authorization` get nothing of ours added.
 
+        Whatever the server sends goes to a client: `on_unclaimed` gets nothing.
         Raises: HttpError when no whole answer comes.
         """
         requests, ours = self._requests.with_theirs, self._requests.ours

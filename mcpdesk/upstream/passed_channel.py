@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Raw, Struct, json
 
 from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.protocol import codec
@@ -30,6 +30,7 @@ MOST_ASKED = 1_000
 """Ids of requests that are remembered, for each channel."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
+_parts = json.Decoder(list[Raw]).decode
 
 
 class ClientStream:
@@ -74,13 +75,22 @@ class ClientStream:
 
 
 Events: TypeAlias = ResumableStream[ClientStream]
+OnUnclaimed: TypeAlias = Callable[[bytes], None]
+"""Gets messages that no client receives."""
 
 
 class Waiting:
     """A request that is being answered: what is on its way to its client."""
 
-    def __init__(self, may_stream: bool = True, hears_logs: bool = False, answers: int = 1) -> None:
-        """`answers` is how many requests it made at once."""
+    def __init__(
+        self,
+        on_unclaimed: OnUnclaimed,
+        may_stream: bool = True,
+        hears_logs: bool = False,
+        answers: int = 1,
+    ) -> None:
+        """`on_unclaimed` gets further answers to it; `answers` is how many requests it made at once."""
+        self.on_unclaimed = on_unclaimed
         self.may_stream = may_stream
         self.hears_logs = hears_logs
         self._due = answers
@@ -93,7 +103,10 @@ class Waiting:
 
     def put(self, line: bytes, is_answer: bool = False) -> None:
         """Give it a message; an answer is the last one, unless others are due."""
-        if self.is_left or (self._held > MOST_HELD_BYTES and not is_answer):
+        if self.is_left:
+            self.on_unclaimed(line)
+            return
+        if self._held > MOST_HELD_BYTES and not is_answer:
             return
         self._due -= is_answer
         self._hand_on(line, not self._due)
@@ -169,10 +182,13 @@ class PassedChannel:
         name: str,
         on_stray: Callable[[bytes], None],
         on_end: Callable[[], None],
+        on_unclaimed: OnUnclaimed,
         standing: Events | None = None,
     ) -> None:
         """`standing` gets what belongs to no request, where a client can listen to that."""
         self.standing = standing
+        self.on_unclaimed = on_unclaimed
+        """That of the latest request, for messages that belong to no request."""
         self._name = name
         self._on_stray = on_stray
         self._on_end = on_end
@@ -180,8 +196,8 @@ class PassedChannel:
         self.has_ended = False
         """Whether nothing comes any more."""
         self._waiting: dict[Id, Waiting] = {}
-        self._asked: dict[Id, bool] = {}
-        """Ids of the latest requests, the oldest first, and whether they were answered."""
+        self._asked: dict[Id, OnUnclaimed] = {}
+        """Takers of further answers to the latest requests, by id, the oldest first."""
         self._tokens: dict[Id, Id] = {}
         """Ids of the requests that progress tokens belong to."""
         self._aliases: dict[Id, Alias] = {}
@@ -233,7 +249,7 @@ class PassedChannel:
         identifier = message["id"]
         self._waiting[identifier] = waiting
         self._asked.pop(identifier, None)
-        self._asked[identifier] = False
+        self._asked[identifier] = self.on_unclaimed = waiting.on_unclaimed
         if len(self._asked) > MOST_ASKED:
             del self._asked[next(iter(self._asked))]
         if (token := _token(message)) is not None:
@@ -270,8 +286,8 @@ class PassedChannel:
         try:
             message = codec.decode(line)
             if isinstance(message, list) and message:
-                for each in message:
-                    self._received(codec.encode(each))
+                for each in _parts(line):
+                    self._received(bytes(each))
                 return
             kind = classify(message)
         except ProtocolError:
@@ -304,8 +320,10 @@ class PassedChannel:
         waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
         if waiting is not None and waiting.may_stream and not waiting.is_left:
             waiting.put(line)
-        elif about is None or self._is_heard:
+        elif self.standing is not None and (about is None or self._is_heard):
             self.tell(line)
+        else:
+            self.on_unclaimed(line)
 
     def _answered(self, message: JSONObject, line: bytes, fault: str = "") -> None:
         """Give a response to the client that waits for it.
@@ -318,8 +336,7 @@ class PassedChannel:
         if identifier is None or identifier not in self._waiting:
             identifier = next((key for key in self._waiting if same_id(given, key)), None)
         if identifier is None and is_id(given) and given in self._asked:
-            if self._asked[given]:
-                self._on_stray(line)  # a second answer
+            self._asked[given](line)
             return
         if identifier is None and len(self._waiting) == 1:
             identifier = next(iter(self._waiting))
@@ -328,9 +345,8 @@ class PassedChannel:
             for key in list(self._waiting):
                 shown = self._aliases.get(key, Alias(key)).identifier
                 self._forget(key).put(self._failed(shown, f"{self._name}: {told}"), True)
-            self._on_stray(line)
+            self.on_unclaimed(line)
             return
-        self._asked[identifier] = True
         alias = self._aliases.get(identifier)
         waiting = self._forget(identifier)
         if fault and alias is not None and alias.identifier != identifier:

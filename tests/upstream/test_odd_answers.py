@@ -73,26 +73,67 @@ ODD = [
     ("id-type", rb'{"jsonrpc":"2.0","id":"NUMBER",' + RESULT.replace(b"VALUE", b"1.50e1")),
     ("duplicate-key", rb'{"jsonrpc":"2.0","id":NUMBER,"id":NUMBER,' + RESULT.replace(b"VALUE", b"1")),
     ("unreadable", rb'{"jsonrpc":"2.0","id":NUMBER,"result":{"content":oops}}'),
+    ("several-lines", b'{"jsonrpc": "2.0",\n "id": NUMBER,\n ' + RESULT.replace(b"VALUE", b"1.50e1")),
 ]
+
+
+async def called(http: aiohttp.ClientSession, url: str) -> bytes:
+    """The answer to a call with the id 7 in a session of its own."""
+    about = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    async with http.post(url, json=opening) as answered:
+        session = {"Mcp-Session-Id": answered.headers["Mcp-Session-Id"]}
+    call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "t", "arguments": {}}}
+    async with http.post(url, json=call, headers=session) as answered:
+        return await answered.read()
 
 
 @pytest.mark.parametrize(("kind", "answer"), ODD)
 async def test_a_client_gets_the_bytes_and_the_traffic_has_the_remark(kind: str, answer: bytes) -> None:
     async with passing(saying(answer)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         await until(lambda: upstream(desk, "far").state == "ready")
-        url = desk.host.url("far")
-        about = {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "c", "version": "1"},
-        }
-        opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
-        async with http.post(url, json=opening) as answered:
-            session = {"Mcp-Session-Id": answered.headers["Mcp-Session-Id"]}
-        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "t", "arguments": {}}}
-        async with http.post(url, json=call, headers=session) as answered:
-            assert await answered.read() == answer.replace(b"NUMBER", b"7")
+        assert await called(http, desk.host.url("far")) == answer.replace(b"NUMBER", b"7")
         await until(lambda: remarks(desk, False) == [kind])
+
+
+async def test_answers_that_no_client_receives_are_in_the_traffic_byte_for_byte() -> None:
+    first = rb'{"jsonrpc":"2.0","id":NUMBER,"result":{"content":[],"n":1.50e1}}'
+    second = first.replace(b"1.50e1", b"2.50e1")
+    odd = first.replace(b"1.50e1", b"NaN")
+    unknown = first.replace(b"NUMBER", b"999")
+    third = first.replace(b"1.50e1", b"3.50e1")
+    answer = b"\n".join((first, second, odd, unknown, b"[" + third + b"]"))
+    async with passing(saying(answer)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+        await until(lambda: upstream(desk, "far").state == "ready")
+        assert await called(http, desk.host.url("far")) == first.replace(b"NUMBER", b"7")
+        index = desk.traffic
+
+        def late() -> list[tuple[bytes, list[str]]]:
+            """The bytes of the client's responses that no request waited for, and the remarks on them."""
+            index.catch_up()
+            return [
+                (
+                    index.whole(each.response),
+                    sorted(str(remark.kind) for remark in readable_message.remarks(index, each)),
+                )
+                for each in index.exchanges
+                if each.peer != "desk" and each.status is Status.LATE and each.response is not None
+            ]
+
+        await until(lambda: len(late()) == 4)
+        assert late() == [
+            (second.replace(b"NUMBER", b"7"), ["repeated-answer"]),
+            (odd.replace(b"NUMBER", b"7"), ["number", "repeated-answer"]),
+            (unknown, ["unknown-id"]),
+            (third.replace(b"NUMBER", b"7"), ["repeated-answer"]),
+        ]
+        [call] = [each for each in index.exchanges if each.name == "t"]
+        assert call.response is not None and index.whole(call.response) == first.replace(b"NUMBER", b"7")
+        assert not index.is_remarked(call.number)
 
 
 @pytest.mark.parametrize(("kind", "answer"), ODD)

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from aiohttp import web
@@ -71,6 +71,8 @@ SMALL = 64 << 10
 """Bytes of an answer that is given in one piece, with its head."""
 
 
+MOST_UNCLAIMED = 1_000
+"""Messages that wait to be recorded until a request has its answer."""
 KEPT_STEP = 1 << 20
 """Bytes by which the room for the start of an answer grows."""
 
@@ -102,6 +104,32 @@ class Seen:
         self.start += piece[:room]
 
 
+class UnclaimedMessages:
+    """Messages of a server that the client of a request does not receive, on their way to the recorder.
+
+    Responses are recorded after the answer to the request: which one is the first decides what answers it.
+    """
+
+    def __init__(self, record: Callable[[bytes], None]) -> None:
+        self._record = record
+        self._waiting: list[bytes] | None = []
+
+    def add(self, data: bytes) -> None:
+        """Take a message."""
+        message = _decoded(data)
+        is_request = isinstance(message, dict) and "method" in message
+        if is_request or self._waiting is None or len(self._waiting) >= MOST_UNCLAIMED:
+            self._record(data)
+        else:
+            self._waiting.append(data)
+
+    def answered(self) -> None:
+        """Note that the answer to the request is recorded, if there is one."""
+        waiting, self._waiting = self._waiting, None
+        for data in waiting or ():
+            self._record(data)
+
+
 class Talk:
     """A request of a client that is sent on, while messages may wait for a person."""
 
@@ -113,12 +141,16 @@ class Talk:
         body: bytes,
         came: float,
         followed: FollowedExchange | None,
+        on_unclaimed: Callable[[bytes], None],
     ) -> None:
         """`came` is its Unix time in seconds; `followed` is told what comes back, if somebody follows it."""
         self.client = client
+        self.has_lines = passed.has_lines
+        """Whether each message of the server is to be one line."""
         self.came = came
         self.followed = followed
         self._passed = passed
+        self._on_unclaimed = on_unclaimed
         self._headers = headers
         self._body = body
 
@@ -139,7 +171,7 @@ class Talk:
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
         headers |= {name: it for name, it in self._headers.items() if name.lower() not in _OF_ONE_MESSAGE}
         with suppress(CallError):
-            async with self._passed.ask("POST", headers, codec.encode(message)):
+            async with self._passed.ask("POST", headers, codec.encode(message), self._on_unclaimed):
                 pass
 
 
@@ -188,8 +220,9 @@ class PassThroughRoutes:
         watch = self._site.watch
         followed = None if watch is None else watch.follow(client.info, message, head.carried)
         answer: web.StreamResponse | None = None
+        unclaimed = UnclaimedMessages(partial(self._record_unclaimed, client))
         try:
-            answer = await self._exchange(request, passed, client, body, is_streamed, followed)
+            answer = await self._exchange(request, passed, client, body, is_streamed, followed, unclaimed.add)
             return answer
         except asyncio.CancelledError:
             if not work.is_ended:
@@ -197,6 +230,7 @@ class PassThroughRoutes:
             connection.abort()  # the client is gone, or was disconnected at the desk
             return web.Response(status=400)
         finally:
+            unclaimed.answered()
             if followed is not None:
                 is_whole = answer is not None and _kind(answer.headers) != STREAM
                 followed.over(0 if answer is None else answer.status, bool(head.session) and not is_whole)
@@ -238,6 +272,7 @@ class PassThroughRoutes:
         body: bytes,
         is_streamed: bool,
         followed: FollowedExchange | None,
+        on_unclaimed: Callable[[bytes], None],
     ) -> web.StreamResponse:
         head = head_of(request)
         if head.sent_on is None:
@@ -247,7 +282,7 @@ class PassThroughRoutes:
         response: web.StreamResponse | None = None
         kept_headers = CIMultiDict[str]()
         holds, came = self._site.holds, time.time()
-        talk = Talk(passed, client, headers, body, came, followed)
+        talk = Talk(passed, client, headers, body, came, followed, on_unclaimed)
         if holds.is_on and isinstance(message := _decoded(body), dict):
             kept = await self._held_message(talk, message, bool(head.session))
             if isinstance(kept, web.Response):
@@ -255,13 +290,13 @@ class PassThroughRoutes:
             if kept is not message:
                 body = codec.encode(kept)
                 headers = routed(kept, headers) if "method" in kept else headers
-                talk = Talk(passed, client, headers, body, came, followed)
+                talk = Talk(passed, client, headers, body, came, followed, on_unclaimed)
         try:
             sending: bytes | AsyncIterator[bytes] = body
             if is_streamed:
                 headers = headers | {"Content-Length": str(head.body_size)}
                 sending = self._sent(request, client)
-            async with passed.ask(head.method, headers, sending) as answer:
+            async with passed.ask(head.method, headers, sending, on_unclaimed) as answer:
                 self._note_session(head, client, answer)
                 kind = body_kind(answer.headers)
                 kept_headers = relayed_headers(answer.headers, kind)
@@ -490,10 +525,11 @@ class PassThroughRoutes:
         self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
     def _record(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
-        message, client = _decoded(data), talk.client
+        client = talk.client
+        message = _decoded(data)
         is_json = message is not None
-        if not is_json:
-            message = self._remark(client, data)
+        if not is_json or (talk.has_lines and b"\n" in data):
+            message = self._remark(client, data, talk.has_lines)
         if talk.followed is not None:
             talk.followed.came_back(message)
         if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
@@ -509,9 +545,17 @@ class PassThroughRoutes:
             silence = Remark(RemarkKind.NO_ANSWER, why, is_fault=True)
             self._site.recorder.remark(RecordedRemark(client.info.number, request, time.time(), silence))
 
-    def _remark(self, client: PassedClient, data: bytes) -> Any:
-        """Record what is wrong with a message that is not plain JSON; returns it as far as it can be read."""
-        read = read_frame(data)
+    def _record_unclaimed(self, client: PassedClient, data: bytes) -> None:
+        is_json = _decoded(data) is not None
+        shown = data if is_json else unreadable(data)
+        self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json)
+
+    def _remark(self, client: PassedClient, data: bytes, is_line: bool) -> Any:
+        """Record what is wrong with a message; returns it as far as it can be read.
+
+        `is_line`: it is to be one line.
+        """
+        read = read_frame(data, is_line=is_line)
         given = read.value.get("id") if isinstance(read.value, dict) else read.id
         for remark in (*read.remarks, *filter(None, (read.fault,))):
             about = given if is_id(given) else None
