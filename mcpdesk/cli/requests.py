@@ -29,7 +29,7 @@ from mcpdesk.cli.printing import (
     summary,
 )
 from mcpdesk.cli.reach import reach_options
-from mcpdesk.client.hints import ASK_OLDER, CLOSED, wants_older_revision
+from mcpdesk.client.hints import ASK_OLDER, CLOSED
 from mcpdesk.errors import DeskError, DeskUserError, InvalidAnswer
 from mcpdesk.plain_text import clean, json_escaped
 from mcpdesk.protocol.catalogue.result_faults import result_faults
@@ -41,6 +41,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import (
     named_types,
     property_shapes,
 )
+from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:

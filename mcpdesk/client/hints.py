@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.transport import REDIRECTS, REFUSED, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, Unreachable
+from mcpdesk.protocol.client_questions import wants_older_revision
 
 URL_REQUIRED = -32042
 """The code of an error that names links to open first. Source: MCP 2025-11-25, client/elicitation."""
@@ -58,11 +59,6 @@ BY_STATUS = {
 }
 _HOST = re.compile(r"\bhost\b", re.I)
 _VERSION = re.compile(r"protocol.?version|unsupported.{0,20}version|\b20\d\d-\d\d-\d\d\b", re.I)
-_NO_BACK_CHANNEL = re.compile(
-    r"back-?channel|server-initiated requests?.{0,80}(?:unavailable|not supported|not available)"
-    r"|unavailable on 20\d\d-\d\d-\d\d connections",
-    re.I | re.S,
-)
 
 
 class MissingToken(NamedTuple):
@@ -118,11 +114,6 @@ def desk_token_hint(missing: MissingToken) -> str:
         return f"{about}. T logs in with a browser, and so does `mcpdesk login` in a shell."
     given = "give it to `mcpdesk` by --token-env VAR or --header, or in the headers of its configuration"
     return f"{about}: {given}. {NO_LOGIN_NAMED}"
-
-
-def wants_older_revision(text: str) -> bool:
-    """Whether a server says that it cannot ask its client anything in this revision."""
-    return _NO_BACK_CHANNEL.search(text[:4_000]) is not None
 
 
 def error_hint(code: int, message: str) -> str:

@@ -22,6 +22,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder
 from mcpdesk.server.calls.conversation import Conversation
+from mcpdesk.server.calls.running_call import LEFT
 from mcpdesk.server.offer.server import Server
 from mcpdesk.transports.unread_answers import UNREAD
 
@@ -154,6 +155,17 @@ class HostedDialogue:
         """
         running = self.conversation.running
         return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a call in flight waits for the answer of a person or of the client."""
+        return any(call.pauses for call in self.conversation.running)
+
+    def end_awaiting(self) -> None:
+        """End the calls that wait for an answer, since the client has left."""
+        for call in self.conversation.running:
+            if call.pauses:
+                call.end(LEFT)
 
     def hold(self, holds: MessageHolds | None) -> None:
         """Let requests and answers wait for a person from now on; None: no longer."""

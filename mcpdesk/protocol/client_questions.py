@@ -49,6 +49,16 @@ TASKS = "io.modelcontextprotocol/tasks"
 """The extension of 2026-07-28."""
 ASKABLE = frozenset({"elicitation", "sampling", "roots"})
 _MODES = frozenset({"form", "url"})
+_NO_BACK_CHANNEL = re.compile(
+    r"back-?channel|server-initiated requests?.{0,80}(?:unavailable|not supported|not available)"
+    r"|unavailable on 20\d\d-\d\d-\d\d connections",
+    re.I | re.S,
+)
+
+
+def wants_older_revision(text: str) -> bool:
+    """Whether a server says that it cannot ask its client anything in this revision."""
+    return _NO_BACK_CHANNEL.search(text[:4_000]) is not None
 
 
 def can_be_asked(terms: Terms) -> bool:

@@ -97,6 +97,13 @@ class Dialogue(Protocol):
     def outlives_connection(self) -> bool:
         """Whether a call in flight goes on when the connection it came by is lost."""
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a call in flight waits for the answer of a person or of the client."""
+
+    def end_awaiting(self) -> None:
+        """End the calls that wait for an answer, since the client left; their responses say so."""
+
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone."""
 

@@ -16,7 +16,9 @@ import pytest
 from mcpdesk.inbox.question import Answer, Approval, QuestionKind, QuestionState
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
+from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.server.asks import person_questions
+from mcpdesk.transports.http import http_sessions
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.main_screen import PANES
@@ -189,6 +191,36 @@ async def test_a_client_without_a_session_that_hangs_up_withdraws_its_question(
         assert (await person.sees()).tool == tool
         sending.cancel()
         assert "disconnected" in (await person.sees(QuestionState.WITHDRAWN)).reason
+
+
+@both_kinds
+async def test_a_client_with_a_session_that_was_killed_withdraws_its_question(
+    desk: RunningDesk, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    monkeypatch.setattr(http_sessions, "ABSENT_S", 0.05)
+    monkeypatch.setattr(http_sessions, "SWEEP_S", 0.02)
+    person = Person(desk)
+    url = desk.view().servers[0].url
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    params = {"name": tool, "arguments": WAITING[tool]}
+    request = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+    both = {"Accept": "application/json, text/event-stream"}
+    async with aiohttp.ClientSession(headers=both) as http:
+        async with http.post(url, json=opening) as answered:
+            headers = {"Mcp-Session-Id": answered.headers["Mcp-Session-Id"]}
+        standing = await http.get(url, headers=headers)
+        sending = asyncio.create_task(http.post(url, json=request, headers=headers))
+        assert (await person.sees()).tool == tool
+        sending.cancel()
+        standing.close()
+        assert (await person.sees(QuestionState.WITHDRAWN)).reason == "its client left"
+
+    def called() -> Exchange:
+        desk.traffic.catch_up()
+        return next(each for each in desk.traffic.exchanges if each.method == "tools/call")
+
+    await until(lambda: called().status is Status.ERROR)
 
 
 @pytest.mark.process

@@ -94,6 +94,12 @@ async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
         cannot = "Cannot send 'elicitation/create': this transport context has no back-channel."
         await view.show(outcome(None, {"code": -32600, "message": cannot}), {})
         await until(pilot, lambda: "V speaks an older revision" in stage.shown())
+        words = "Elicitation: server-initiated requests are unavailable on 2026-07-28 connections"
+        failed = {"isError": True, "content": [{"type": "text", "text": words}]}
+        await view.show(outcome(failed), {})
+        await until(
+            pilot, lambda: "the tool reports" in stage.shown() and "V speaks an older" in stage.shown()
+        )
         await view.show(outcome(None, {"code": -32602, "message": "unknown"}), {})
         await until(pilot, lambda: "unknown" in stage.shown())
         assert "token" not in stage.shown()

@@ -36,7 +36,7 @@ from mcpdesk.server.asks.client_requests import AskingCall, ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.call_phases import measured, waited_s
 from mcpdesk.server.calls.dispatch import Dispatcher
-from mcpdesk.server.calls.running_call import Call, progress_token
+from mcpdesk.server.calls.running_call import LEFT, Call, progress_token
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count
 
 if TYPE_CHECKING:
@@ -307,7 +307,12 @@ class Conversation:
         except asyncio.CancelledError:
             if not call.stop:
                 raise
-            return ACCEPTED
+            if call.stop != LEFT:
+                return ACCEPTED
+            told = f"Not finished: {LEFT} before the question was answered"
+            left = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
+            call.code = left.code
+            return self.refused(call.id, left, call.terms.revision.is_stateless, measured(call))
         finally:
             self.in_flight.pop(call.id, None)
             call.is_over = True

@@ -59,6 +59,10 @@ class Operation(Protocol):
         """End the handler."""
 
 
+LEFT = "its client left"
+"""Reason with which a call ends whose client is no longer connected; its response says so."""
+
+
 class Call(Struct, eq=False):
     """One request in flight. `stop` says why it was ended from outside; empty while nobody did.
 

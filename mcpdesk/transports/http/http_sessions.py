@@ -36,6 +36,10 @@ ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 SWEEP_S = 5.0
 """Time between two searches for expired sessions."""
+ABSENT_S = 15.0
+"""Seconds without any connection after which a client no longer gets the answer to a question.
+
+Clients that resume a stream come back within a few seconds."""
 RECORD_S = 0.25
 """How often changed sessions are written to disk."""
 USED_S = 60.0
@@ -110,6 +114,8 @@ class HttpSession:
         """Its requests that are being answered."""
         self.touched = time.monotonic()
         """When it was last used, by `time.monotonic`."""
+        self._absent_since: float | None = None
+        """When its client was first found without a connection, by `time.monotonic`."""
         self.owner = caller.identity
         """The identity of its owner; empty until a caller has one."""
         is_heard = None if sharing is None else lambda: self.standing.is_carried
@@ -166,6 +172,18 @@ class HttpSession:
         used = time.time() - (self._unused_s if self.is_unused else 0.0)
         owner = seal(self.id, self.owner, key)
         return SessionRecord(hashed(self.id), used, self.place, owner, self.restarts, self.dialogue.state)
+
+    def end_unheard(self, now: float) -> None:
+        """End calls that wait for an answer once the client has had no connection for `ABSENT_S`.
+
+        A session that replicas share is left alone: its client may be connected to another one.
+        """
+        if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
+            self._absent_since = None
+        elif self._absent_since is None or self.touched > self._absent_since:
+            self._absent_since = now
+        elif now - self._absent_since >= ABSENT_S:
+            self.dialogue.end_awaiting()
 
     def close(self, reason: str) -> None:
         """End the session and everything it runs."""
@@ -407,7 +425,9 @@ class HttpSessions:
         self._timer = loop.call_later(min(RECORD_S, SWEEP_S), self._tick) if is_needed else None
 
     def _sweep(self, before: float) -> None:
+        now = time.monotonic()
         for session in list(self._sessions.values()):
+            session.end_unheard(now)
             if not session.is_unused:
                 self._used[session.id] = session
             elif session.touched < before:

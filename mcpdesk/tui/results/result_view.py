@@ -22,6 +22,7 @@ from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
+from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.recorder.exchange_summary import LEAST_PROGRESS
 from mcpdesk.tui.actions import bindings_for
@@ -33,6 +34,7 @@ from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText, line_start
 from mcpdesk.tui.results.record_table import RecordTable
 from mcpdesk.tui.results.records import Records, as_csv
+from mcpdesk.tui.results.required_links import link_widgets
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, content_text, table_of
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
@@ -455,8 +457,9 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
     yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
     if error.get("code") in _TOKEN_HINTS:
         yield Static(Content(_TOKEN_HINTS[error["code"]]), classes="note")
-    if "back-channel" in str(error.get("message")):
+    if wants_older_revision(str(error.get("message"))):
         yield Static(Content(_REVISION_HINT), classes="note")
+    yield from link_widgets(error)
     if "data" in error:
         yield Static(Content("data"), classes="note")
         yield JsonTree(error["data"], classes="block")
@@ -465,6 +468,8 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
 def _widgets(result: dict[str, Any], found: Sequence[Block]) -> Iterator[Widget]:
     if result.get("isError"):
         yield Static(Content("✗ the tool reports an error"), classes="error")
+        if wants_older_revision(content_text(result) or ""):
+            yield Static(Content(_REVISION_HINT), classes="note")
     for block in found[:MAX_BLOCKS]:
         if block.note and block.kind is not BlockKind.IMAGE:
             yield Static(Content(one_line(block.note)), classes="note")

@@ -1,0 +1,95 @@
+"""Links that must be opened before a server answers a call (error -32042), with buttons for each.
+
+Source: MCP 2025-11-25 client/elicitation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from mcpdesk.inbox.question import host_of, oddities
+from mcpdesk.tui.forms.question_text import link_text, open_link
+from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.widgets.choice_box import Chip
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.app import DeskApp
+
+URL_REQUIRED = -32042
+"""Code of the error that names links."""
+MOST_LINKS = 10
+"""Links that get buttons; the data of the error has all of them."""
+
+
+class RequiredLink(NamedTuple):
+    """One link, and the server's words about it."""
+
+    url: str
+    message: str
+
+
+def required_links(error: dict[str, Any]) -> list[RequiredLink]:
+    """Links in the data of an error; none if it is another error, or its data has another shape."""
+    data = error.get("data")
+    asked = data.get("elicitations") if error.get("code") == URL_REQUIRED and isinstance(data, dict) else None
+    items = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
+    return [
+        RequiredLink(each["url"], each["message"] if isinstance(each.get("message"), str) else "")
+        for each in items
+        if isinstance(each.get("url"), str) and each["url"]
+    ]
+
+
+def link_widgets(error: dict[str, Any]) -> Iterator[Widget]:
+    """The links of an error with their buttons, and what to do with them."""
+    links = required_links(error)
+    if not links:
+        return
+    yield Static(Content("Open in a browser, finish there, and call again (ctrl+r)."), classes="note")
+    for link in links[:MOST_LINKS]:
+        yield LinkActions(link)
+    if len(links) > MOST_LINKS:
+        yield Static(Content(f"… {len(links) - MOST_LINKS:,} more links in the data"), classes="note")
+
+
+class LinkActions(Vertical):
+    """One link with the buttons that open and copy it."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    LinkActions { height: auto; margin-top: 1; }
+    LinkActions Static { height: auto; }
+    LinkActions Horizontal { height: 1; }
+    """
+
+    def __init__(self, link: RequiredLink) -> None:
+        super().__init__()
+        self.link = link
+
+    def compose(self) -> ComposeResult:
+        if self.link.message:
+            yield Static(Content(clean(self.link.message)))
+        yield Static(link_text(self.link.url))
+        if odd := [f"! {said}" for said in oddities(self.link.url)]:
+            yield Static(Content("\n".join(odd)), classes="fault")
+        with Horizontal():
+            if host_of(self.link.url):
+                yield Chip("▸ open in browser", classes="open")
+            yield Chip("▸ copy link", classes="copy")
+
+    @on(Chip.Pressed, ".open")
+    async def _open(self, event: Chip.Pressed) -> None:
+        event.stop()
+        await open_link(self.app, self.link.url, "▸ copy link copies it")
+
+    @on(Chip.Pressed, ".copy")
+    def _copy(self, event: Chip.Pressed) -> None:
+        event.stop()
+        cast("DeskApp", self.app).copy(self.link.url, "the link")
