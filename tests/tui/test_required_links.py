@@ -45,6 +45,7 @@ async def press(it: Bench, at: int, name: str) -> None:
     await it.pilot.press("enter")
 
 
+@pytest.mark.slow
 async def test_each_link_of_the_web_is_opened_and_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     window = Window()
     monkeypatch.setattr(webbrowser, "get", lambda *_: window)
