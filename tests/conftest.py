@@ -37,12 +37,14 @@ QUICK = "not slow and not process and not browser"
 UNQUICK = ("slow", "process", "browser")
 # Audit events of a program that is started.
 STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
+GUARD = ["-I", "-S", "-c"]  # options of the program that guards all jobs of a process
 _homes = itertools.count()
 _started: list[str] = []
 
 
 def _notice_starts(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in STARTS:
+    options = arguments[1] if len(arguments) > 1 else ()
+    if event in STARTS and list(options or ())[1:4] != GUARD:
         _started.append(str(arguments[0] if arguments else event))
 
 

@@ -153,6 +153,7 @@ async def test_a_person_may_take_longer_than_a_tool(desk: RunningDesk) -> None:
     assert result["structuredContent"]["answers"][0]["selected"] == ["tea"]
 
 
+@pytest.mark.process
 async def test_a_cancelled_call_leaves_nothing_running(desk: RunningDesk, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     running = call(desk, "Bash", command=f"echo $$ > {pid_file}; sleep 100")

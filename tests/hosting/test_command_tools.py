@@ -275,6 +275,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     yield Bench(tmp_path / "bench")
 
 
+@pytest.mark.process
 async def test_values_arrive_as_arguments_in_the_folder(bench: Bench) -> None:
     values = ["a b", "$(touch pwned)", "; ls", "'\"", "ü\n"]
     result = await bench.result("echo", rest=values, loud=True)
@@ -289,6 +290,7 @@ async def test_values_arrive_as_arguments_in_the_folder(bench: Bench) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.process
 async def test_environment_is_what_is_allowed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = json.loads((bench.folder / "mcp.json").read_text())
     manifest["commands"][0]["environment"] = ["BENCH_ALLOWED"]
@@ -303,6 +305,7 @@ async def test_environment_is_what_is_allowed(bench: Bench, monkeypatch: pytest.
     assert "BENCH_SECRET" not in environment
 
 
+@pytest.mark.process
 async def test_exit_code_is_an_error_with_everything_it_wrote(bench: Bench) -> None:
     result = await bench.result("fail")
     assert result["isError"]
@@ -313,6 +316,7 @@ async def test_exit_code_is_an_error_with_everything_it_wrote(bench: Bench) -> N
     assert "[exit code 3]" in result["content"][0]["text"]
 
 
+@pytest.mark.process
 async def test_program_or_folder_that_vanished_is_told(bench: Bench) -> None:
     (bench.folder / "gone.sh").unlink()
     told = f"could not be started in {bench.folder}: No such file"
@@ -323,6 +327,7 @@ async def test_program_or_folder_that_vanished_is_told(bench: Bench) -> None:
     assert result["isError"] and told in result["content"][0]["text"]
 
 
+@pytest.mark.process
 async def test_files_are_made_in_the_folder_of_the_call_and_pictures_are_seen(bench: Bench) -> None:
     result = await bench.result("draw", output="deep/map.png")
     (path,) = map(Path, result["structuredContent"]["output_files"])
@@ -333,6 +338,7 @@ async def test_files_are_made_in_the_folder_of_the_call_and_pictures_are_seen(be
     assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
 
 
+@pytest.mark.process
 async def test_file_may_be_made_where_the_setting_allows_it_and_nowhere_else(bench: Bench) -> None:
     wanted = bench.folder.parent / "shared" / "map.png"
     result = await bench.result("draw", output=str(wanted))
@@ -344,6 +350,7 @@ async def test_file_may_be_made_where_the_setting_allows_it_and_nowhere_else(ben
         assert (path.read_bytes() if path.exists() else None) == before
 
 
+@pytest.mark.process
 async def test_what_somebody_else_put_there_is_not_written_over(bench: Bench) -> None:
     shared = bench.folder.parent / "shared"
     shared.mkdir()
@@ -364,12 +371,14 @@ async def test_what_somebody_else_put_there_is_not_written_over(bench: Bench) ->
     assert not (bench.folder / "tools").exists()
 
 
+@pytest.mark.process
 async def test_what_should_have_been_written_and_was_not_is_noted(bench: Bench) -> None:
     result = await bench.result("quiet")
     assert not result["isError"]
     assert result["content"][0]["text"] == f"(no output)\n[{bench.folder}/left.txt was not written]"
 
 
+@pytest.mark.process
 async def test_progress_is_told_and_is_no_output(bench: Bench) -> None:
     await bench.peer.shake_hands()
     params = {"name": "try-steps", "arguments": {}, "_meta": {"progressToken": "t"}}
@@ -385,6 +394,7 @@ async def test_progress_is_told_and_is_no_output(bench: Bench) -> None:
     assert all(bench.peer.received.index(each) < place for each in bench.peer.received if "method" in each)
 
 
+@pytest.mark.process
 async def test_feed_hears_what_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = CallFeed()
     monkeypatch.setattr(Call, "feed", feed)
@@ -407,6 +417,7 @@ async def test_time_that_is_up_ends_the_whole_family(bench: Bench) -> None:
     assert found is None or found.is_zombie
 
 
+@pytest.mark.process
 async def test_cancelled_call_ends_the_program(bench: Bench) -> None:
     await bench.peer.shake_hands()
     bench.peer.request(8, "tools/call", {"name": "try-hold", "arguments": {}})

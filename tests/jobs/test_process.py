@@ -123,6 +123,7 @@ async def test_stdin_is_at_its_end() -> None:
     assert output.text() == "done\n"
 
 
+@pytest.mark.process
 async def test_streams_are_in_order_of_arrival(tmp_path: Path) -> None:
     output = Output()
     wait = "until test -e {}; do sleep 0.01; done"
@@ -140,11 +141,13 @@ async def test_streams_are_in_order_of_arrival(tmp_path: Path) -> None:
     assert output.text() == "1\n2\n3\n"
 
 
+@pytest.mark.process
 async def test_a_program_that_cannot_start_raises() -> None:
     with pytest.raises(FileNotFoundError):
         await run(["/nonexistent"], folder=Path("/"), environment={}, output=Output())
 
 
+@pytest.mark.process
 async def test_a_timeout_keeps_the_partial_output(limit_from_the_first_output: Output) -> None:
     output, sleep = limit_from_the_first_output, some_sleep()
     ended = await bash(f"echo before; {sleep}", output, timeout_s=0.1)
@@ -164,6 +167,7 @@ async def test_a_program_that_ignores_term_is_killed(limit_from_the_first_output
     assert not survivors(sleep)
 
 
+@pytest.mark.process
 async def test_a_background_child_that_holds_the_pipe_does_not_hold_the_call() -> None:
     output, sleep = Output(), some_sleep()
     began = time.monotonic()
@@ -174,6 +178,7 @@ async def test_a_background_child_that_holds_the_pipe_does_not_hold_the_call() -
     assert not survivors(sleep)
 
 
+@pytest.mark.process
 async def test_output_of_a_helper_that_ends_by_itself_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "EOF_GRACE_S", WITHIN_S)
     output = Output()
@@ -182,6 +187,7 @@ async def test_output_of_a_helper_that_ends_by_itself_is_waited_for(monkeypatch:
     assert ended.left_over == 0
 
 
+@pytest.mark.process
 async def test_a_helper_that_is_just_ending_is_not_taken_for_left_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -263,6 +269,7 @@ async def test_ended_orphans_are_collected_while_their_program_still_runs() -> N
     assert int(output.text()) <= int(before)
 
 
+@pytest.mark.process
 @keeps
 async def test_when_a_keeper_is_killed_its_program_ends_and_so_does_what_that_started(tmp_path: Path) -> None:
     path = tmp_path / "pid"
@@ -303,6 +310,7 @@ async def test_without_a_guard_that_starts_programs_they_run_all_the_same(
     assert not survivors(sleep)
 
 
+@pytest.mark.process
 @keeps
 async def test_the_parents_of_a_program_show_nothing_of_our_environment(
     monkeypatch: pytest.MonkeyPatch,
@@ -325,6 +333,7 @@ async def test_cancelling_ends_everything(tmp_path: Path) -> None:
     assert not survivors(apart) and not survivors(sleep)
 
 
+@pytest.mark.process
 async def test_a_flood_costs_bounded_memory_and_leaves_the_loop_free(tmp_path: Path) -> None:
     output = Output(tmp_path)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -355,6 +355,7 @@ async def test_client_gives_up_in_time() -> None:
             await call_tool(url, "rhyme", {}, timeout_s=0.3)
 
 
+@pytest.mark.process
 async def test_tools_of_a_client_are_functions_for_a_model(start: Start) -> None:
     wallet = start(True)
     async with Client(wallet.url, token=good(), mode="freestyle") as client:
