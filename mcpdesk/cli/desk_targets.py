@@ -15,6 +15,7 @@ from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.reach import ask_input, reach_options
 from mcpdesk.client.config_files import ConfigFile, is_config_file
 from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.client.oauth.login_options import NO_OPTIONS
 from mcpdesk.client.targets import (
     CommandTarget,
     FolderTarget,
@@ -147,7 +148,7 @@ def desk_targets(
         own = (
             reach
             if not isinstance(target, CommandTarget)
-            else reach._replace(headers=(), token=None, key=None, account="")
+            else reach._replace(headers=(), token=None, key=None, account="", login=NO_OPTIONS)
         )
         upstreams.append(UpstreamPlan(_free(name, taken), target, own._replace(mode="")))
     return DeskTargets(tuple(folders), tuple(upstreams))

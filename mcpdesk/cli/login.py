@@ -6,12 +6,12 @@ import asyncio
 import os
 import time
 import webbrowser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
-from mcpdesk.cli.reach import account_name, secret
+from mcpdesk.cli.reach import account_name, given_login, login_flags
 from mcpdesk.errors import AuthorizationError, CallError, DeskUserError
 from mcpdesk.transports.clean_terminal import is_terminal
 
@@ -24,6 +24,8 @@ Examples:
   mcpdesk login https://mcp.example.com/mcp
   mcpdesk login https://mcp.example.com/mcp --account work
   mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET
+  mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET --client-credentials
+  mcpdesk login https://mcp.example.com/mcp --client-metadata-url https://example.com/client.json
 
 With --account a person keeps several logins for one URL; `mcpdesk URL --account work` uses one of them.
 The browser opens by itself where there is one; over ssh the address is printed, and the browser has to reach
@@ -41,54 +43,27 @@ ACCOUNT = click.option("--account", default="", metavar="NAME", help="One of sev
 @click.command(name="login", epilog=LOGIN_EXAMPLES, short_help="Log in to a remote server.")
 @click.argument("url")
 @ACCOUNT
-@click.option("--client-id", default="", metavar="ID", help="What this program is registered as there.")
-@click.option("--client-secret-env", metavar="VAR", help="The variable with the secret of that client.")
-@click.option("--scope", default="", metavar="SCOPES", help="Ask for these; else for what the server says.")
-@click.option(
-    "--callback-port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="PORT",
-    help="Port the browser is sent back to, for a forwarded port or a client registered with it; 0: random.",
-)
-@click.option(
-    "--client-metadata-url", default="", metavar="URL", help="Where a document about this client is."
-)
-@click.option("--assume-pkce", is_flag=True, help="Use PKCE where the metadata does not mention it.")
+@login_flags(is_hidden=False)
 @click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, help="Seconds to wait.")
-def login_command(
-    url: str,
-    account: str,
-    client_id: str,
-    client_secret_env: str | None,
-    scope: str,
-    callback_port: int,
-    client_metadata_url: str,
-    assume_pkce: bool,
-    timeout_s: float,
-) -> None:
-    """Log in to the server at URL with a browser, and keep its token for the desk and all commands."""
-    client_secret = secret(client_secret_env, "--client-secret-env") or ""
-    if client_secret and not client_id:
-        raise DeskUserError("A client secret needs the client's id.", "Add --client-id.")
+def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> None:
+    """Log in to the server at URL, and keep its token for the desk and all commands.
+
+    A person does it with a browser, unless the options have credentials of the client, of this platform,
+    or of a login at an identity provider.
+    """
+    options = given_login(flags)
     from mcpdesk.client.oauth.browser_login import log_in
-    from mcpdesk.client.oauth.values import ClientRegistration
 
     store = _store(account)
-    client = ClientRegistration(client_id, client_secret) if client_id else None
     try:
         grant = asyncio.run(
             log_in(
                 url,
                 store,
                 show_address,
-                client=client,
-                scope=scope,
+                options=options,
                 patience_s=timeout_s,
-                port=callback_port,
-                metadata_url=client_metadata_url,
-                assumes_pkce=assume_pkce,
-                on_deviation=lambda text: print_message(f"warning: {text}"),
+                remark=lambda text: print_message(f"warning: {text}"),
             )
         )
     except AuthorizationError as error:

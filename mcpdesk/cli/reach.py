@@ -7,12 +7,14 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcpdesk.cli.printing import CANNOT_CONNECT, exit_code, print_message
 from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint, scope_words
+from mcpdesk.client.oauth.login_options import LoginOptions, Secret
 from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import (
@@ -51,6 +53,96 @@ TOKEN_HINTS: dict[int, str] = {
 }
 
 
+def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of a login; `given_login` reads them."""
+    port = click.IntRange(0, 65535)
+    options = (
+        click.option("--client-id", default="", metavar="ID", help="Id that this program is registered with.",
+                     hidden=is_hidden),
+        click.option("--client-secret-env", metavar="VAR", hidden=is_hidden,
+                     help="The variable with the secret of that client."),
+        click.option("--client-secret-file", metavar="FILE", hidden=is_hidden,
+                     help="The file with the secret of that client."),
+        click.option("--client-key-file", metavar="FILE", hidden=is_hidden,
+                     help="The file with the private key (PEM) of that client, which logs in by itself."),
+        click.option("--client-credentials", is_flag=True, hidden=is_hidden,
+                     help="Log in as the client itself, without a person."),
+        click.option("--client-issuer", default="", metavar="URL", hidden=is_hidden,
+                     help="The authorization server that the client is registered at; no other one is used."),
+        click.option("--client-metadata-url", default="", metavar="URL", hidden=is_hidden,
+                     help="Where a document about this client is; it takes the place of a registration."),
+        click.option("--assertion-env", metavar="VAR", hidden=is_hidden,
+                     help="The variable with a signed token of this platform, to be exchanged."),
+        click.option("--assertion-file", metavar="FILE", hidden=is_hidden,
+                     help="The file with a signed token of this platform, read at each login."),
+        click.option("--idp-token-url", default="", metavar="URL", hidden=is_hidden,
+                     help="The token endpoint of your identity provider (enterprise login)."),
+        click.option("--idp-client-id", default="", metavar="ID", hidden=is_hidden,
+                     help="Id that this program is registered with at the identity provider."),
+        click.option("--id-token-env", metavar="VAR", hidden=is_hidden,
+                     help="The variable with your ID token of the identity provider."),
+        click.option("--id-token-file", metavar="FILE", hidden=is_hidden,
+                     help="The file with your ID token, read at each login."),
+        click.option("--scope", default="", metavar="SCOPES", hidden=is_hidden,
+                     help="Ask for these; else for what the server says."),
+        click.option("--callback-port", type=port, default=0, metavar="PORT", hidden=is_hidden,
+                     help="Port the browser is sent back to, where that is registered; 0: random."),
+        click.option("--assume-pkce", is_flag=True, hidden=is_hidden,
+                     help="Use PKCE where the metadata does not mention it."),
+    )  # fmt: skip
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+LOGIN_FLAGS = frozenset(
+    {
+        "client_id", "client_secret_env", "client_secret_file", "client_key_file", "client_credentials",
+        "client_issuer", "client_metadata_url", "assertion_env", "assertion_file", "idp_token_url",
+        "idp_client_id", "id_token_env", "id_token_file", "scope", "callback_port", "assume_pkce",
+    }
+)  # fmt: skip
+"""Names of the parameters of `login_flags`."""
+SECRET_VARIABLES = ("token_env", "key_env", "client_secret_env", "assertion_env", "id_token_env")
+"""Parameters that name a variable with a secret."""
+
+
+def given_login(values: Mapping[str, Any]) -> LoginOptions:
+    """Return what the options of `login_flags` say. Raises: DeskUserError."""
+
+    def given_secret(name: str) -> Secret:
+        flag = f"--{name.replace('_', '-')}"
+        text = secret(values.get(f"{name}_env"), f"{flag}-env") or ""
+        file = values.get(f"{name}_file") or ""
+        if text and file:
+            raise DeskUserError(f"{flag}-env and {flag}-file cannot be used together.")
+        return Secret(text, str(Path(file).expanduser().absolute()) if file else "")
+
+    options = LoginOptions(
+        values.get("client_id") or "",
+        given_secret("client_secret"),
+        given_secret("client_key"),
+        values.get("client_issuer") or "",
+        values.get("client_metadata_url") or "",
+        values.get("scope") or "",
+        values.get("callback_port") or 0,
+        bool(values.get("assume_pkce")),
+        bool(values.get("client_credentials")),
+        given_secret("assertion"),
+        values.get("idp_token_url") or "",
+        values.get("idp_client_id") or "",
+        given_secret("id_token"),
+    )
+    if problem := options.problem():
+        hint = "`mcpdesk login --help` lists the options of a login."
+        raise DeskUserError(f"{problem[0].upper()}{problem[1:]}.", hint)
+    return options
+
+
 def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say how to reach a server; it gets them as `reach`."""
 
@@ -58,7 +150,12 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--token-env", metavar="VAR", help="The variable with the bearer token.")
     @click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key.")
     @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="For a URL: a header.")
-    @click.option("--account", default="", metavar="NAME", help="For a URL: whose login to use.")
+    @click.option(
+        "--account",
+        default="",
+        metavar="NAME",
+        help="For a URL: whose login to use. The options of `mcpdesk login` say how to log in, here as well.",
+    )
     @click.option("--revision", type=click.Choice([*BY_NAME]), default=None, help="Speak this revision.")
     @click.option("--era", type=click.Choice([*ERAS]), default=None, help="Speak the newest one of this era.")
     @click.option(
@@ -67,13 +164,14 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--trust", is_flag=True, help="Use a configuration file that is named, without being asked."
     )
+    @login_flags(is_hidden=True)
     @wraps(function)
     def reached(*given: Any, **values: Any) -> Any:
         reach = given_reach(values)
         # Hosted code and its programs must not see them, and one that is named like ours is no setting.
-        for name in ("token_env", "key_env"):
+        for name in SECRET_VARIABLES:
             os.environ.pop(values[name] or "", None)
-        more = {name: value for name, value in values.items() if name not in REACH_OPTIONS}
+        more = {name: value for name, value in values.items() if name not in REACH_OPTIONS | LOGIN_FLAGS}
         return function(*given, reach=reach, **more)
 
     return reached
@@ -94,6 +192,7 @@ def given_reach(values: Mapping[str, Any]) -> Reach:
         values.get("revision") or ERAS.get(values.get("era") or "", ""),
         tuple(values.get("packages") or ()),
         account_name(values.get("account") or ""),
+        given_login(values),
         bool(values.get("trust")),
     )
 

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from mcpdesk.client.configs.entries import InvalidEntry, configured_server
+from mcpdesk.client.configs.entries import configured_server
+from mcpdesk.client.configs.entry_values import InvalidEntry
 from mcpdesk.client.configs.formats import ConfigFormat, Repeats, known_formats, sections
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError

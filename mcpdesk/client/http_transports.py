@@ -72,6 +72,8 @@ MOST_FAILURES = 30
 MOST_RESUMPTIONS = 5
 """The same for the stream of one call."""
 MOST_REDIRECTS = 5
+MOST_REMARKS = 20
+"""Remarks that one reply gets from a login."""
 MAX_BYTES = 16 << 20
 MAX_METADATA = 256 << 10
 """Bytes of a document about authorization."""
@@ -233,7 +235,7 @@ class HttpRequests:
         if there and not self._has_moved:
             self._has_moved = True
             told = f"{without_query(place)} redirects (HTTP {answer.status}); name {without_query(there)}"
-            self._remarks = (Remark(RemarkKind.REDIRECT, excerpt(told)),)
+            self._remarks = (*self._remarks, Remark(RemarkKind.REDIRECT, excerpt(told)))
         return there
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -281,6 +283,10 @@ class HttpRequests:
     async def check_page(self, what: str, url: str) -> None:
         """Raises: AuthorizationError for a page to which the server must not send a browser."""
         await self._addresses.check_page(what, url)
+
+    def remark(self, text: str) -> None:
+        """Add a fault of the authorization server to the next reply."""
+        self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MOST_REMARKS]
 
     async def _fetched(self, session: aiohttp.ClientSession, step: Fetch) -> Fetched:
         from mcpdesk.client.oauth.values import Fetched

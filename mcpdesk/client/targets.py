@@ -15,6 +15,7 @@ from msgspec import Struct
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.client.configs.variables import expanded
+from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
 from mcpdesk.client.trust import Agree
 from mcpdesk.errors import DeskUserError
 
@@ -43,6 +44,8 @@ class UrlTarget(Struct, frozen=True):
     """`http`, `sse` or `ws`; empty: it is found out."""
     account: str = ""
     """Whose login is used, where a configuration file says so."""
+    login: LoginOptions = NO_OPTIONS
+    """How to log in, where a configuration file says so."""
 
 
 class CommandTarget(Struct, frozen=True):
@@ -190,7 +193,10 @@ def _url_target(server: ConfiguredServer) -> UrlTarget:
             raise DeskUserError(f"{server.name}: {name[:80]!r} is no name of a header.")
         if not _HEADER_VALUE.fullmatch(value):
             raise DeskUserError(f"{server.name}: the header {name} has characters that cannot be sent.")
-    return UrlTarget(url, server.headers, "ws" if is_socket else server.kind, server.account)
+    if problem := server.login.problem():
+        raise DeskUserError(f"{server.name}: oauth: {problem}.")
+    kind = "ws" if is_socket else server.kind
+    return UrlTarget(url, server.headers, kind, server.account, server.login)
 
 
 def _check_program(server: ConfiguredServer, folder: Path | None) -> None:

@@ -159,6 +159,7 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
             yield _cut(f"  {what} {name}={'••••' if is_hidden else value}")
     if server.account:
         yield _cut(f"  uses your login {server.account}")
+    yield from map(_cut, _login_lines(server))
     named = variables(server)
     read = [name for name in named if not name.startswith(_NO_ENVIRONMENT) and name not in OWN]
     asked = [name.partition(":")[2] for name in named if name.startswith("input:")]
@@ -168,6 +169,18 @@ def _lines(server: ConfiguredServer, config: ConfigFile) -> Iterator[str]:
         yield _cut(f"  asks you for {', '.join(asked)}")
     for remark in server.remarks:
         yield _cut(f"  note: {remark}")
+
+
+def _login_lines(server: ConfiguredServer) -> Iterator[str]:
+    login = server.login
+    if login.client_id:
+        yield f"  logs in as the client {login.client_id}"
+    if login.client_metadata_url:
+        yield f"  logs in as the client described at {login.client_metadata_url}"
+    if login.provider_url:
+        yield f"  sends an ID token to {login.provider_url}"
+    for file in login.files:
+        yield f"  reads a secret for the login in the file {file}"
 
 
 def _cut(line: str) -> str:

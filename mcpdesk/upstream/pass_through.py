@@ -8,10 +8,9 @@ from contextlib import asynccontextmanager
 from mcpdesk.client.credentials import credential_headers
 from mcpdesk.client.http_transports import HttpRequests
 from mcpdesk.client.oauth.authorizer import Authorizer
-from mcpdesk.client.oauth.grants import ClientSetup
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.targets import UrlTarget
-from mcpdesk.upstream.target_transport import ClientPlace, Reach
+from mcpdesk.upstream.target_transport import ClientPlace, Reach, login_options
 
 
 class PassedAnswer:
@@ -35,8 +34,9 @@ class UrlRequests:
         if "authorization" not in self.ours:
             # Settled once: whether callers need a key depends on it.
             store = open_grants(place.state_dir, target.account or reach.account)
-            if store.grant(target.url) is not None:
-                authorizer = Authorizer(target.url, ClientSetup(), store)
+            options = login_options(target, reach)
+            if options.is_machine or store.grant(target.url) is not None:
+                authorizer = Authorizer(target.url, options, store)
         self.holds_credentials = bool(self.ours) or authorizer is not None
         """Whether requests get headers or tokens that callers did not bring."""
         self.with_ours = HttpRequests(target.url, self.ours, reach.mode, authorizer=authorizer)

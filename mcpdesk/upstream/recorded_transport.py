@@ -259,6 +259,10 @@ class RecordedTransport(ClientTransport):
             HttpNote(f"HTTP {answer.status}", tuple(answer.headers.items())),
         )
 
+    def remark_on_fetch(self, text: str) -> None:
+        """Record a fault in the answer that was recorded last by `record_fetch`."""
+        self.remarked(Remark(RemarkKind.OAUTH, text), None)
+
     def ended(self, at: float) -> None:
         """Note that the connection is over, at a Unix time in seconds."""
         self._holds.forget(self._info.number)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
 from mcpdesk.errors import CallError, DeskUserError
@@ -35,13 +36,21 @@ class Reach(NamedTuple):
     """What a Python file needs besides what it says itself."""
     account: str = ""
     """Whose login is used, where a person has several for one URL."""
+    login: LoginOptions = NO_OPTIONS
+    """How to log in to a URL."""
     trusts_files: bool = False
     """The person agrees to the configuration files that are named."""
 
     @property
     def is_remote(self) -> bool:
         """Whether anything was said that only counts for a server that is not a folder."""
-        return bool(self.key or self.headers or self.revision or self.packages or self.account)
+        given = (self.key, self.headers, self.revision, self.packages, self.account)
+        return any(given) or self.login != NO_OPTIONS
+
+
+def login_options(target: UrlTarget, reach: Reach) -> LoginOptions:
+    """How to log in to a URL: as flags say, else as its entry in a configuration file says."""
+    return target.login if reach.login == NO_OPTIONS else reach.login
 
 
 class ClientPlace(NamedTuple):
@@ -102,7 +111,6 @@ def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport
     from mcpdesk.client.credentials import credential_headers
     from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp
     from mcpdesk.client.oauth.authorizer import Authorizer
-    from mcpdesk.client.oauth.grants import ClientSetup
     from mcpdesk.client.oauth.stored_grants import open_grants
     from mcpdesk.client.web_socket import WebSocket
 
@@ -113,7 +121,7 @@ def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport
     authorizer = None
     if not any(name.lower() == "authorization" for name in headers):
         grants = open_grants(place.state_dir, target.account or reach.account)
-        authorizer = Authorizer(target.url, ClientSetup(), grants)
+        authorizer = Authorizer(target.url, login_options(target, reach), grants)
     if target.kind == "sse":
         return HttpSse(HttpRequests(target.url, headers, reach.mode, authorizer=authorizer))
     return StreamableHttp(target.url, headers, reach.mode, authorizer=authorizer)

@@ -33,7 +33,13 @@ from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, ExchangeWatch
 from mcpdesk.upstream.offers import Offer, read_offers
 from mcpdesk.upstream.program_log import ProgramLog
 from mcpdesk.upstream.recorded_transport import OPENING, RecordedTransport
-from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
+from mcpdesk.upstream.target_transport import (
+    ClientPlace,
+    ProgramEvents,
+    Reach,
+    login_options,
+    target_transport,
+)
 
 LOG_LEVEL = "debug"
 """The desk asks for all log messages, until a person wants less."""
@@ -212,8 +218,9 @@ class Upstream:
                 target.url,
                 store,
                 show,
+                options=login_options(target, self.plan.reach),
                 watch=self._transport.record_fetch,
-                on_deviation=lambda text: site.log("warning", "server", text, self.name),
+                remark=self._transport.remark_on_fetch,
             )
             site.notify(f"Logged in to {self.name}; the token is kept in {store.where}.", False)
         except DeskError as error:

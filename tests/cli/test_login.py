@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 import sys
@@ -17,7 +18,7 @@ from mcpdesk.client.oauth.browser_login import log_in
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants, open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
-from tests.support.guarded_server import GuardedServer
+from tests.support.guarded_server import Document, GuardedServer
 from tests.support.patience import WITHIN_S
 
 GRANT = OAuthGrant("https://as.test", "https://a.test/mcp", ClientRegistration("me", "s"), "t0k", ("read",))
@@ -108,6 +109,54 @@ async def test_logout_revokes_both_tokens_where_the_server_offers_it(tmp_path: P
         ("refresh-1", "client-1"),
         ("token-1", "client-1"),
     ]
+
+
+@pytest.mark.slow
+async def test_a_command_logs_in_as_the_client_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLIENT_SECRET", "s3cret")
+    flags = ("--client-id", "me", "--client-secret-env", "CLIENT_SECRET", "--client-credentials")
+    async with GuardedServer().running() as server:
+        assert await _mcpdesk(tmp_path, "list", server.url, *flags) == (0, "nothing\n", "")
+        assert server.token_requests[0]["grant_type"] == "client_credentials"
+        code, out, err = await _mcpdesk(tmp_path, "login", server.url, *flags)
+        assert (code, f"Logged in to {server.url}" in out, err) == (0, True, "")
+        assert await _mcpdesk(tmp_path, "list", server.url) == (0, "nothing\n", "")
+        assert (await _mcpdesk(tmp_path, "logout", server.url))[0] == 0
+        secret = tmp_path / "secret"
+        secret.write_text("s3cret\n")
+        oauth = {"clientId": "me", "clientSecretFile": str(secret), "clientCredentials": True}
+        config = tmp_path / "servers.json"
+        config.write_text(json.dumps({"mcpServers": {"far": {"url": server.url, "oauth": oauth}}}))
+        assert await _mcpdesk(tmp_path, "list", f"{config}:far", "--trust") == (0, "nothing\n", "")
+    assert not server.registrations and "s3cret" not in out
+
+
+@pytest.mark.slow
+async def test_a_login_uses_the_document_about_the_client_where_the_server_takes_it(tmp_path: Path) -> None:
+    address = "https://client.test/mcpdesk.json"
+    takes: list[bool] = [True]
+
+    def metadata(document: Document) -> None:
+        document["client_id_metadata_document_supported"] = takes[0]
+
+    async with GuardedServer({"server": metadata}).running() as server:
+        login = ("login", server.url, "--client-metadata-url", address)
+        code, _, err = await _mcpdesk(tmp_path, *login, logs_in=True)
+        assert (code, server.authorizations[-1]["client_id"], server.registrations) == (0, address, []), err
+        takes[0] = False
+        code, _, err = await _mcpdesk(tmp_path, *login, logs_in=True)
+        assert (code, server.authorizations[-1]["client_id"]) == (0, "client-1")
+        assert "warning: " in err and "takes no documents about clients" in err
+
+
+@pytest.mark.slow
+async def test_options_of_a_login_that_do_not_fit_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    code, _, err = await _mcpdesk(tmp_path, "list", "https://a.test/mcp", "--client-credentials")
+    assert (code, "Client credentials need the client's id" in err) == (2, True)
+    code, _, err = await _mcpdesk(tmp_path, "login", "https://a.test/mcp", "--id-token-env", "NOT_SET")
+    assert (code, "--id-token-env: the environment variable NOT_SET is not set" in err) == (2, True)
 
 
 async def test_the_browser_shows_why_a_login_failed(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ import sys
 from typing import Any
 
 import aiohttp
+from msgspec.structs import replace
 
 from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
-from mcpdesk.client.oauth.grants import ClientCredentials, ClientSetup, EnterpriseLogin, SignedAssertion
-from mcpdesk.client.oauth.values import ClientRegistration
+from mcpdesk.client.oauth.login_options import LoginOptions, Secret
 from mcpdesk.errors import CallError, DeskError
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME
@@ -49,7 +49,10 @@ def main() -> int:
 async def _run(url: str, scenario: str, revision: str, context: dict[str, Any]) -> None:
     spoken = BY_NAME[revision] if revision else None
     is_pinned = spoken is not None and not spoken.is_stateless
-    authorizer = Authorizer(url, _setup(context), GrantsInMemory(), _visit)
+    options = _options(context)
+    assert not options.problem(), options.problem()
+    setup = options if options.is_machine else options.setup(REDIRECT)
+    authorizer = Authorizer(url, setup, GrantsInMemory(), _visit)
     connection = ServerConnection(
         StreamableHttp(url, {}, authorizer=authorizer),
         IDENTITY,
@@ -62,25 +65,28 @@ async def _run(url: str, scenario: str, revision: str, context: dict[str, Any]) 
         await connection.close()
 
 
-def _setup(context: dict[str, Any]) -> ClientSetup:
-    """Who this client is, by what the scenario gives."""
-    given = context | {"redirect_uri": REDIRECT}
-    machine: ClientCredentials | SignedAssertion | EnterpriseLogin | None = None
-    client = None
-    match given:
+def _options(context: dict[str, Any]) -> LoginOptions:
+    """Options of the login, by what the scenario gives."""
+    options = LoginOptions(client_metadata_url=METADATA_URL, client_issuer=context.get("issuer", ""))
+    match context:
         case {"idp_token_endpoint": provider, "idp_client_id": identifier, "idp_id_token": token}:
-            machine = EnterpriseLogin(provider, identifier, token, given["client_id"], given["client_secret"])
-        case {"valid_jwt": token}:
-            machine = SignedAssertion(token)
-        case {"private_key_pem": key, "client_id": identifier}:
-            machine = ClientCredentials(
-                identifier, private_key_pem=key, algorithm=given.get("signing_algorithm", "ES256")
+            return replace(
+                options,
+                provider_url=provider,
+                provider_client_id=identifier,
+                id_token=Secret(token),
+                client_id=context["client_id"],
+                client_secret=Secret(context["client_secret"]),
             )
-        case {"name": "auth/client-credentials-basic", "client_id": identifier, "client_secret": secret}:
-            machine = ClientCredentials(identifier, secret)
+        case {"valid_jwt": token}:
+            return replace(options, assertion=Secret(token))
+        case {"private_key_pem": key, "client_id": identifier}:
+            return replace(options, client_id=identifier, client_key=Secret(key), uses_credentials=True)
         case {"client_id": identifier, "client_secret": secret}:
-            client = ClientRegistration(identifier, secret)
-    return ClientSetup("mcpdesk", REDIRECT, METADATA_URL, client, given.get("issuer", ""), machine)
+            is_machine = context.get("name") == "auth/client-credentials-basic"
+            given = Secret(secret)
+            return replace(options, client_id=identifier, client_secret=given, uses_credentials=is_machine)
+    return options
 
 
 async def _visit(url: str) -> str:

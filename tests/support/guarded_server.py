@@ -36,6 +36,10 @@ class GuardedServer:
         """Paths that were asked for, with their methods."""
         self.authorizations: list[Document] = []
         self.token_requests: list[Document] = []
+        self.basic: list[str] = []
+        """What token requests had in `Authorization`."""
+        self.exchanges: list[Document] = []
+        """Requests to the identity provider, which is at `/idp/token`."""
         self.registrations: list[Document] = []
         self.revocations: list[Document] = []
         self._granted: dict[str, tuple[str, ...]] = {}
@@ -83,6 +87,9 @@ class GuardedServer:
             case "/revoke":
                 self.revocations.append(dict(parse_qsl((await request.read()).decode())))
                 return self._document("revocation", {})
+            case "/idp/token":
+                self.exchanges.append(dict(parse_qsl((await request.read()).decode())))
+                return self._document("exchange", {"access_token": "id-jag", "token_type": "N_A"})
             case "/token":
                 return await self._token(request)
         return web.Response(status=404)
@@ -124,10 +131,13 @@ class GuardedServer:
     async def _token(self, request: web.BaseRequest) -> web.Response:
         given = {name: values[0] for name, values in parse_qs((await request.read()).decode()).items()}
         self.token_requests.append(given)
+        self.basic.append(request.headers.get("Authorization", ""))
         if given["grant_type"] == "refresh_token":
             if not self.knows_refresh:
                 return web.json_response({"error": "invalid_grant"}, status=400)
             scopes: tuple[str, ...] = ("read",)
+        elif given["grant_type"] != "authorization_code":
+            scopes = tuple(given.get("scope", "read").split())
         else:
             asked = self._codes.pop(given["code"])
             digest = hashlib.sha256(given["code_verifier"].encode()).digest()

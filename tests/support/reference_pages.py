@@ -98,7 +98,8 @@ def commands_page() -> str:
         ctx = click.Context(command, parent=root, info_name=name)
         usage = " ".join(command.collect_usage_pieces(ctx))
         options = [each for each in command.params if isinstance(each, click.Option)]
-        rows = [option_row(each, ctx) for each in options if not FLAGS.intersection(each.opts)]
+        shown = [each for each in options if not (each.hidden or FLAGS.intersection(each.opts))]
+        rows = [option_row(each, ctx) for each in shown]
         parts += [
             f"\n## mcpdesk {name}\n\n```text\nmcpdesk {name} {usage}\n```\n",
             *prose(command.help or ""),
@@ -106,6 +107,8 @@ def commands_page() -> str:
         parts.append(table("option | does", *rows))
         if any(FLAGS.intersection(each.opts) for each in options):
             parts.append("\nEach of the [settings](settings.md) is an option, too.\n")
+        if any(each.hidden for each in options):
+            parts.append("\nThe options of [`mcpdesk login`](#mcpdesk-login) are options, too.\n")
         if command.epilog:
             parts.append(f"\n```text\n{verbatim(command.epilog)}\n```\n")
     return "".join(parts)

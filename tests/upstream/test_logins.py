@@ -10,14 +10,18 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
+from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.desk import running_desk
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.desk import until as wait_until
 from tests.support.folders import write
 from tests.support.guarded_server import Document, GuardedServer
 from tests.support.tokens import SECRET
+from tests.support.trusting import agree
 from tests.support.widgets import until
 
 pytestmark = pytest.mark.slow
@@ -36,6 +40,11 @@ def shown(app: DeskApp) -> str:
         return ""
     lesson = found.first()
     return "\n".join(line.text for line in lesson.render_lines(lesson.size.region))
+
+
+def states(desk: RunningDesk) -> dict[str, str]:
+    """The state of each server that is not a folder."""
+    return {one.name: one.upstream.state for one in desk.view().servers if one.upstream is not None}
 
 
 def is_shown(app: DeskApp, text: str) -> bool:
@@ -76,6 +85,41 @@ async def test_the_newest_error_of_a_login_is_on_the_screen(tmp_path: Path) -> N
             async with aiohttp.ClientSession() as browser, browser.get(link) as page:
                 assert "You are logged in" in await page.text()
             await until(pilot, lambda: desk.view().servers[0].problems == ())
+
+
+async def test_an_entry_of_a_configuration_says_how_the_desk_logs_in(tmp_path: Path) -> None:
+    async with GuardedServer().running() as server:
+        secret = {"clientId": "me", "clientSecret": "s3cret"}
+        entries = {
+            "machine": {"url": server.url, "oauth": secret | {"clientCredentials": True}, "account": "m"},
+            "person": {"url": server.url, "oauth": secret | {"assumePkce": True}, "account": "p"},
+        }
+        server.changes["server"] = lambda document: document.pop("code_challenge_methods_supported")
+        config = tmp_path / ".mcp.json"
+        config.write_text(json.dumps({"mcpServers": entries}))
+        plans = desk_targets([str(config)], Reach(), agree=agree).upstreams
+        async with running_desk(upstreams=plans, state_dir=tmp_path / "state") as desk:
+            await wait_until(lambda: states(desk) == {"machine": "ready", "person": "failed"})
+            assert [each["grant_type"] for each in server.token_requests] == ["client_credentials"]
+            desk.log_in("person")
+            await wait_until(desk.questions)
+            link = desk.questions()[0].pages[0].link
+            async with aiohttp.ClientSession() as browser, browser.get(link) as page:
+                assert "You are logged in" in await page.text()
+            await wait_until(lambda: states(desk) == {"machine": "ready", "person": "ready"})
+            assert (server.authorizations[0]["client_id"], server.registrations) == ("me", [])
+            index = desk.traffic
+            index.catch_up()
+            exchanges = [index.exchange(number) for number in range(len(index.exchanges))]
+            found = {
+                exchanges[each.number - 1].name: index.recorded_remarks(each)
+                for each in exchanges
+                if each.id is None and index.is_remarked(each.number) and index.recorded_remarks(each)
+            }
+            # The row before the answer is the request.
+            assert list(found) == [f"GET {server.origin}/.well-known/oauth-authorization-server"]
+            remark = found.popitem()[1][0].remark
+            assert (remark.kind, "does not mention PKCE" in remark.text) == ("oauth", True)
 
 
 async def test_a_server_with_tokens_of_its_own_names_the_missing_scope_and_has_no_login(

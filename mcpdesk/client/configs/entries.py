@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at, texts_at
+from mcpdesk.client.configs.login_keys import login_options
 from mcpdesk.client.configs.mcp_remote import reached_directly
 from mcpdesk.client.configs.servers import ConfiguredServer
 
@@ -12,6 +14,7 @@ KEYS = frozenset(
     {
         "command", "args", "env", "cwd", "type", "transport", "transportType", "url", "serverUrl", "httpUrl",
         "uri", "headers", "envFile", "account",
+        "oauth", "auth",
     }
 )  # fmt: skip
 """Keys of a server that mean something here."""
@@ -19,7 +22,7 @@ IGNORED = frozenset(
     {
         "disabled", "enabled", "autoApprove", "alwaysAllow", "trust", "includeTools", "excludeTools",
         "disabledTools", "gallery", "version", "dev", "description", "timeout", "tools", "source",
-        "settings", "name", "oauth",
+        "settings", "name",
         "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "enabled_tools", "disabled_tools",
         "bundled", "display_name", "available_tools", "connectionTimeout",
     }
@@ -38,11 +41,6 @@ KINDS = {
 URLS = ("url", "httpUrl", "serverUrl", "uri")
 MOST_NAMES = 10
 """Keys without a meaning that are named."""
-_Scalar = str | int | float | bool
-
-
-class InvalidEntry(ValueError):
-    """An entry that cannot be used; its text says why."""
 
 
 def configured_server(name: str, given: Any, project: str = "") -> ConfiguredServer:
@@ -68,7 +66,8 @@ def _server(name: str, given: Any, project: str) -> ConfiguredServer:
         raise InvalidEntry("its command is empty")
     if urls and not url.strip():
         raise InvalidEntry(f"its {urls[0]} is empty")
-    unknown = sorted(str(key) for key in set(given) - KEYS - IGNORED)
+    login, unknown_of_login = login_options(given)
+    unknown = [*sorted(str(key) for key in set(given) - KEYS - IGNORED), *unknown_of_login]
     return ConfiguredServer(
         name,
         (command, *texts_at(given, "args")) if has_command else (),
@@ -78,6 +77,7 @@ def _server(name: str, given: Any, project: str) -> ConfiguredServer:
         pairs_at(given, "headers"),
         kind,
         text_at(given, "account"),
+        login,
         text_at(given, "envFile"),
         project,
         remarks=tuple(f"{key[:80]!r} means nothing here" for key in unknown[:MOST_NAMES]),
@@ -95,36 +95,3 @@ def _kind(given: Mapping[str, Any]) -> str:
     if plain not in KINDS:
         raise InvalidEntry(f"{key} is {str(found)[:80]!r}; known are {', '.join(KINDS)}")
     return KINDS[plain]
-
-
-def text_at(given: Mapping[str, Any], key: str) -> str:
-    """The text of a key, empty if it is missing or null. Raises: InvalidEntry."""
-    found = given.get(key)
-    if found is not None and not isinstance(found, str):
-        raise InvalidEntry(f"{key} has to be a text")
-    return found or ""
-
-
-def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
-    """The texts of a list; numbers and true and false are written out. Raises: InvalidEntry."""
-    found = given.get(key)
-    if found is not None and not isinstance(found, list):
-        raise InvalidEntry(f"{key} has to be a list")
-    return [_written(each, f"{key}[{number}]") for number, each in enumerate(found or ())]
-
-
-def pairs_at(given: Mapping[str, Any], key: str) -> dict[str, str]:
-    """The texts of an object by name, without those that are null. Raises: InvalidEntry."""
-    found = given.get(key)
-    if found is not None and not isinstance(found, dict):
-        raise InvalidEntry(f"{key} has to be an object")
-    items = (found or {}).items()
-    return {str(name): _written(each, f"{key}.{name}"[:100]) for name, each in items if each is not None}
-
-
-def _written(value: Any, place: str) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, _Scalar):
-        raise InvalidEntry(f"{place} has to be a text")
-    return value if isinstance(value, str) else str(value)

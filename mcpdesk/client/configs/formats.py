@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.configs.entries import InvalidEntry, pairs_at, text_at, texts_at
+from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at, texts_at
 
 Keys = dict[str, Any]
 SectionPath = tuple[str, ...]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
+
 
 class InputVariable(Struct, frozen=True):
     """A value that VS Code asks a person for: `${input:name}`."""
@@ -31,6 +33,8 @@ class ConfiguredServer(Struct, frozen=True):
     """`http`, `sse` or `ws` where the file says so; empty: it is found out."""
     account: str = ""
     """Login to use, where a person has several for one URL."""
+    login: LoginOptions = NO_OPTIONS
+    """How to log in; texts may have variables, and names of files are relative to the project."""
     environment_file: str = ""
     """File of more variables (VS Code's `envFile`); `environment` comes before it."""
     project: str = ""

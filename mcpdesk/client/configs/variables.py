@@ -114,6 +114,7 @@ def expanded(
         url=lookup.replaced(server.url),
         headers={name: lookup.replaced(text) for name, text in server.headers.items()},
         account=lookup.replaced(server.account),
+        login=server.login.filled_in(lookup.replaced, folder),
         environment_file="",
     )
 
@@ -124,7 +125,7 @@ def variables(server: ConfiguredServer) -> tuple[str, ...]:
     Variables that the entry defines itself are left out, unless their own value reads them.
     """
     texts = [*server.argv, server.folder, server.url, server.account, server.environment_file]
-    texts += server.headers.values()
+    texts += [*server.headers.values(), *server.login.texts]
     found = _names(texts) - set(server.environment)
     for name, text in server.environment.items():
         plain = {other for other, each in server.environment.items() if "${" not in each and other != name}

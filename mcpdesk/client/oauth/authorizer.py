@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from mcpdesk.client.oauth.discovery import challenge_in
 from mcpdesk.client.oauth.grants import ClientSetup, Discovery, authorize, discover, refresh, revoke
+from mcpdesk.client.oauth.login_options import LoginOptions
 from mcpdesk.client.oauth.named_addresses import ServerAddresses
 from mcpdesk.client.oauth.proofs import ProofKey
 from mcpdesk.client.oauth.values import (
@@ -40,6 +41,9 @@ class Requester(Protocol):
 
     async def check_page(self, what: str, url: str) -> None:
         """Raises: AuthorizationError for a page to which the server must not send a browser."""
+
+    def remark(self, text: str) -> None:
+        """Take a fault of the server that did not stop the login."""
 
 
 class GrantStore(Protocol):
@@ -102,36 +106,33 @@ class Authorizer:
     def __init__(
         self,
         server_url: str,
-        setup: ClientSetup,
+        setup: ClientSetup | LoginOptions,
         store: GrantStore,
         visit: Visitor | None = None,
-        on_deviation: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`visit` opens a person's browser; None if no person can log in.
-
-        `on_deviation` receives each fault of a server that did not stop a login.
-        """
+        """`visit` opens a person's browser; None if no person can log in. Options are read for each login."""
         self._url = server_url
         self.addresses = ServerAddresses(server_url)
         """Kinds of addresses the server was reached at."""
         self._setup = setup
         self._store = store
         self._visit = visit
-        self._on_deviation = on_deviation
+        self._own: OAuthGrant | None = None
+        """Token of a machine, while the store has the login of another client at this server."""
         self._key = ProofKey()
         self._found: Discovery | None = None
         self._renewing = asyncio.Lock()
 
     async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
         """The headers of one request: a token if there is one, renewed if it has expired."""
-        grant = self._store.grant(self._url)
+        grant = self._grant()
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
             with suppress(AuthorizationError):  # the server says then what it wants
                 async with self._renewing, self._store.renewal(self._url):
-                    grant = self._store.grant(self._url)
+                    grant = self._grant()
                     if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
                         await self._refresh(grant, Challenge(), requests)
-            grant = self._store.grant(self._url)
+            grant = self._grant()
         if grant is None:
             return {}
         if not grant.is_bound:
@@ -160,11 +161,11 @@ class Authorizer:
         if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
             return True  # the same token, with the nonce the server wants
         async with self._renewing:
-            grant, fault = self._store.grant(self._url), None
+            grant, fault = self._grant(), None
             if grant is not None and not is_step_up and grant.refresh_token:
                 try:
                     async with self._store.renewal(self._url):
-                        grant = self._store.grant(self._url)
+                        grant = self._grant()
                         if grant is not None and grant.refresh_token and _is_used(grant, used):
                             return await self._refresh(grant, challenge, requests)
                 except AuthorizationError as error:
@@ -177,13 +178,16 @@ class Authorizer:
                         f"the stored login no longer counts: {fault.message}", fault.clause
                     )
                 return False  # the server's refusal is the reason to show; nothing is registered
-            await self._log_in(challenge, grant, is_step_up, requests)
+            self._keep(await self._log_in(challenge, grant, is_step_up, requests))
             return True
 
     async def log_in(self, requests: Requester, challenge: Challenge | None = None) -> OAuthGrant:
         """Get a new token, whatever there is. Raises: AuthorizationError."""
         async with self._renewing:
-            return await self._log_in(challenge or Challenge(), None, False, requests)
+            new = await self._log_in(challenge or Challenge(), None, False, requests)
+            self._own = None
+            self._store.keep(self._url, new)
+            return new
 
     async def revoke(self, requests: Requester, challenge: Challenge) -> bool:
         """Have the server revoke the stored token; False if it offers no revocation.
@@ -201,7 +205,24 @@ class Authorizer:
     @property
     def _can_log_in(self) -> bool:
         """True if a browser or credentials of a machine can bring a token."""
-        return self._visit is not None or self._setup.machine is not None
+        return self._visit is not None or self._setup.machine_id is not None
+
+    def _grant(self) -> OAuthGrant | None:
+        """The token for the server; the stored one only if it fits the client that logs in."""
+        stored = self._store.grant(self._url)
+        return self._own or (stored if stored is not None and self._fits(stored) else None)
+
+    def _fits(self, grant: OAuthGrant) -> bool:
+        """True unless a machine logs in, and the token was given to another client."""
+        return self._setup.machine_id in (None, grant.client.id)
+
+    def _keep(self, grant: OAuthGrant) -> None:
+        """Store a token; one of a machine never replaces the login of another client."""
+        stored = self._store.grant(self._url)
+        if stored is None or self._fits(stored):
+            self._store.keep(self._url, grant)
+        else:
+            self._own = grant
 
     async def _log_in(
         self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
@@ -213,12 +234,12 @@ class Authorizer:
         earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
         is_bound = challenge.scheme == "dpop" or found.resource.is_proof_required
         key = self._key if is_bound else None
-        flow = authorize(found, challenge, self._setup, self._store.client, earlier, key)
+        flow = authorize(found, challenge, self._setup.setup(), self._store.client, earlier, key)
         if grant is not None and not is_step_up:
-            self._store.forget(self._url)
-        new = await self._run(flow, requests)
-        self._store.keep(self._url, new)
-        return new
+            if self._own is None:
+                self._store.forget(self._url)
+            self._own = None
+        return await self._run(flow, requests)
 
     async def _refresh(self, grant: OAuthGrant, challenge: Challenge, requests: Requester) -> bool:
         """Renew a token without a person; False when the server trusts another authorization server now."""
@@ -227,7 +248,7 @@ class Authorizer:
         if self._found.server.issuer != grant.issuer:
             raise AuthorizationError("the server trusts another authorization server by now")
         key = self._key if grant.is_bound else None
-        self._store.keep(self._url, await self._run(refresh(self._found, grant, key), requests))
+        self._keep(await self._run(refresh(self._found, grant, key), requests))
         return True
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:
@@ -240,7 +261,7 @@ class Authorizer:
                     await requests.check_page("the authorization_endpoint", step.url)
                     outcome = await self._visited(step.url)
                 elif isinstance(step, Deviation):
-                    self._on_deviation(step.text)
+                    requests.remark(step.text)
                     outcome = None
                 else:
                     outcome = await requests.fetch(step)

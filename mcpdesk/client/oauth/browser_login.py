@@ -10,8 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from msgspec.structs import replace
-
 from mcpdesk.errors import AuthorizationError, CallError
 from mcpdesk.plain_text import clean
 
@@ -19,8 +17,9 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from mcpdesk.client.http_transports import HttpRequests
+    from mcpdesk.client.oauth.login_options import LoginOptions
     from mcpdesk.client.oauth.stored_grants import StoredGrants
-    from mcpdesk.client.oauth.values import ClientRegistration, Fetch, Fetched, OAuthGrant
+    from mcpdesk.client.oauth.values import Fetch, Fetched, OAuthGrant
 
 PATH = "/callback"
 PATIENCE_S = 300.0
@@ -123,12 +122,13 @@ def _only(values: Sequence[str]) -> str:
 
 
 class _WatchedRequests:
-    """Sends the requests of a login and shows them to `watch`."""
+    """Sends the requests of a login and shows them to `watch`, and faults of the server to `remark`."""
 
-    def __init__(self, requests: HttpRequests, watch: Watch) -> None:
+    def __init__(self, requests: HttpRequests, watch: Watch, remark: Callable[[str], None]) -> None:
         self._requests = requests
         self._watch = watch
         self.check_page = requests.check_page
+        self.remark = remark
 
     async def fetch(self, step: Fetch) -> Fetched:
         """Send one request. Raises: AuthorizationError, HttpError."""
@@ -142,45 +142,37 @@ async def log_in(
     store: StoredGrants,
     show: Callable[[str], None],
     *,
-    client: ClientRegistration | None = None,
-    scope: str = "",
+    options: LoginOptions | None = None,
     patience_s: float = PATIENCE_S,
     watch: Watch = lambda request, answer: None,
-    port: int = 0,
-    metadata_url: str = "",
-    assumes_pkce: bool = False,
-    on_deviation: Callable[[str], None] = lambda text: None,
+    remark: Callable[[str], None] = lambda text: None,
 ) -> OAuthGrant:
-    """Have a person log in to the server at a URL, and keep the token.
+    """Log in to the server at a URL and keep the token. A person does it, unless `options` has credentials.
 
-    `show` is given the address to visit; `client` is what this program is known as, if it was registered by
-    hand; `scope` replaces what the server says it wants; `port` is where the browser is sent back to, 0 for a
-    random one; `metadata_url` is where a document about this client is; `assumes_pkce` uses PKCE also where
-    the metadata does not mention it; `on_deviation` receives each fault that did not stop the login.
+    `show` is given the address for a person to visit; `watch` receives each request with its answer, `remark`
+    each fault of the server that did not stop the login.
 
     Raises: CallError; an AuthorizationError for a server that breaks a rule.
     """
     from mcpdesk.client.http_transports import HttpRequests
     from mcpdesk.client.oauth.authorizer import Authorizer
-    from mcpdesk.client.oauth.grants import ClientSetup
+    from mcpdesk.client.oauth.login_options import NO_OPTIONS
     from mcpdesk.client.oauth.values import Challenge
 
+    options = options or NO_OPTIONS
     store.check()
     requests = HttpRequests(url, {})
+    watched = _WatchedRequests(requests, watch, remark)
     try:
-        async with BrowserLogin(show, patience_s, port) as browser:
-            known = None if client is None else replace(client, redirect_uri=browser.redirect_uri)
-            setup = ClientSetup(
-                redirect_uri=browser.redirect_uri,
-                metadata_url=metadata_url,
-                client=known,
-                assumes_pkce=assumes_pkce,
-            )
-            authorizer = Authorizer(url, setup, store, browser.visit, on_deviation)
+        if options.is_machine:
+            authorizer = Authorizer(url, options, store)
+            return await authorizer.log_in(watched, await requests.challenge())
+        async with BrowserLogin(show, patience_s, options.callback_port) as browser:
+            authorizer = Authorizer(url, options.setup(browser.redirect_uri), store, browser.visit)
             asked = await requests.challenge()
-            challenge = Challenge("bearer", asked.metadata_url, scope or asked.scope)
+            challenge = Challenge("bearer", asked.metadata_url, asked.scope)
             try:
-                grant = await authorizer.log_in(_WatchedRequests(requests, watch), challenge)
+                grant = await authorizer.log_in(watched, challenge)
             except CallError as error:
                 browser.conclude(str(error))
                 raise

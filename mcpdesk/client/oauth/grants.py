@@ -58,7 +58,6 @@ class ClientCredentials(Struct, frozen=True):
     client_id: str
     client_secret: str = ""
     private_key_pem: str = ""
-    algorithm: str = "ES256"
 
     def __repr__(self) -> str:
         return f"ClientCredentials({self.client_id!r})"
@@ -86,6 +85,10 @@ class EnterpriseLogin(Struct, frozen=True):
         return f"EnterpriseLogin({self.client_id!r})"
 
 
+Machine = ClientCredentials | SignedAssertion | EnterpriseLogin
+"""Credentials that take the place of a person with a browser."""
+
+
 class ClientSetup(Struct, frozen=True):
     """How this client presents itself to authorization servers."""
 
@@ -98,10 +101,22 @@ class ClientSetup(Struct, frozen=True):
     """What a person or a file says it is registered as."""
     client_issuer: str = ""
     """The authorization server it is registered at; empty: whichever the server names."""
-    machine: ClientCredentials | SignedAssertion | EnterpriseLogin | None = None
-    """What stands in for a person's login."""
+    machine: Machine | None = None
     assumes_pkce: bool = False
     """True to use PKCE with an authorization server whose metadata does not mention it."""
+    scope: str = ""
+    """Scopes to ask for; empty for those that the server names."""
+
+    @property
+    def machine_id(self) -> str | None:
+        """Id of a client that logs in without a person; None if a person has to log in."""
+        if self.machine is None or isinstance(self.machine, SignedAssertion):
+            return None if self.machine is None else ""
+        return self.machine.client_id
+
+    def setup(self) -> ClientSetup:
+        """The setup itself; other kinds of options are read for each login."""
+        return self
 
 
 class Discovery(Struct, frozen=True):
@@ -134,8 +149,13 @@ def authorize(
     `known` gives what this client was registered as before, by issuer; `earlier` are the scopes of an earlier
     token, which are asked for again; `key` is what the token is to be bound to. Raises: AuthorizationError.
     """
-    scopes = _scopes(challenge, found.resource, earlier)
-    machine = setup.machine
+    scopes = tuple(setup.scope.split()) if not earlier else ()
+    scopes = scopes or _scopes(challenge, found.resource, earlier)
+    issuer, machine = found.server.issuer, setup.machine
+    is_client_given = setup.client is not None or machine is not None
+    if is_client_given and setup.client_issuer.rstrip("/") not in ("", issuer.rstrip("/")):
+        told = f"the client is registered at {setup.client_issuer}, and the server trusts {issuer}"
+        raise AuthorizationError(told, "MCP basic/authorization/client-registration")
     match machine:
         case ClientCredentials():
             return (yield from _by_credentials(found, machine, scopes, key))
@@ -146,6 +166,7 @@ def authorize(
             )
         case EnterpriseLogin():
             return (yield from _by_enterprise(found, machine, scopes, key))
+    yield from _check_login(found.server, setup)
     client = yield from _client(found.server, setup, known)
     return (yield from _by_person(found, client, setup, scopes, key))
 
@@ -186,12 +207,13 @@ def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str
 def _client(server: AuthorizationServer, setup: ClientSetup, known: Known) -> Flow[ClientRegistration]:
     """What this client is at an authorization server. An id is never shown to another one."""
     if setup.client is not None:
-        if setup.client_issuer and setup.client_issuer.rstrip("/") != server.issuer.rstrip("/"):
-            told = f"the client is registered at {setup.client_issuer}, and the server trusts {server.issuer}"
-            raise AuthorizationError(told, "MCP basic/authorization/client-registration")
         return setup.client
-    if server.takes_client_metadata and setup.metadata_url:
-        return ClientRegistration(setup.metadata_url, authentication="none", redirect_uri=setup.redirect_uri)
+    if setup.metadata_url:
+        if server.takes_client_metadata:
+            return ClientRegistration(
+                setup.metadata_url, authentication="none", redirect_uri=setup.redirect_uri
+            )
+        yield Deviation(f"{server.issuer} takes no documents about clients; the one you named is not used")
     before = known(server.issuer)
     if before is not None and before.redirect_uri == setup.redirect_uri:
         return before
@@ -240,15 +262,8 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     return ClientRegistration(identifier, secret or "", way, setup.redirect_uri)
 
 
-def _by_person(
-    found: Discovery,
-    client: ClientRegistration,
-    setup: ClientSetup,
-    scopes: tuple[str, ...],
-    key: ProofKey | None,
-) -> Flow[OAuthGrant]:
-    """A token by the login of a person: an authorization code with PKCE. Source: OAuth 2.1, 4.1."""
-    server, redirect_uri = found.server, setup.redirect_uri
+def _check_login(server: AuthorizationServer, setup: ClientSetup) -> Flow[None]:
+    """Raises: AuthorizationError for a server at which no person can log in safely; nothing is registered."""
     if not server.authorization_endpoint:
         raise AuthorizationError(f"{server.issuer} has no authorization_endpoint", "RFC 8414, 2")
     if server.has_pkce is None and setup.assumes_pkce:
@@ -259,6 +274,17 @@ def _by_person(
         raise AuthorizationError(
             told, "MCP basic/authorization", hint=advice if server.has_pkce is None else ""
         )
+
+
+def _by_person(
+    found: Discovery,
+    client: ClientRegistration,
+    setup: ClientSetup,
+    scopes: tuple[str, ...],
+    key: ProofKey | None,
+) -> Flow[OAuthGrant]:
+    """A token by the login of a person: an authorization code with PKCE. Source: OAuth 2.1, 4.1."""
+    server, redirect_uri = found.server, setup.redirect_uri
     verifier, state = secrets.token_urlsafe(64), secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode()).digest()
     asked = {
@@ -314,9 +340,7 @@ def _by_credentials(
         return (yield from _token(found, client, fields, scopes, key))
     fields |= {
         "client_assertion_type": CLIENT_ASSERTION,
-        "client_assertion": signed_assertion(
-            machine.client_id, found.server.issuer, machine.private_key_pem, machine.algorithm
-        ),
+        "client_assertion": signed_assertion(machine.client_id, found.server.issuer, machine.private_key_pem),
     }
     client = ClientRegistration(machine.client_id, authentication="none")
     return (yield from _token(found, client, fields, scopes, key))

@@ -18,21 +18,42 @@ from mcpdesk.errors import AuthorizationError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
+_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+"""Name of a curve -> JWS algorithm."""
 ASSERTION_S = 60
 """How long a signed assertion counts."""
 
 
-def signed_assertion(client_id: str, issuer: str, private_key_pem: str, algorithm: str) -> str:
+def signed_assertion(client_id: str, issuer: str, private_key_pem: str) -> str:
     """An assertion of a client that it is itself. Raises: AuthorizationError for a key that cannot sign."""
     import jwt
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     now = int(time.time())
     claims = {"iss": client_id, "sub": client_id, "aud": issuer, "iat": now, "exp": now + ASSERTION_S}
     try:
+        key = load_pem_private_key(private_key_pem.encode(), None)
+        algorithm = _algorithm(key)
         return jwt.encode(claims | {"jti": secrets.token_urlsafe(16)}, private_key_pem, algorithm)
-    except (ValueError, TypeError, NotImplementedError, jwt.PyJWTError) as error:
-        raise AuthorizationError(f"the private key cannot sign by {algorithm}: {error}") from None
+    except (ValueError, TypeError, NotImplementedError, UnsupportedAlgorithm, jwt.PyJWTError) as error:
+        raise AuthorizationError(f"the client's private key cannot sign: {error}") from None
+
+
+def _algorithm(key: PrivateKeyTypes) -> str:
+    """The JWS algorithm of a private key. Raises: ValueError for a kind without one. Source: RFC 7518."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+
+    match key:
+        case rsa.RSAPrivateKey():
+            return "RS256"
+        case ed25519.Ed25519PrivateKey() | ed448.Ed448PrivateKey():
+            return "EdDSA"
+        case ec.EllipticCurvePrivateKey(curve=curve) if curve.name in _CURVES:
+            return _CURVES[curve.name]
+    raise ValueError("only RSA, P-256, P-384, P-521 and Ed25519 keys sign assertions")
 
 
 class ProofKey:

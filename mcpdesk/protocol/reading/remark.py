@@ -38,6 +38,7 @@ class RemarkKind(StrEnum):
     REDIRECT = "redirect"
     SESSION = "session"
     REVISION = "revision"
+    OAUTH = "oauth"
     NO_ANSWER = "no-answer"
 
 

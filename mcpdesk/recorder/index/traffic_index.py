@@ -106,6 +106,8 @@ class Index:
         """Marks of the source that are in there."""
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
         """By connection and id of the request."""
+        self._login_remarks: dict[int, list[RecordedRemark]] = {}
+        """Remarks on steps of a login, which have no ids, by row."""
         self._remarks_taken = 0
         """Remarks of the source that are in there."""
         self._known_gaps = source.gaps
@@ -342,6 +344,8 @@ class Index:
 
     def recorded_remarks(self, exchange: Exchange) -> list[RecordedRemark]:
         """The remarks on an exchange that were recorded."""
+        if exchange.id is None:
+            return self._login_remarks.get(exchange.number, [])
         found = self._remarks.get((exchange.connection, exchange.id), ())
         ended = inf if exchange.ended is None else exchange.ended + _REMARK_S
         return [each for each in found if exchange.started - _CLOSE_S < each.time < ended]
@@ -352,13 +356,16 @@ class Index:
         while self._remarks_taken < len(remarks):
             one = remarks[self._remarks_taken]
             self._remarks_taken += 1
-            if one.id is None:
+            if one.id is None and one.remark.kind != RemarkKind.OAUTH:
                 continue
             row = self._row_remarked(one)
             is_silence = one.remark.kind == RemarkKind.NO_ANSWER
             if is_silence and (row < 0 or not self._pairing.give_up(row, one.time, Status.LOST)):
                 continue  # it was answered or cancelled in time
-            self._remarks.setdefault((one.connection, one.id), []).append(one)
+            if one.id is None:
+                self._login_remarks.setdefault(row, []).append(one)
+            else:
+                self._remarks.setdefault((one.connection, one.id), []).append(one)
             if row >= 0:
                 self._pairing.remarked.add(row)
                 self.altered.append(row)
@@ -374,11 +381,12 @@ class Index:
             one.remark.kind == RemarkKind.NO_ANSWER,
         )
         asker = Direction.OUT if one.is_question else Direction.IN
+        last = one.time + (0.0 if one.id is None else _CLOSE_S)
         for row in range(len(table) - 1, start - 1, -1):
             if (
                 table.connection[row] == one.connection
                 and table.id[row] == one.id
-                and table.started[row] < one.time + _CLOSE_S
+                and table.started[row] <= last
                 and (not is_silence or table.direction[row] == asker)
             ):
                 return row

@@ -1,0 +1,72 @@
+"""The keys of an entry that say how to log in: `oauth`, or `auth` as Cursor has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcpdesk.client.configs.entry_values import InvalidEntry, text_at, texts_at
+from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions, Secret
+
+KEYS = frozenset(
+    {
+        "clientId", "clientSecret", "clientSecretFile", "clientKeyFile", "clientIssuer", "clientMetadataUrl",
+        "clientCredentials", "scope", "scopes", "callbackPort", "assumePkce", "assertion", "assertionFile",
+        "idpTokenUrl", "idpClientId", "idToken", "idTokenFile",
+    }
+)  # fmt: skip
+"""Keys of `oauth` that mean something here."""
+IGNORED = frozenset(
+    {
+        "enabled", "authorizationUrl", "tokenUrl", "registrationUrl", "redirectUri", "audiences", "issuer",
+        "tokenParamName", "authServerMetadataUrl",
+    }
+)  # fmt: skip
+"""Keys of other clients; addresses come from the server's metadata here."""
+CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
+"""Keys of `auth` -> keys of `oauth`."""
+LAST_PORT = 65535
+
+
+def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
+    """How an entry says to log in, and its keys without a meaning. Raises: InvalidEntry."""
+    oauth, auth = given.get("oauth"), given.get("auth")
+    if isinstance(oauth, dict):
+        named, keys = "oauth", {str(key): value for key, value in oauth.items()}
+    elif isinstance(auth, dict):
+        named, keys = "auth", {CURSOR.get(str(key), str(key)): value for key, value in auth.items()}
+    else:
+        return NO_OPTIONS, []  # such as false, where a client is not to log in by itself
+    values = {f"{named}.{key}": value for key, value in keys.items()}
+
+    def text(key: str) -> str:
+        return text_at(values, f"{named}.{key}")
+
+    def is_on(key: str) -> bool:
+        found = keys.get(key)
+        if found is not None and not isinstance(found, bool):
+            raise InvalidEntry(f"{named}.{key} has to be true or false")
+        return bool(found)
+
+    scopes = keys.get("scopes")
+    scope = text("scopes") if isinstance(scopes, str) else " ".join(texts_at(values, f"{named}.scopes"))
+    port = keys.get("callbackPort")
+    is_number = isinstance(port, int) and not isinstance(port, bool)
+    if port is not None and not (is_number and 0 <= port <= LAST_PORT):
+        raise InvalidEntry(f"{named}.callbackPort has to be a port from 0 to {LAST_PORT}")
+    options = LoginOptions(
+        text("clientId"),
+        Secret(text("clientSecret"), text("clientSecretFile")),
+        Secret(file=text("clientKeyFile")),
+        text("clientIssuer"),
+        text("clientMetadataUrl"),
+        text("scope") or scope,
+        port or 0,
+        is_on("assumePkce"),
+        is_on("clientCredentials"),
+        Secret(text("assertion"), text("assertionFile")),
+        text("idpTokenUrl"),
+        text("idpClientId"),
+        Secret(text("idToken"), text("idTokenFile")),
+    )
+    return options, sorted(f"{named}.{key}" for key in set(keys) - KEYS - IGNORED)

@@ -1,0 +1,198 @@
+"""Options of a login, as flags and configuration files give them. Secrets come from variables and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.errors import AuthorizationError
+
+if TYPE_CHECKING:
+    from mcpdesk.client.oauth.grants import ClientSetup, Machine
+
+MOST_BYTES = 64 << 10
+"""Size of a file with a secret."""
+
+
+class Secret(Struct, frozen=True):
+    """A secret text, or the file it is read from at each login."""
+
+    text: str = ""
+    file: str = ""
+
+    def __repr__(self) -> str:
+        return "Secret()"
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.file)
+
+    def read(self) -> str:
+        """The secret without white space around it. Raises: AuthorizationError for a file without one."""
+        if not self.file:
+            return self.text.strip()
+        try:
+            with Path(self.file).open("rb") as file:
+                data = file.read(MOST_BYTES + 1)
+            found = data.decode().strip()
+        except OSError as error:
+            raise AuthorizationError(f"{self.file} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise AuthorizationError(f"{self.file} is not UTF-8 text") from None
+        if not found or len(data) > MOST_BYTES:
+            reason = "is empty" if not found else f"has more than {MOST_BYTES:,} bytes"
+            raise AuthorizationError(f"{self.file} {reason}")
+        return found
+
+
+NO_SECRET = Secret()
+
+
+class LoginOptions(Struct, frozen=True):
+    """How to log in to one server. Without any, a person logs in, as a client that registers itself."""
+
+    client_id: str = ""
+    """Id that the client is registered with; empty to register it, or to use its metadata document."""
+    client_secret: Secret = NO_SECRET
+    client_key: Secret = NO_SECRET
+    """Private key in PEM with which the client signs assertions."""
+    client_issuer: str = ""
+    """Authorization server that the client is registered at; no other one sees its id."""
+    client_metadata_url: str = ""
+    """Address of a document about the client, which takes the place of its registration."""
+    scope: str = ""
+    """Scopes to ask for; empty for those that the server names."""
+    callback_port: int = 0
+    """Port that the browser is sent back to; 0 for a random one."""
+    assumes_pkce: bool = False
+    """True to use PKCE where the metadata does not mention it."""
+    uses_credentials: bool = False
+    """True if the client logs in for itself, without a person (grant type client_credentials)."""
+    assertion: Secret = NO_SECRET
+    """Signed token of the platform this client runs on, which is exchanged for a token of the server."""
+    provider_url: str = ""
+    """Token endpoint of an identity provider where a person is logged in (enterprise login, ID-JAG)."""
+    provider_client_id: str = ""
+    """Id of this client at that provider."""
+    id_token: Secret = NO_SECRET
+    """ID token of the person, issued by that provider."""
+
+    @property
+    def is_machine(self) -> bool:
+        """True if a token can be had without a browser."""
+        return self.uses_credentials or bool(self.assertion or self.client_key or self.provider_url)
+
+    @property
+    def machine_id(self) -> str | None:
+        """Id of a client that logs in without a person; None if a person has to log in."""
+        return self.client_id if self.is_machine else None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files that are read at a login."""
+        given = (self.client_secret, self.client_key, self.assertion, self.id_token)
+        return tuple(each.file for each in given if each.file)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts and names of files that are given."""
+        return tuple(
+            text
+            for value in (getattr(self, name) for name in self.__struct_fields__)
+            for text in ((value.text, value.file) if isinstance(value, Secret) else (value,))
+            if isinstance(text, str) and text
+        )
+
+    def filled_in(self, filled: Callable[[str], str], folder: Path) -> LoginOptions:
+        """The same options with each text replaced by `filled`; names of files are relative to `folder`."""
+        found = self
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, Secret) and value:
+                file = str(folder / Path(filled(value.file)).expanduser()) if value.file else ""
+                found = replace(found, **{name: Secret(filled(value.text), file)})
+            elif isinstance(value, str) and value:
+                found = replace(found, **{name: filled(value)})
+        return found
+
+    def problem(self) -> str:
+        """Reason why these options cannot be used together, as a sentence without full stop; else empty."""
+        ways = [
+            name
+            for name, is_given in (
+                ("client credentials", self.uses_credentials or bool(self.client_key)),
+                ("an assertion", bool(self.assertion)),
+                ("an identity provider", bool(self.provider_url or self.id_token or self.provider_client_id)),
+            )
+            if is_given
+        ]
+        if len(ways) > 1:
+            return f"{' and '.join(ways)} cannot be used together"
+        if self.assertion and self.client_id:
+            return "an assertion names the client itself, without the client's id"
+        if self.client_secret and not self.client_id:
+            return "a client secret needs the client's id"
+        if self.client_key and (not self.client_id or self.client_secret):
+            return "a client key needs the client's id, and no secret"
+        if self.uses_credentials and not (self.client_id and (self.client_secret or self.client_key)):
+            return "client credentials need the client's id, and its secret or key"
+        if ways == ["an identity provider"]:
+            if not (self.provider_url and self.provider_client_id and self.id_token):
+                return "an identity provider needs its token URL, the client's id there, and an ID token"
+            if not (self.client_id and self.client_secret):
+                return "an identity provider needs the client's id and secret at the authorization server"
+        return self._wrong_address()
+
+    def _wrong_address(self) -> str:
+        from mcpdesk.client.oauth.values import checked_endpoint
+
+        document = urlsplit(self.client_metadata_url)
+        if self.client_metadata_url and (document.scheme != "https" or document.path in ("", "/")):
+            return "the address of the client's metadata must be an https URL with a path"
+        addresses = {"token URL of the identity provider": self.provider_url, "issuer": self.client_issuer}
+        for what, url in addresses.items():
+            try:
+                if url:
+                    checked_endpoint(url, f"the {what}")
+            except AuthorizationError as error:
+                return error.message
+        return ""
+
+    def setup(self, redirect_uri: str = "") -> ClientSetup:
+        """Setup of the client for one login. Raises: AuthorizationError for a secret that cannot be read."""
+        from mcpdesk.client.oauth.grants import ClientSetup
+        from mcpdesk.client.oauth.values import ClientRegistration
+
+        client = None
+        if self.client_id and not self.is_machine:
+            secret = self.client_secret.read() if self.client_secret else ""
+            client = ClientRegistration(self.client_id, secret, redirect_uri=redirect_uri)
+        return ClientSetup(
+            redirect_uri=redirect_uri,
+            metadata_url=self.client_metadata_url,
+            client=client,
+            client_issuer=self.client_issuer,
+            machine=self._machine() if self.is_machine else None,
+            assumes_pkce=self.assumes_pkce,
+            scope=self.scope,
+        )
+
+    def _machine(self) -> Machine:
+        """Credentials that take the place of a browser. Raises: AuthorizationError."""
+        from mcpdesk.client.oauth.grants import ClientCredentials, EnterpriseLogin, SignedAssertion
+
+        if self.assertion:
+            return SignedAssertion(self.assertion.read())
+        secret = self.client_secret.read() if self.client_secret else ""
+        if self.provider_url:
+            token = self.id_token.read()
+            return EnterpriseLogin(self.provider_url, self.provider_client_id, token, self.client_id, secret)
+        key = self.client_key.read() if self.client_key else ""
+        return ClientCredentials(self.client_id, secret, key)
+
+
+NO_OPTIONS = LoginOptions()
